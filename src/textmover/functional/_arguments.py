@@ -1,0 +1,45 @@
+"""Checks of what callers hand to the kernels: mixed shapes, dtypes and devices are refused, never cast."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["check_problem", "check_temperature", "log_weights"]
+
+LOG_ZERO = -1e30
+"""Stands for log 0: finite, so that no gradient turns into NaN, and far below every real logit."""
+
+
+def check_problem(similarity: Tensor, a: Tensor, b: Tensor, *, name: str = "similarity") -> None:
+    """Raise unless ``similarity [B, M, N]``, ``a [B, M]`` and ``b [B, N]`` belong together."""
+    if similarity.ndim != 3:
+        raise ValueError(f"Expected `{name}` to have shape [B, M, N], but got {list(similarity.shape)}.")
+    if similarity.dtype not in (torch.float32, torch.float64):
+        raise TypeError(
+            f"Expected `{name}` to be float32 or float64, but got {similarity.dtype}: call `.float()` before transport."
+        )
+    batch, rows, columns = similarity.shape
+    for label, tensor, size in (("a", a, rows), ("b", b, columns)):
+        if tensor.shape != (batch, size):
+            raise ValueError(f"Expected `{label}` to have shape {[batch, size]}, but got {list(tensor.shape)}.")
+        if tensor.dtype != similarity.dtype or tensor.device != similarity.device:
+            raise TypeError(
+                f"Expected `{label}` to be {similarity.dtype} on {similarity.device} like `{name}`, "
+                f"but got {tensor.dtype} on {tensor.device}."
+            )
+
+
+def check_temperature(temperature: Tensor | float, *, name: str = "temperature") -> None:
+    """Raise unless a temperature given as a number is positive and finite.
+
+    A tensor is not looked at: that would wait for the device. Modules keep learned temperatures positive.
+    """
+    if not isinstance(temperature, Tensor) and not 0 < temperature < float("inf"):
+        raise ValueError(f"Expected `{name}` to be a positive finite number, but got {temperature}.")
+
+
+def log_weights(weights: Tensor) -> Tensor:
+    """Logarithm of weights, :data:`LOG_ZERO` where they are 0, with finite gradients everywhere."""
+    positive = weights > 0
+    return torch.where(positive, torch.where(positive, weights, 1.0).log(), LOG_ZERO)

@@ -1,0 +1,56 @@
+"""What is done to the values of a matching: the F score, and division by self-similarity."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+__all__ = ["f_score", "normalize_by_self"]
+
+
+def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    r"""Harmonic mean :math:`F = 2PR/(P+R)`, and 0 where :math:`P + R \le 0`.
+
+    Args:
+        precision: Any real values, in [-1, 1] for cosines.
+        recall: Likewise.
+
+    Returns:
+        F, with finite gradients everywhere.
+
+    Example:
+        >>> f_score(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]))
+        tensor([0.6667, 0.0000])
+    """
+    total = precision + recall
+    positive = total > 0
+    return torch.where(positive, 2 * precision * recall / torch.where(positive, total, 1.0), 0.0)
+
+
+def normalize_by_self(
+    value: Float[Tensor, "*B"], self_reference: Float[Tensor, "*B"], self_hypothesis: Float[Tensor, "*B"]
+) -> tuple[Float[Tensor, "*B"], Bool[Tensor, "*B"]]:
+    r"""Similarity relative to that of each text with itself: :math:`C(X,Y)/\sqrt{C(X,X)\,C(Y,Y)}`.
+
+    A self-similarity of 0 or below can occur after centring; the quotient has no meaning there.
+
+    Args:
+        value: :math:`C(X, Y)`.
+        self_reference: :math:`C(X, X)`.
+        self_hypothesis: :math:`C(Y, Y)`.
+
+    Returns:
+        The quotient, 0 where it is undefined, and a mask that is True where it is defined.
+
+    Example:
+        >>> normalize_by_self(torch.tensor([0.4]), torch.tensor([0.5]), torch.tensor([0.5]))
+        (tensor([0.8000]), tensor([True]))
+
+    Reference:
+        Chen et al. 2020 (TWMD), Eq. 1.
+    """
+    defined = (self_reference > 0) & (self_hypothesis > 0)
+    # The root of each, not of the product: a product of two small float32 values could underflow.
+    roots = [torch.where(defined, one, 1.0).sqrt() for one in (self_reference, self_hypothesis)]
+    return torch.where(defined, value / (roots[0] * roots[1]), 0.0), defined

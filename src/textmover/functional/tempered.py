@@ -1,0 +1,143 @@
+"""Tempered word mover similarities: TWMD by a few Sinkhorn iterations, TRWMD in closed form."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature
+from textmover.functional.normalization import f_score
+from textmover.functional.sinkhorn import SinkhornResult, sinkhorn
+from textmover.types import MatchResult
+
+__all__ = ["Value", "trwmd", "twmd"]
+
+Value = Literal["transport", "objective"]
+
+
+def twmd(
+    similarity: Float[Tensor, "B M N"],
+    a: Float[Tensor, "B M"],
+    b: Float[Tensor, "B N"],
+    temperature: Float[Tensor, ""] | float,
+    *,
+    iterations: int = 1,
+    tolerance: float | None = None,
+    max_iterations: int = 1000,
+    value: Value = "transport",
+    with_plan: bool = False,
+) -> MatchResult:
+    r"""Tempered word mover similarity: entropic transport that maximises :math:`\langle P, S\rangle`.
+
+    The recall plan ends on the rows, so that each reference token sends exactly its weight; the precision plan is the
+    same with the two sides exchanged. ``R`` and ``P`` are :math:`\langle P, S\rangle` of their plans. With a tolerance
+    both plans are the one converged plan, and ``R = P = F``.
+
+    ``value="objective"`` gives the regularised value
+    :math:`\langle P, S\rangle - T\,\mathrm{KL}(P\,|\,a\otimes b)` of the same plans instead. All constants of the
+    relative entropy are kept (for uniform weights: :math:`-T\log MN` beside the plain entropy :math:`T\,H(P)`).
+
+    Args:
+        similarity: Cosines of all token pairs.
+        a: Reference weights, each row sums to 1; 0 where padded.
+        b: Hypothesis weights, likewise.
+        temperature: ``T`` above 0, in units of the similarity; a tensor gets a gradient.
+        iterations: Sinkhorn iterations; the paper's choice is 1. Not used where ``tolerance`` is given.
+        tolerance: Marginal error to converge to; gradients are then implicit (see :func:`sinkhorn`).
+        max_iterations: Bound on the iterations where ``tolerance`` is given.
+        value: Which number of the plan to report.
+        with_plan: Return the recall plan.
+
+    Returns:
+        Recall, precision and F before normalisation; ``converged`` where a tolerance is given.
+
+    Example:
+        >>> half = torch.full((1, 2), 0.5, dtype=torch.float64)
+        >>> twmd(torch.eye(2, dtype=torch.float64)[None], half, half, 0.1).f
+        tensor([1.0000], dtype=torch.float64)
+
+    Reference:
+        Chen et al. 2020 (TWMD), Eq. 5 and 6.
+    """
+    check_problem(similarity, a, b)
+    check_temperature(temperature)
+    if value not in ("transport", "objective"):
+        raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
+
+    def solve(block: Tensor, rows: Tensor, columns: Tensor) -> SinkhornResult:
+        if tolerance is None:
+            return sinkhorn(-block, rows, columns, temperature, iterations=iterations)
+        return sinkhorn(-block, rows, columns, temperature, tolerance=tolerance, max_iterations=max_iterations)
+
+    forward = solve(similarity, a, b)
+    recall = -getattr(forward, value)
+    precision = recall if tolerance is not None else -getattr(solve(similarity.transpose(1, 2), b, a), value)
+    f = recall if tolerance is not None else f_score(precision, recall)
+    return MatchResult(recall, precision, f, forward.plan if with_plan else None, forward.converged)
+
+
+def trwmd(
+    similarity: Float[Tensor, "B M N"],
+    a: Float[Tensor, "B M"],
+    b: Float[Tensor, "B N"],
+    reference_mask: Bool[Tensor, "B M"],
+    hypothesis_mask: Bool[Tensor, "B N"],
+    temperature: Float[Tensor, ""] | float,
+    *,
+    value: Value = "transport",
+    with_plan: bool = False,
+) -> MatchResult:
+    r"""Tempered relaxed word mover similarity: greedy matching with a softmax in place of the maximum.
+
+    :math:`R = \sum_i a_i \sum_j \mathrm{softmax}_j(S_{ij}/T)\,S_{ij}`, and ``P`` with the sides exchanged. Like
+    :func:`~textmover.functional.greedy.greedy_matching`, its limit for :math:`T \to 0`, it may match tokens of weight 0
+    where their mask is True.
+
+    ``value="objective"`` gives :math:`R = \sum_i a_i\,T\log\tfrac1N\sum_j e^{S_{ij}/T}` instead: Eq. 7 of the paper
+    plus the constant :math:`T\log(1/N)`, which keeps the value within the range of the similarities.
+
+    Args:
+        similarity: Cosines of all token pairs.
+        a: Reference weights, each row sums to 1; 0 where padded.
+        b: Hypothesis weights, likewise.
+        reference_mask: True for reference tokens that may be matched.
+        hypothesis_mask: True for hypothesis tokens that may be matched.
+        temperature: ``T`` above 0, in units of the similarity; a tensor gets a gradient.
+        value: Which number to report.
+        with_plan: Return the recall plan.
+
+    Returns:
+        Recall, precision and F before normalisation; 0 where one side has no token.
+
+    Example:
+        >>> half, both = torch.full((1, 2), 0.5), torch.ones(1, 2, dtype=torch.bool)
+        >>> trwmd(torch.eye(2)[None], half, half, both, both, 0.1).recall
+        tensor([1.0000])
+
+    Reference:
+        Chen et al. 2020 (TWMD), section 3 and Eq. 7.
+    """
+    check_problem(similarity, a, b)
+    check_temperature(temperature)
+    if value not in ("transport", "objective"):
+        raise ValueError(f"Expected `value` to be 'transport' or 'objective', but got {value!r}.")
+    matchable = reference_mask.any(dim=1) & hypothesis_mask.any(dim=1)
+    logits = similarity / temperature
+
+    def side(weights: Tensor, targets: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        masked = logits.masked_fill(~targets.unsqueeze(3 - dim), LOG_ZERO)
+        attention = masked.softmax(dim=dim)
+        if value == "objective":
+            count = targets.sum(dim=1, keepdim=True).clamp(min=1)
+            per_token = temperature * (masked.logsumexp(dim=dim) - count.to(masked.dtype).log())
+        else:
+            per_token = (attention * similarity).sum(dim=dim)
+        return torch.where(matchable, (weights * per_token).sum(dim=1), 0.0), attention
+
+    recall, attention = side(a, hypothesis_mask, 2)
+    precision, _ = side(b, reference_mask, 1)
+    plan = a[:, :, None] * attention if with_plan else None
+    return MatchResult(recall, precision, f_score(precision, recall), plan)
