@@ -7,7 +7,7 @@ doors (training, torchmetrics, engine, command line) know of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -323,7 +323,18 @@ class SegmentMetric(Protocol):
     """
 
     config: Any
-    higher_is_better: bool
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for distances."""
+
+    @property
+    def multi_reference(self) -> str:
+        """How values against several references become one: ``"best"`` (the best of each value) or ``"mean"``."""
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether a statistic is missing that scoring needs."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -341,6 +352,9 @@ class SegmentMetric(Protocol):
 
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
         """Scores of the pairs (hypothesis ``i``, reference ``i``), differentiable where the metric is."""
+
+    def fit(self, batches: Iterable[TokenBatch]) -> None:
+        """Fit the statistics that the metric needs on a corpus."""
 
     def save_files(self, folder: Any) -> dict[str, Any]:
         """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""

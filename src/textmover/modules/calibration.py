@@ -1,0 +1,41 @@
+"""From a metric's own scale to that of human ratings."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Calibration"]
+
+
+class Calibration(nn.Module):
+    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset.
+
+    Example:
+        >>> head = Calibration()
+        >>> head.fit(torch.tensor([0.0, 1.0]), torch.tensor([10.0, 30.0]))
+        >>> head(torch.tensor([0.5])).tolist()
+        [20.0]
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+        self.offset = nn.Parameter(torch.zeros(()))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Scores ``[B]`` on the human scale."""
+        return self.scale * scores + self.offset
+
+    @torch.no_grad()
+    def fit(self, scores: Tensor, ratings: Tensor) -> None:
+        """Least squares over given scores and ratings ``[n]``; the identity's slope where the scores are constant.
+
+        A negative slope is not fitted: a head must never turn the order of two texts around.
+        """
+        x, y = scores.double(), ratings.double()
+        spread = (x - x.mean()).square().sum()
+        slope = ((x - x.mean()) * (y - y.mean())).sum() / spread if spread > 0 else torch.ones(())
+        slope = slope if slope > 0 else torch.ones(())
+        self.scale.copy_(slope)
+        self.offset.copy_(y.mean() - slope * x.mean())

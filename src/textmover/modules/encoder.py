@@ -1,0 +1,199 @@
+"""Any Hugging Face encoder as a module that runs only the layers that are needed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.encoder_source import EncoderSource
+from textmover.types import InputError, TokenBatch
+
+__all__ = ["Encoder", "default_layer", "position_limit"]
+
+POST_NORM_TYPES = (
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
+)  # fmt: skip
+"""Types whose every layer ends in its norm: cut after layer L, they give exactly ``hidden_states[L]``. Others put a
+final norm behind the last layer, so they run whole and the layer is picked from all hidden states."""
+
+LAYERS = {
+    "all-MiniLM-L6-v2": (6, 6),
+    "bert-base-uncased": (10, 9),
+    "bert-base-cased": (10, 9),
+    "bert-base-multilingual-cased": (10, 9),
+    "bert-large-uncased": (19, 18),
+    "distilbert-base-uncased": (5, 5),
+    "distilroberta-base": (5, 5),
+    "roberta-base": (10, 10),
+    "roberta-large": (19, 17),
+    "roberta-large-mnli": (19, 19),
+    "xlm-roberta-base": (10, 9),
+    "xlm-roberta-large": (19, 17),
+    "microsoft/deberta-base-mnli": (10, 9),
+    "microsoft/deberta-large-mnli": (19, 18),
+    "microsoft/deberta-xlarge-mnli": (40, 40),
+    "albert-large-v2": (14, 14),
+}
+"""Default layers by encoder: for transport, where the TWMD paper takes 10 of base and 19 of large models, and for
+greedy matching, where bert-score tuned them on WMT16."""
+
+POSITIONLESS_LIMIT = 512
+"""Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
+
+
+def default_layer(name: str, matching: str, depth: int) -> int:
+    """Layer to take where none is given: the table's for known encoders, the last otherwise.
+
+    Example:
+        >>> default_layer("roberta-base", "twmd", 12), default_layer("some/encoder", "twmd", 4)
+        (10, 4)
+    """
+    short = name.rsplit("/", 1)[-1]
+    known = LAYERS.get(name, LAYERS.get(short))
+    return min(depth, known[matching == "bertscore"]) if known else depth
+
+
+def position_limit(config: Any) -> int:
+    """Longest text in tokens that an encoder with this Hugging Face configuration can read."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions <= 0:
+        return POSITIONLESS_LIMIT
+    if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
+        # These count positions from the padding index on; mpnet's table has 514 rows for 512 tokens as well.
+        return positions - 2 if config.model_type == "mpnet" else positions - (config.pad_token_id or 0) - 1
+    return positions
+
+
+class Encoder(nn.Module):
+    """Hidden states of token batches.
+
+    Args:
+        model: A Hugging Face encoder.
+        depth: Number of layers that it had before any were cut off.
+        layers: The layers that are read, in order, counted from 0, the embeddings.
+        freeze_layers: Not trained: 0 the embeddings, ``n`` also the first ``n`` layers; ``None`` trains all.
+
+    Note:
+        Built by :meth:`from_source` (pretrained weights) or :meth:`from_config` (to be filled from a checkpoint).
+    """
+
+    def __init__(self, model: Any, depth: int, layers: Sequence[int], freeze_layers: int | None = None) -> None:
+        super().__init__()
+        self.model = model
+        self.depth = depth
+        self.layers = tuple(layers)
+        # With the layers above cut off, the last hidden state is the one wanted layer.
+        self._is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
+        if freeze_layers is not None:
+            self._freeze(freeze_layers)
+
+    @classmethod
+    def from_source(
+        cls, source: EncoderSource, config: Any, layers: Sequence[int], dtype: torch.dtype, freeze_layers: int | None
+    ) -> Encoder:
+        """An encoder with the pretrained weights of ``source``; ``config`` is its Hugging Face configuration."""
+        from transformers import AutoModel
+
+        depth, config = config.num_hidden_layers, _cut(config, max(layers))
+        with _quiet_loading(), _plain_errors(source.folder):
+            model = AutoModel.from_pretrained(
+                str(source.folder), config=config, dtype=dtype, attn_implementation=_attention(config)
+            )
+        return cls(_without_pooler(model), depth, layers, freeze_layers)
+
+    @classmethod
+    def from_config(cls, config: Any, depth: int, layers: Sequence[int], freeze_layers: int | None) -> Encoder:
+        """An encoder with random weights in the shape of ``config``, to be filled by ``load_state_dict``."""
+        from transformers import AutoModel
+
+        config = _cut(config, max(layers))
+        with _quiet_loading():
+            model = AutoModel.from_config(config, attn_implementation=_attention(config))
+        return cls(_without_pooler(model), depth, layers, freeze_layers)
+
+    @property
+    def dimension(self) -> int:
+        """Width ``D`` of the hidden states."""
+        return self.model.config.hidden_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    def forward(self, batch: TokenBatch) -> list[Tensor]:
+        """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing."""
+        output = self.model(
+            input_ids=batch.input_ids,
+            # Where nothing is padded, no mask lets attention take its fastest path.
+            attention_mask=None if bool(batch.mask.all()) else batch.mask.long(),
+            output_hidden_states=not self._is_top,
+        )
+        if self._is_top:
+            return [output.last_hidden_state]
+        return [output.hidden_states[layer] for layer in self.layers]
+
+    def _freeze(self, count: int) -> None:
+        blocks = next(
+            (module for module in self.model.modules() if isinstance(module, nn.ModuleList) and len(module) > 0), None
+        )
+        embeddings = self.model.get_input_embeddings()
+        parts = [getattr(self.model, "embeddings", embeddings), *(blocks or [])[:count]]
+        for part in parts:
+            part.requires_grad_(False)
+
+
+def _cut(config: Any, top: int) -> Any:
+    """The configuration with the layers above ``top`` left out, where that does not change the ones below."""
+    if config.model_type in POST_NORM_TYPES:
+        config.num_hidden_layers = max(top, 1)
+    return config
+
+
+def _attention(config: Any) -> str | None:
+    """Fused attention where the type has it; the type's own choice otherwise."""
+    return None if config.model_type in ("deberta", "deberta-v2", "mpnet") else "sdpa"
+
+
+def _without_pooler(model: Any) -> Any:
+    """Drop the pooler: no metric reads it, and unused parameters stop distributed training."""
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    return model
+
+
+@contextlib.contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Loading reports weights that were left out on purpose (cut layers, pooler); keep its errors, not those."""
+    from transformers.utils import logging as hf_logging
+
+    logger = logging.getLogger("transformers")
+    level, bars = logger.level, hf_logging.is_progress_bar_enabled()
+    logger.setLevel(logging.ERROR)
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if bars:
+            hf_logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def _plain_errors(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading weights into one sentence that names the folder."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"Expected {folder} to hold an encoder that can be read, but got: {reason}. Fetch or save it anew."
+        ) from error

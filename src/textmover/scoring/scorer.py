@@ -1,0 +1,221 @@
+"""The scoring door in Python: load a metric, hand it texts, get numbers and what they depend on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import nn
+
+import textmover
+from textmover.modules.config import check_choice
+from textmover.scoring.checkpoint import load_metric
+from textmover.scoring.engine import Engine
+from textmover.scoring.precision import Precision, apply_precision
+from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
+
+__all__ = ["Scorer", "normalize_references", "score"]
+
+logger = logging.getLogger(__name__)
+
+Texts = str | Sequence[str]
+References = str | Sequence[str] | Sequence[Sequence[str]]
+
+
+class Scorer:
+    """Scores texts with one metric.
+
+    Args:
+        metric: Any metric; it is used as it is, where it is.
+        precision: What the signature says of the arithmetic.
+        batch_tokens: Tokens to an encoder batch, padding included. No score depends on it.
+        cache: Keep what was computed of each text between calls. Turn it off where the metric's weights change.
+        progress: Show a progress bar on long work, where standard error is a terminal.
+
+    Example:
+        >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
+        >>> scorer.score(["A cat sat there."], ["There sat a cat."]).mean  # doctest: +SKIP
+        0.89
+    """
+
+    def __init__(
+        self,
+        metric: SegmentMetric,
+        *,
+        precision: str = "exact",
+        batch_tokens: int = 4096,
+        cache: bool = True,
+        progress: bool = False,
+    ) -> None:
+        self.metric = metric
+        self._precision = precision
+        self._progress = progress
+        self._engine = Engine(metric, batch_tokens=batch_tokens, cache=cache)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path = "twmd",
+        *,
+        precision: Precision = "exact",
+        device: str | torch.device | None = None,
+        batch_tokens: int = 4096,
+        cache: bool = True,
+        progress: bool = False,
+        revision: str | None = None,
+        **overrides: Any,
+    ) -> Scorer:
+        """Load a metric and get ready to score.
+
+        Args:
+            name: A checkpoint folder, a preset such as ``"twmd"``, or a hub id.
+            precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder where the processor has it), or ``"auto"``
+                (the faster one as long as it stays close; see :mod:`textmover.scoring.precision`).
+            device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes a GPU if there is one.
+            batch_tokens: See :class:`Scorer`.
+            cache: See :class:`Scorer`.
+            progress: See :class:`Scorer`.
+            revision: Commit or tag on the hub.
+            **overrides: Fields of the metric's configuration, such as ``encoder=`` or ``temperature=``.
+
+        Returns:
+            The scorer.
+
+        Raises:
+            InputError: If the metric cannot be loaded, a field is unknown, or the device is not there.
+        """
+        check_choice("precision", precision, get_args(Precision))
+        target = _resolve_device(device)
+        metric = load_metric(name, revision=revision, **overrides)
+        if isinstance(metric, nn.Module):
+            metric.to(target)
+        ran = apply_precision(metric, precision)
+        return cls(metric, precision=ran, batch_tokens=batch_tokens, cache=cache, progress=progress)
+
+    @property
+    def signature(self) -> Signature:
+        """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
+        own = self.metric.signature.entries
+        return Signature({"textmover": textmover.__version__, **own, "precision": self._precision})
+
+    def score(self, hypotheses: Texts, references: References) -> SegmentScores:
+        """Score each hypothesis against its reference or references.
+
+        Args:
+            hypotheses: One text, or ``n`` of them.
+            references: One text, or for each hypothesis one text or several.
+
+        Returns:
+            Scores in input order; with several references each value is the best (or mean) over them.
+
+        Raises:
+            InputError: If the counts differ, a hypothesis has no reference, or a statistic has not been fitted.
+            TypeError: If something is not a string.
+        """
+        hypotheses = [hypotheses] if isinstance(hypotheses, str) else list(hypotheses)
+        grouped = normalize_references(hypotheses, references)
+        if self.metric.needs_fit:
+            raise InputError(
+                "Expected the metric's corpus statistics to be fitted, but they are not: call `Scorer.fit(texts)`, "
+                "load a checkpoint that holds them, or choose centering='batch' or 'none'."
+            )
+        with self._progress_bar(len(hypotheses)) as advance:
+            raw = self._engine.score(hypotheses, grouped, advance)
+        named = {name: raw.values.pop(name, None) for name in ("score", "precision", "recall", "f")}
+        scores = named["score"]
+        if scores is None:
+            raise RuntimeError("Expected the metric to give a score, but it gave none.")
+        return SegmentScores(
+            scores=scores,
+            precision=named["precision"],
+            recall=named["recall"],
+            f=named["f"],
+            components=raw.values,
+            signature=self.signature,
+            counts=dict(raw.counts),
+        )
+
+    def fit(self, texts: Sequence[str]) -> Scorer:
+        """Fit the statistics that the metric needs (a corpus mean) on texts, and return the scorer."""
+        self.metric.fit(self.metric.tokenize(texts[start : start + 32]) for start in range(0, len(texts), 32))
+        self.clear_cache()
+        return self
+
+    def clear_cache(self) -> None:
+        """Forget what was computed of each text."""
+        self._engine.clear_cache()
+
+    @contextlib.contextmanager
+    def _progress_bar(self, total: int) -> Iterator[Callable[[int], None] | None]:
+        if not self._progress:
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task("scoring", total=total)
+            yield lambda done: bar.update(task, advance=done)
+
+
+def score(
+    hypotheses: Texts, references: References, model: str | Path = "twmd", **options: Any
+) -> SegmentScores:
+    """Score texts in one line: ``textmover.score(hypotheses, references)``.
+
+    The metric is loaded at each call; keep a :class:`Scorer` where there are several.
+
+    Args:
+        hypotheses: One text, or ``n`` of them.
+        references: One text, or for each hypothesis one text or several.
+        model: Checkpoint folder, preset or hub id.
+        **options: As for :meth:`Scorer.from_pretrained`.
+
+    Returns:
+        Scores in input order.
+    """
+    return Scorer.from_pretrained(model, **options).score(hypotheses, references)
+
+
+def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
+    """References as one non-empty tuple per hypothesis.
+
+    Raises:
+        InputError: If the counts differ or a hypothesis has no reference.
+        TypeError: If something is not a string.
+
+    Example:
+        >>> normalize_references(["a", "b"], ["x", ["y", "z"]])
+        [('x',), ('y', 'z')]
+    """
+    listed = [references] if isinstance(references, str) else list(references)
+    grouped = [(one,) if isinstance(one, str) else tuple(one) for one in listed]
+    if len(hypotheses) != len(grouped):
+        raise InputError(
+            f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
+        )
+    for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
+        if not texts:
+            raise InputError(f"Expected at least one reference for each hypothesis, but number {position + 1} has none.")
+        for text in (hypothesis, *texts):
+            if not isinstance(text, str):
+                raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}.")
+    return grouped
+
+
+def _resolve_device(device: str | torch.device | None) -> torch.device:
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+        torch.zeros(1, device=resolved)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}") from error
+    return resolved
