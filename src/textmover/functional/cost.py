@@ -16,13 +16,14 @@ def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"
         vectors: Vectors along the last axis.
 
     Returns:
-        Vectors of length 1 (or 0), with finite gradients also at 0.
+        Vectors of length 1 (or 0), with gradients of ordinary size also at 0.
 
     Example:
         >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    return torch.nn.functional.normalize(vectors, dim=-1)
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.where(length > 0, length, 1.0)
 
 
 def pairwise_similarity(
@@ -35,7 +36,7 @@ def pairwise_similarity(
         hypothesis: Hypothesis token vectors ``y``, of the same dtype and device.
 
     Returns:
-        Similarities; rows are reference tokens.
+        Similarities in the dtype of the vectors, under autocast too; rows are reference tokens.
 
     Raises:
         TypeError: If dtype or device differ.
@@ -50,4 +51,5 @@ def pairwise_similarity(
             "Expected `reference` and `hypothesis` to share dtype and device, but got "
             f"{reference.dtype} on {reference.device} and {hypothesis.dtype} on {hypothesis.device}."
         )
-    return torch.bmm(reference, hypothesis.transpose(1, 2))
+    with torch.autocast(reference.device.type, enabled=False):
+        return torch.bmm(reference, hypothesis.transpose(1, 2))

@@ -56,5 +56,5 @@ def greedy_matching(
     plan = None
     if with_plan:
         best = to_hypothesis.argmax(dim=2, keepdim=True)
-        plan = torch.zeros_like(similarity).scatter_(2, best, a[:, :, None])
+        plan = torch.zeros_like(similarity).scatter_(2, best, a.where(matchable[:, None], 0.0)[:, :, None])
     return MatchResult(recall, precision, f_score(precision, recall), plan)

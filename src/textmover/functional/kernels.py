@@ -35,7 +35,8 @@ def mean_cosine(
         Chen et al. 2020 (TWMD), section 2.
     """
     check_problem(similarity, a, b)
-    return torch.einsum("bm,bmn,bn->b", a, similarity, b)
+    with torch.autocast(similarity.device.type, enabled=False):
+        return torch.einsum("bm,bmn,bn->b", a, similarity, b)
 
 
 def wordset_cka(

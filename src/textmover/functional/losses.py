@@ -44,11 +44,12 @@ def pearson_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> F
     """
     x, y = scores - scores.mean(), ratings - ratings.mean()
     # In float32 a constant vector keeps a remainder of rounding; below it, its direction means nothing.
-    floor = torch.finfo(scores.dtype).eps
+    floor = (16 * torch.finfo(scores.dtype).eps) ** 2
     x_square, y_square = x.square().sum(), y.square().sum()
     varies = (x_square > floor * scores.square().sum()) & (y_square > floor * ratings.square().sum())
-    scale = torch.where(varies, x_square * y_square, 1.0).sqrt()
-    return 1 - torch.where(varies, (x * y).sum() / scale, 0.0 * x.sum())
+    # Each side by its own length: a product of two small sums of squares could underflow.
+    lengths = [torch.where(varies, square, 1.0).sqrt() for square in (x_square, y_square)]
+    return 1 - torch.where(varies, (x / lengths[0] * (y / lengths[1])).sum(), 0.0 * x.sum())
 
 
 def pairwise_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
@@ -98,5 +99,7 @@ def combined_loss(
     """
     unknown = sorted(set(weights) - set(LOSSES))
     if unknown or not weights:
-        raise ValueError(f"Expected losses to be named among {', '.join(LOSSES)}, but got {', '.join(unknown) or 'none'}.")
+        raise ValueError(
+            f"Expected losses to be named among {', '.join(LOSSES)}, but got {', '.join(unknown) or 'none'}."
+        )
     return torch.stack([weight * LOSSES[name](scores, ratings) for name, weight in weights.items()]).sum()

@@ -23,16 +23,16 @@ CHECK_EVERY = 10
 
 
 class SinkhornResult(NamedTuple):
-    """Solution of ``B`` entropic transport problems.
+    r"""Solution of ``B`` entropic transport problems.
 
     Attributes:
         plan: Transport plan ``P``, row sums exactly ``a``.
         f: Potential of the rows, in the units of the cost; 0 where the weight is 0.
         g: Potential of the columns, likewise.
-        transport: Transport cost :math:`\\langle P, C\\rangle`.
-        objective: Regularised value :math:`\\langle P, C\\rangle + \\varepsilon\\,\\mathrm{KL}(P\\,|\\,a\\otimes b)`
+        transport: Transport cost :math:`\langle P, C\rangle`.
+        objective: Regularised value :math:`\langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,a\otimes b)`
             at this plan (the primal value; at convergence also the dual one).
-        marginal_error: :math:`\\sum_j |\\sum_i P_{ij} - b_j|`.
+        marginal_error: :math:`\sum_j |\sum_i P_{ij} - b_j|`.
         converged: Whether that error is within the tolerance; ``None`` for a fixed number of iterations.
         iterations: Iterations that each problem took.
     """
@@ -65,7 +65,8 @@ def sinkhorn(
     With ``iterations`` the loop is unrolled and differentiated as it is. With ``tolerance`` each problem stops on its
     own (so that it does not depend on its batch mates), and gradients come from the implicit function theorem at the
     solution: memory does not grow with iterations, and they are as exact as the solution is. A problem that has not
-    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate.
+    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate. A problem without
+    mass on one side moves nothing: its plan and values are 0.
 
     Args:
         cost: Cost of each pair, any real values.
@@ -100,6 +101,10 @@ def sinkhorn(
         raise ValueError(f"Expected `iterations` to be at least 1, but got {iterations}.")
     if tolerance is not None and not tolerance > 0:
         raise ValueError(f"Expected `tolerance` to be positive, but got {tolerance}.")
+    if max_iterations < 1:
+        raise ValueError(f"Expected `max_iterations` to be at least 1, but got {max_iterations}.")
+    has_mass = ((a > 0).any(dim=1) & (b > 0).any(dim=1))[:, None]
+    a, b = a.where(has_mass, 0.0), b.where(has_mass, 0.0)
     log_a, log_b = log_weights(a), log_weights(b)
     epsilon = torch.as_tensor(epsilon, dtype=cost.dtype, device=cost.device)
     logits = -cost / epsilon
@@ -110,8 +115,8 @@ def sinkhorn(
             f, plan = _row_potential_and_plan(logits, g, a, log_b)
         took = torch.full((len(cost),), iterations, device=cost.device)
     else:
-        f, g, took = _ConvergedPotentials.apply(logits, a, b, tolerance, max_iterations)
-        plan = (logits + (f + log_a)[:, :, None] + (g + log_b)[:, None, :]).exp()
+        g, took = _ConvergedPotential.apply(logits, a, b, tolerance, max_iterations)  # type: ignore[no-untyped-call]
+        f, plan = _row_potential_and_plan(logits, g, a, log_b)
     error = (plan.sum(dim=1) - b).abs().sum(dim=1).detach()
     f, g = (epsilon * f).where(a > 0, 0.0), (epsilon * g).where(b > 0, 0.0)
     return SinkhornResult(
@@ -140,8 +145,8 @@ def _row_potential_and_plan(logits: Tensor, g: Tensor, a: Tensor, log_b: Tensor)
     return -torch.logsumexp(weighted, dim=2), a[:, :, None] * weighted.softmax(dim=2)
 
 
-class _ConvergedPotentials(torch.autograd.Function):
-    r"""Potentials at convergence, with implicit gradients.
+class _ConvergedPotential(torch.autograd.Function):
+    r"""Potential of the columns at convergence, with implicit gradients; that of the rows is one half-step away.
 
     The marginal conditions :math:`r(f, g; \theta) = 0` define the potentials; for a loss with gradient :math:`v` with
     respect to them, :math:`\nabla_\theta = -(\partial r/\partial\theta)^\top J^{-1} v` with
@@ -153,7 +158,7 @@ class _ConvergedPotentials(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, logits: Tensor, a: Tensor, b: Tensor, tolerance: float, max_iterations: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         log_a, log_b = log_weights(a), log_weights(b)
         f, g = torch.zeros_like(a), torch.zeros_like(b)
         active = torch.ones(len(a), dtype=torch.bool, device=a.device)
@@ -169,13 +174,11 @@ class _ConvergedPotentials(torch.autograd.Function):
                     break
         ctx.save_for_backward(logits, a, b, f, g)
         ctx.mark_non_differentiable(took)
-        return f, g, took
+        return g, took
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(
-        ctx: Any, grad_f: Tensor, grad_g: Tensor, _: Tensor
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
+    def backward(ctx: Any, grad_g: Tensor, _: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
         saved = ctx.saved_tensors
         logits, a, b, f, g = (tensor.detach().double() for tensor in saved)
         needed = [position for position in range(3) if ctx.needs_input_grad[position]]
@@ -184,7 +187,7 @@ class _ConvergedPotentials(torch.autograd.Function):
             plan = (logits + (f + log_weights(a))[:, :, None] + (g + log_weights(b))[:, None, :]).exp()
             rows, columns = plan.sum(dim=2), plan.sum(dim=1)
             residual = torch.cat([rows - a, columns - b], dim=1)
-        adjoint = _solve_marginals(plan.detach(), torch.cat([grad_f, grad_g], dim=1).double())
+        adjoint = _solve_marginals(plan.detach(), torch.cat([torch.zeros_like(f), grad_g], dim=1))
         found = torch.autograd.grad(residual, [inputs[position] for position in needed], grad_outputs=-adjoint)
         grads: list[Tensor | None] = [None, None, None]
         for position, grad in zip(needed, found, strict=True):

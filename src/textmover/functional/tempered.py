@@ -139,5 +139,5 @@ def trwmd(
 
     recall, attention = side(a, hypothesis_mask, 2)
     precision, _ = side(b, reference_mask, 1)
-    plan = a[:, :, None] * attention if with_plan else None
+    plan = a.where(matchable[:, None], 0.0)[:, :, None] * attention if with_plan else None
     return MatchResult(recall, precision, f_score(precision, recall), plan)

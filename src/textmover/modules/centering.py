@@ -60,4 +60,3 @@ class Centering(nn.Module):
         """Let the corpus mean follow a training batch; nothing in other modes."""
         if self.statistic is not None:
             self.statistic.track(vectors, mask)
-

@@ -22,7 +22,12 @@ EMBEDDED_NAMES = ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2")
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Hash of the original weights, so that a package of the same name with other weights is not taken for them."""
 
-WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
 HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 
@@ -129,7 +134,7 @@ def _from_hub(name: str, revision: str | None, tried: list[str]) -> EncoderSourc
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_PATTERNS))
         if _weights(folder) is None:  # only models without safetensors cost a second look
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*HUB_PATTERNS, "pytorch_model*"]))
-    except Exception as error:  # noqa: BLE001 - whatever the network did belongs into the list of what was tried
+    except Exception as error:
         tried.append(f"the hub answered {type(error).__name__}: {_first_line(error)}")
         return None
     weights = _weights(folder)

@@ -35,9 +35,7 @@ class Matching(nn.Module):
         return cls()
 
     @abstractmethod
-    def forward(
-        self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False
-    ) -> MatchResult:
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """Match similarities ``[B, M, N]`` (rows: reference tokens)."""
 
 
@@ -68,9 +66,7 @@ class Twmd(_Tempered):
         """See :meth:`Matching.from_config`."""
         return cls(config)
 
-    def forward(
-        self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False
-    ) -> MatchResult:
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         return functional.twmd(
             similarity,
@@ -92,9 +88,7 @@ class Trwmd(_Tempered):
         """See :meth:`Matching.from_config`."""
         return cls(config.temperature, learn=config.learn_temperature, value=config.value)
 
-    def forward(
-        self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False
-    ) -> MatchResult:
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         return functional.trwmd(
             similarity,
@@ -111,9 +105,7 @@ class Trwmd(_Tempered):
 class Greedy(Matching):
     """Greedy matching as in BERTScore (:func:`textmover.functional.greedy_matching`)."""
 
-    def forward(
-        self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False
-    ) -> MatchResult:
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         return functional.greedy_matching(
             similarity, reference.weights, hypothesis.weights, reference.mask, hypothesis.mask, with_plan=with_plan
@@ -129,9 +121,7 @@ class _Symmetric(Matching):
     def similarity_of_sets(self, similarity: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """The value ``[B]``."""
 
-    def forward(
-        self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False
-    ) -> MatchResult:
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         value = self.similarity_of_sets(similarity, reference.weights, hypothesis.weights)
         plan = reference.weights[:, :, None] * hypothesis.weights[:, None, :] if with_plan else None

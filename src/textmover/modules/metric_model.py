@@ -160,7 +160,9 @@ class MetricModel(nn.Module):
 
     forward = pair_scores
 
-    def match(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False) -> MatchResult:
+    def match(
+        self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False
+    ) -> MatchResult:
         """The bare matching of the pairs, before normalisation and calibration."""
         return self._match(references, "reference", hypotheses, "hypothesis", with_plan=with_plan)
 
@@ -251,7 +253,12 @@ class MetricModel(nn.Module):
             return TokenEmbeddings(units, batch.mask, batch.special, batch.input_ids, own)
 
     def _match(
-        self, rows: TokenEmbeddings, row_role: Role, columns: TokenEmbeddings, column_role: Role, with_plan: bool = False
+        self,
+        rows: TokenEmbeddings,
+        row_role: Role,
+        columns: TokenEmbeddings,
+        column_role: Role,
+        with_plan: bool = False,
     ) -> MatchResult:
         return self.matching(
             pairwise_similarity(rows.vectors, columns.vectors),

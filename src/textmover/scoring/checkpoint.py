@@ -85,7 +85,9 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
     for name, expected in entries["files"].items():
         path = folder / name
         if not path.is_file():
-            raise InputError(f"Expected the checkpoint {folder} to hold {name}, but it is missing: export or copy it anew.")
+            raise InputError(
+                f"Expected the checkpoint {folder} to hold {name}, but it is missing: export or copy it anew."
+            )
         if file_sha256(path) != expected:
             raise InputError(
                 f"Expected {path} to have the hash that {CONFIG} names, but it differs, so the file is damaged or was "
@@ -153,7 +155,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         )
     lacking = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
     if lacking:
-        raise InputError(f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew.")
+        raise InputError(
+            f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew."
+        )
     return entries
 
 
@@ -167,7 +171,7 @@ def _download(name: str, revision: str | None) -> Path:
         pass_reason = "not in the Hugging Face cache"
     try:
         return Path(snapshot_download(name, revision=revision))
-    except Exception as error:  # noqa: BLE001 - whatever the network did is told in the message
+    except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise InputError(
             f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is {pass_reason}, "

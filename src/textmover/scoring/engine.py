@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from textmover.types import InputError, PairScores, SegmentMetric, TextFeatures, TokenBatch
+from textmover.types import InputError, PairScores, SegmentMetric, TextFeatures
 
 __all__ = ["Engine", "RawScores"]
 
@@ -114,7 +114,9 @@ class Engine:
         self._warn(counts)
         names = parts[0].values if parts else {"score": None}
         empty = np.zeros(0, dtype=np.float64)
-        return RawScores({name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}, counts)
+        return RawScores(
+            {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}, counts
+        )
 
     def _window(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int) -> RawScores:
         owners = np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references])

@@ -79,7 +79,9 @@ def _plain_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written.") from error
+        raise InputError(
+            f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written."
+        ) from error
 
 
 def _umask() -> int:

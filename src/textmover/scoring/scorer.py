@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -164,9 +164,7 @@ class Scorer:
             yield lambda done: bar.update(task, advance=done)
 
 
-def score(
-    hypotheses: Texts, references: References, model: str | Path = "twmd", **options: Any
-) -> SegmentScores:
+def score(hypotheses: Texts, references: References, model: str | Path = "twmd", **options: Any) -> SegmentScores:
     """Score texts in one line: ``textmover.score(hypotheses, references)``.
 
     The metric is loaded at each call; keep a :class:`Scorer` where there are several.
@@ -202,10 +200,14 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
         )
     for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
         if not texts:
-            raise InputError(f"Expected at least one reference for each hypothesis, but number {position + 1} has none.")
+            raise InputError(
+                f"Expected at least one reference for each hypothesis, but number {position + 1} has none."
+            )
         for text in (hypothesis, *texts):
             if not isinstance(text, str):
-                raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}.")
+                raise TypeError(
+                    f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}."
+                )
     return grouped
 
 
@@ -217,5 +219,7 @@ def _resolve_device(device: str | torch.device | None) -> torch.device:
         torch.zeros(1, device=resolved)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}") from error
+        raise InputError(
+            f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}"
+        ) from error
     return resolved

@@ -1,0 +1,1 @@
+"""The command line: configuration to objects to a run."""

@@ -1,0 +1,135 @@
+"""``train.py`` and ``textmover train``: LightningCLI, and what happens when a fit has ended.
+
+After ``fit`` the best weights are loaded, the parts kept from training are scored with the metric as it was and as it
+is, the gain is printed with its confidence interval, and the checkpoint is exported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+
+from textmover.cli.console import console, guarded, set_up_logging
+from textmover.data.datamodule import RatingsDataModule
+from textmover.scoring.checkpoint import save_checkpoint
+from textmover.training.callbacks import RandomState
+from textmover.training.ratings import RatingsModule
+from textmover.training.report import judge
+from textmover.types import InputError
+
+__all__ = ["TrainCLI", "main"]
+
+logger = logging.getLogger(__name__)
+
+SUBCOMMANDS = ("fit", "validate", "test", "predict")
+
+
+class TrainCLI(LightningCLI):
+    """LightningCLI over modules and data by class path, with a report and an export after ``fit``."""
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add what is neither trainer, model nor data."""
+        parser.add_argument("--export", type=str | None, default=None, help="Folder for the checkpoint that scores.")
+
+    def before_fit(self) -> None:
+        """Refuse an export folder that cannot be written, before the work rather than after it."""
+        folder = self._setting("export")
+        if folder is not None:
+            _check_writable(Path(folder))
+        checkpoint = self._setting("ckpt_path")
+        if checkpoint is not None and checkpoint not in ("last", "best") and not Path(checkpoint).is_file():
+            raise InputError(f"Expected {checkpoint} to be a checkpoint to resume from, but there is no such file.")
+
+    def after_fit(self) -> None:
+        """Report the gain on every part that was kept from training, and export."""
+        module, data, trainer = self.model, self.datamodule, self.trainer
+        if not isinstance(module, RatingsModule) or not isinstance(data, RatingsDataModule):
+            return
+        if trainer.fast_dev_run or trainer.interrupted or not trainer.is_global_zero:
+            return
+        _load_best(module, trainer)
+        report = judge(module, data)
+        console().print(report.table())
+        if data.notice:
+            console().print(data.notice.strip(), style="bold", soft_wrap=True)
+        folder = self._setting("export")
+        if folder is not None:
+            save_checkpoint(module.metric.eval(), folder, card=report.card(self._recipe()), overwrite=True)
+            self._say_how_to_score(folder)
+
+    def _setting(self, name: str) -> Any:
+        return self.config[self.subcommand].get(name) if self.subcommand else self.config.get(name)
+
+    def _recipe(self) -> str:
+        """The configuration of this run as YAML, for the model card."""
+        return self.parser.dump(self.config, skip_none=True) if self.subcommand is None else self._subcommand_dump()
+
+    def _subcommand_dump(self) -> str:
+        parser = self._parser(self.subcommand)
+        return parser.dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
+
+    @staticmethod
+    def _say_how_to_score(folder: str) -> None:
+        console().print(f"Exported to {folder}. Score with it:", soft_wrap=True)
+        console().print(f"  textmover score -i hypotheses.txt references.txt --model {folder}", soft_wrap=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run LightningCLI with this project's defaults; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    set_up_logging()
+    _quiet_lightning()
+    with guarded() as outcome:
+        TrainCLI(
+            pl.LightningModule,
+            pl.LightningDataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            args=arguments,
+            save_config_kwargs={"overwrite": True},
+            trainer_defaults={
+                "callbacks": [RandomState()],
+                "use_distributed_sampler": False,  # the data module deals out the batches itself
+                "enable_model_summary": False,
+            },
+        )
+    return outcome.code
+
+
+def _load_best(module: RatingsModule, trainer: pl.Trainer) -> None:
+    """Weights of the best validation, where a checkpoint callback watched one; else those of the last step."""
+    watchers = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint) and one.monitor is not None]
+    path = next((one.best_model_path for one in watchers if one.best_model_path), None)
+    if path is not None:
+        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+        module.load_state_dict(state)
+        logger.info("Best weights: %s", path)
+
+
+def _check_writable(folder: Path) -> None:
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InputError(f"Expected `export` to be a folder that can be written, but got {folder}: give another place.")
+
+
+def _quiet_lightning() -> None:
+    """Leave out what Lightning says of hardware that is not there and of workers that would bring nothing."""
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty.*")
+    logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
+        lambda record: not record.getMessage().startswith(("GPU available", "TPU available", "💡", "HPU available"))
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Sentences as words between punctuation marks, and the pools from which unrelated words are drawn.
+
+Enough of English for the perturbations: what a function word, an auxiliary and a number look like, and which words keep
+their capital inside a sentence. No tagger and no parser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+__all__ = [
+    "AUXILIARIES",
+    "NEGATIVE",
+    "NUMBER",
+    "ORDINALS",
+    "TEENS",
+    "TENS",
+    "UNITS",
+    "Phrase",
+    "Word",
+    "WordPool",
+    "listed",
+]
+
+
+def listed(words: str) -> tuple[str, ...]:
+    """The words of a list written as one string."""
+    return tuple(words.split())
+
+
+AUXILIARIES = frozenset(
+    listed("is are was were am has have had can could will would should must may might does did do")
+)
+FUNCTION_WORDS = AUXILIARIES | frozenset(
+    listed(
+        "a an the this that these those and or but nor so yet if than then as at by for from in into of off on "
+        "onto out over to up with without under until upon about above after again against all almost also "
+        "although among any around because been before being below between both cannot each either else even "
+        "ever every few he her hers here him his how i it its itself just least less like many me more most "
+        "much my neither never no nobody none not nothing now once one only other our ours own per rather she "
+        "since some somebody someone still such that's their theirs them themselves there they though through "
+        "till too toward towards us very we what when where whether which while who whom whose why within yes "
+        "you your yours along across down back away far long"
+    )
+)
+NEGATIVE = frozenset(listed("not no never nobody none nothing neither nor hardly cannot without"))
+UNITS = listed("two three four five six seven eight nine ten eleven twelve")
+TEENS = listed("thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
+TENS = listed("twenty thirty forty fifty sixty seventy eighty ninety")
+ORDINALS = listed("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth")
+NUMBER = re.compile(
+    r"\b(?:\d{1,2}:\d\d|\d{1,15}(?:,\d{3}){0,4}(?:\.\d+)?"
+    rf"|(?:{'|'.join(TENS)})(?:-(?:one|{'|'.join(UNITS[:8])}))?|{'|'.join(ORDINALS + TEENS + UNITS)})\b",
+    re.IGNORECASE,
+)
+TOKEN = re.compile(r"""^([("'“‘\[]*)(.*?)([)"'”’\].,;:!?…]*)$""", re.DOTALL)
+
+
+class Word(NamedTuple):
+    """A word between its punctuation marks."""
+
+    before: str
+    core: str
+    after: str
+
+    @property
+    def function(self) -> bool:
+        """Whether little is lost without it: a word such as *the* or *was*, but not a negation."""
+        return not self.core or self.core.lower() in FUNCTION_WORDS - NEGATIVE
+
+    @property
+    def replaceable(self) -> bool:
+        """Whether an unrelated word can stand for it: letters only, and neither a function word nor a number."""
+        lower = self.core.lower()
+        return len(lower) > 2 and lower.isalpha() and lower not in FUNCTION_WORDS and not NUMBER.fullmatch(lower)
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A text as words, with its end mark and the capital at its start kept apart so that edits cannot misplace them.
+
+    Attributes:
+        words: The words in order; the first one is in lower case unless it is a name.
+        end: The marks that close the text, such as ``"."`` or ``"?"``.
+        capital: Whether the text starts with a capital.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> phrase = Phrase.parse("The cat, again, slept.", WordPool(["We fed the cat."]))
+        >>> replace(phrase, words=phrase.words[1:]).text
+        'Cat, again, slept.'
+    """
+
+    words: tuple[Word, ...]
+    end: str
+    capital: bool
+
+    @classmethod
+    def parse(cls, text: str, pool: WordPool) -> Phrase:
+        """Split a text at white space; ``pool`` tells names from words that merely start the sentence."""
+        body = text.strip()
+        mark = re.search(r"[.!?…]+[\"'”’)\]]*$", body)
+        end = mark.group() if mark else ""
+        words = [Word(*TOKEN.match(token).groups()) for token in body[: len(body) - len(end)].split()]  # type: ignore[union-attr]
+        capital = bool(words) and words[0].core[:1].isupper()
+        if capital and not pool.is_name(words[0].core):
+            words[0] = words[0]._replace(core=words[0].core[:1].lower() + words[0].core[1:])
+        return cls(tuple(words), end, capital)
+
+    @property
+    def text(self) -> str:
+        """The words as one string: single spaces, a capital where there was one, no mark before the end mark."""
+        body = " ".join("".join(word) for word in self.words)
+        if self.end:
+            body = body.rstrip(" ,;:-–—")
+        if self.capital:
+            body = re.sub(r"^\W*\w", lambda start: start.group().upper(), body)
+        return body + self.end
+
+
+class WordPool:
+    """Texts from which unrelated words and sentences are drawn.
+
+    Args:
+        texts: The texts; the order does not matter for words.
+        avoid: Texts that are no source although they are listed: the perturbed text's own paraphrases.
+
+    Example:
+        >>> pool = WordPool(["We saw Oslo.", "Oslo slept."])
+        >>> pool.is_name("Oslo"), pool.is_name("Slept")
+        (True, False)
+    """
+
+    def __init__(self, texts: Iterable[str] = (), avoid: Iterable[str] = ()) -> None:
+        self.texts = tuple(dict.fromkeys(texts))
+        self.avoid = frozenset(avoid)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        inner = [word.strip(".,;:!?") for text in self.texts for word in text.split()[1:]]
+        lower = {word for word in inner if word.islower()}
+        return frozenset(word for word in inner if word[:1].isupper() and word.lower() not in lower)
+
+    @cached_property
+    def _words_of(self) -> dict[str, tuple[str, ...]]:
+        phrases = {text: Phrase.parse(text, self) for text in self.texts}
+        return {text: tuple(word.core for word in phrase.words if word.replaceable) for text, phrase in phrases.items()}
+
+    def avoiding(self, texts: Iterable[str]) -> WordPool:
+        """The same pool without the given texts as a source; what is known of names stays."""
+        pool = WordPool(self.texts, texts)
+        pool.__dict__.update(_names=self._names, _words_of=self._words_of)
+        return pool
+
+    def is_name(self, word: str) -> bool:
+        """Whether a capitalised word keeps its capital inside a sentence, as far as the texts show."""
+        return word in self._names or word == "I" or word.startswith("I'") or (len(word) > 1 and word.isupper())
+
+    def words(self, text: str) -> list[str]:
+        """Content words of all texts but ``text`` and those to avoid, without any word that these hold, sorted."""
+        barred = self.avoid | {text}
+        own = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
+        found = {word for other, words in self._words_of.items() if other not in barred for word in words}
+        return sorted(word for word in found if word.lower() not in own)
+
+    def others(self, text: str) -> list[str]:
+        """Texts that share no content word with ``text`` and those to avoid."""
+        barred = self.avoid | {text}
+        own = {word.lower() for other in barred for word in re.findall(r"\w+", other)}
+        return [o for o in self.texts if o not in barred and own.isdisjoint(word.lower() for word in self._words_of[o])]

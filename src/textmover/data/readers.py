@@ -1,0 +1,256 @@
+"""Readers: tables and plain text files as segments.
+
+A table (CSV, TSV, JSON Lines, Parquet, a hub data set) becomes :class:`~textmover.types.Segment` objects by way of
+:class:`Columns`, which says what each column means. Whatever cannot be used is an error that names the file, the line
+and the column; nothing is dropped or guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from textmover.data.tables import Table, named, read_table, read_text, split_lines
+from textmover.types import InputError, Segment
+
+__all__ = ["Columns", "check_equal_lengths", "read_lines", "read_segments"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean.
+
+    Attributes:
+        hypothesis: Column of the texts to judge.
+        references: Column of the reference, or several of them; a cell may hold a list (JSON Lines, Parquet).
+        score: Column of the human score, higher is better; ``None`` reads segments without scores.
+        source: Column of the text that was translated or described; ``None`` where there is none.
+        groups: Columns kept as group keys, such as language pair or system.
+
+    Raises:
+        InputError: If a name is empty or there is no reference column.
+
+    Example:
+        >>> Columns(references=("ref1", "ref2"), groups=("lp",)).names
+        ('hypothesis', 'ref1', 'ref2', 'score', 'lp')
+    """
+
+    hypothesis: str = "hypothesis"
+    references: str | tuple[str, ...] = "reference"
+    score: str | None = "score"
+    source: str | None = None
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.reference_columns:
+            raise InputError("Expected `references` to name at least one column, but got none: name one.")
+        for field, name in self.fields:
+            if not name:
+                raise InputError(f"Expected `{field}` to be the name of a column, but got {name!r}: name one.")
+
+    @property
+    def reference_columns(self) -> tuple[str, ...]:
+        """The reference columns, also where there is only one."""
+        return (self.references,) if isinstance(self.references, str) else tuple(self.references)
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of field and column name, unused fields left out."""
+        return (
+            ("hypothesis", self.hypothesis),
+            *(("references", column) for column in self.reference_columns),
+            *((("score", self.score),) if self.score is not None else ()),
+            *((("source", self.source),) if self.source is not None else ()),
+            *(("groups", column) for column in self.groups),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns that are read."""
+        return tuple(dict.fromkeys(name for _, name in self.fields))
+
+
+def read_segments(
+    path: str | Path, columns: Columns, *, format: str | None = None, split: str = "train"
+) -> list[Segment]:
+    r"""Read a table of segments.
+
+    Texts are kept character by character; an empty hypothesis or reference is a text like any other. Where a segment
+    has several reference cells, empty ones are left out, so that rows may differ in their number of references.
+
+    Args:
+        path: ``.csv`` (quoted), ``.tsv`` (no quoting: a quotation mark is an ordinary character), ``.jsonl``,
+            ``.json`` or ``.ndjson`` (one object a line), ``.parquet``; a folder saved by `datasets`; or a hub data
+            set as ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8, with a header where columns
+            have no names of their own; blank lines at the end do not count.
+        columns: What the columns mean.
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set; plain files have none.
+
+    Returns:
+        One segment per row, in file order, with human scores in float64.
+
+    Raises:
+        InputError: If the file cannot be read, is empty, lacks a column, or holds a cell that cannot be used, such as
+            a score that is not a finite number.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "ratings.tsv"
+        >>> _ = path.write_text("lp\thypothesis\treference\tscore\nde-en\ta cat\tthe cat\t0.5\n")
+        >>> read_segments(path, Columns(groups=("lp",)))
+        [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
+    """
+    table = read_table(path, format=format, split=split, wanted=columns.names)
+    _check_columns(table, columns)
+    rows = (_Row(table.name, table.unit, number, cells) for number, cells in table.rows)
+    return [
+        Segment(
+            hypothesis=row.text(columns.hypothesis),
+            references=row.references(columns.reference_columns),
+            score=None if columns.score is None else row.score(columns.score),
+            source=None if columns.source is None else row.optional_text(columns.source),
+            groups={column: row.group(column) for column in columns.groups},
+        )
+        for row in rows
+    ]
+
+
+def read_lines(path: str | Path) -> list[str]:
+    r"""Read a plain text file of one segment a line.
+
+    Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text and keeps its place.
+
+    Args:
+        path: A UTF-8 file, or ``-`` for standard input.
+
+    Returns:
+        The lines without their ends.
+
+    Raises:
+        InputError: If the file cannot be read, is empty or is not UTF-8.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "hyp.txt"
+        >>> _ = path.write_text("a cat\n\nno dog\n")
+        >>> read_lines(path)
+        ['a cat', '', 'no dog']
+    """
+    return split_lines(read_text(path))
+
+
+def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
+    """Make sure that files which belong together have as many lines.
+
+    Args:
+        sequences: Lines (or anything that can be counted) by the name of their file.
+
+    Raises:
+        InputError: If the counts differ.
+
+    Example:
+        >>> check_equal_lengths({"hyp.txt": ["a", "b"], "ref.txt": ["a", "b"]})
+    """
+    counts = {name: len(lines) for name, lines in sequences.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
+        raise InputError(
+            f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
+        )
+
+
+class _Row(NamedTuple):
+    """One row of a table, which checks what it hands out and can say where it stands."""
+
+    name: str
+    unit: str
+    number: int
+    cells: Mapping[str, object]
+
+    def text(self, column: str) -> str:
+        """A text, possibly empty."""
+        return self._checked_text(column, self.cells.get(column))
+
+    def optional_text(self, column: str) -> str | None:
+        """A text, or ``None`` where the cell is empty."""
+        value = self.cells.get(column)
+        return None if value is None or value == "" else self._checked_text(column, value)
+
+    def references(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The texts of all reference cells; empty ones are left out as long as another remains."""
+        texts: list[str] = []
+        for column in columns:
+            value = self.cells.get(column)
+            cell = value if isinstance(value, list) else [value]
+            texts += [self._checked_text(column, text) for text in cell if text is not None]
+        if not texts:
+            raise InputError(
+                f"Expected a reference in {self._place(named(columns))}, but got none: add one or remove the row."
+            )
+        return tuple(text for text in texts if text) or ("",)
+
+    def score(self, column: str) -> float:
+        """A finite number."""
+        value = self.cells.get(column)
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(
+                f"Expected a finite number in {self._place(repr(column))}, but got {value!r}: correct it or remove the "
+                "row (or set `score` to null to read the texts alone)."
+            )
+        return number
+
+    def group(self, column: str) -> str:
+        """A group value as text; an empty cell is the empty text."""
+        value = self.cells.get(column)
+        if isinstance(value, (list, dict)):
+            raise InputError(
+                f"Expected one value in {self._place(repr(column))}, but got {value!r}: choose another group column."
+            )
+        return "" if value is None else str(value)
+
+    def _checked_text(self, column: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise InputError(
+                f"Expected text in {self._place(repr(column))}, but got {value!r}: correct it or remove the row."
+            )
+        if not value.isascii() and _SURROGATE.search(value):
+            raise InputError(
+                f"Expected Unicode text in {self._place(repr(column))}, but got half a surrogate pair: correct it or "
+                "remove the row."
+            )
+        return value
+
+    def _place(self, column: str) -> str:
+        return f"column {column} of {self.name}, {self.unit} {self.number}"
+
+
+def _check_columns(table: Table, columns: Columns) -> None:
+    """Every column that is asked for stands in the table once."""
+    for field, name in columns.fields:
+        occurrences = table.columns.count(name)
+        if occurrences == 0:
+            raise InputError(
+                f"Expected a column {name!r} in {table.name}, but got {named(table.columns)}: "
+                f"{_suggestion(name, table.columns)}set `{field}` to the name of the right one."
+            )
+        if occurrences > 1:
+            raise InputError(
+                f"Expected one column {name!r} in {table.name}, but got {occurrences}: rename all but one of them."
+            )
+
+
+def _suggestion(name: str, columns: Sequence[str]) -> str:
+    """'Did you mean …?' where a column is written almost as the one that was asked for."""
+    by_lower = {column.lower(): column for column in columns}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""

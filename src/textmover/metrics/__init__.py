@@ -1,0 +1,6 @@
+"""The metrics as torchmetrics Metrics."""
+
+from textmover.metrics.ordered import OrderedScores
+from textmover.metrics.text_mover import TextMoverScore
+
+__all__ = ["OrderedScores", "TextMoverScore"]

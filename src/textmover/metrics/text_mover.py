@@ -1,0 +1,128 @@
+"""Any metric of the project as a torchmetrics Metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from textmover.metrics.ordered import OrderedScores
+from textmover.modules.config import check_choice
+from textmover.scoring import Scorer
+from textmover.scoring.scorer import normalize_references
+from textmover.types import SegmentMetric
+
+__all__ = ["TextMoverScore"]
+
+
+class _Reference:
+    """Holds something without owning it: copies of the holder share what it holds."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Reference:
+        return self
+
+
+class TextMoverScore(OrderedScores):
+    """Scores of generated texts, accumulated over batches and processes.
+
+    Each update is scored at once; what is kept and gathered is one float64 score per segment and its int64 position,
+    so that results come back in order (see :class:`OrderedScores` for how positions are numbered).
+
+    A metric given as a module, such as ``pl_module.model``, is referred to and not registered: its weights stay where
+    they are, are not saved twice, and each update scores with their current values.
+
+    Args:
+        model: Preset name, checkpoint folder, hub id, :class:`Scorer`, or a metric module that lives elsewhere.
+        reduction: ``"mean"`` for one number (what ``self.log`` takes), ``"none"`` for one per segment.
+        scorer_options: As for :meth:`Scorer.from_pretrained`, such as ``precision`` or ``device``.
+        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and fields of the metric's configuration.
+
+    Example:
+        >>> from textmover import TextMoverScore
+        >>> metric = TextMoverScore("twmd")  # doctest: +SKIP
+        >>> metric.update(["A cat sat there."], [["There sat a cat.", "A cat was sitting there."]])  # doctest: +SKIP
+        >>> metric.compute()  # doctest: +SKIP
+        tensor(0.89, dtype=torch.float64)
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    higher_is_better: bool | None = True
+    plot_lower_bound: float | None = None
+    plot_upper_bound: float | None = None
+
+    def __init__(
+        self,
+        model: str | Path | Scorer | SegmentMetric = "twmd",
+        *,
+        reduction: Literal["mean", "none"] = "mean",
+        scorer_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        own = {name: kwargs.pop(name) for name in list(kwargs) if name in _TORCHMETRICS_OPTIONS}
+        super().__init__(**own)
+        check_choice("reduction", reduction, ("mean", "none"))
+        self.reduction = reduction
+        options = {**(scorer_options or {}), **kwargs}
+        if isinstance(model, (str, Path)):
+            scorer = Scorer.from_pretrained(model, **options)
+        elif options:
+            raise TypeError(
+                f"Expected options only where the model is loaded by name, but got {', '.join(options)} with an object."
+            )
+        else:
+            # The weights of a module that lives elsewhere may change between updates: nothing is kept.
+            scorer = model if isinstance(model, Scorer) else Scorer(model, cache=False)
+        self._scorer = _Reference(scorer)
+        self.higher_is_better = scorer.metric.higher_is_better
+        low, high = scorer.metric.range
+        self.plot_lower_bound = low if low > float("-inf") else None
+        self.plot_upper_bound = high if high < float("inf") else None
+
+    @property
+    def scorer(self) -> Scorer:
+        """What scores."""
+        return self._scorer.target
+
+    def update(  # type: ignore[override]
+        self,
+        preds: str | Sequence[str],
+        target: str | Sequence[str] | Sequence[Sequence[str]],
+        positions: Sequence[int] | Tensor | None = None,
+    ) -> None:
+        """Score further hypotheses.
+
+        Args:
+            preds: One hypothesis or several.
+            target: For each, its reference or references.
+            positions: Place of each segment among all; numbered as distributed samplers do where not given.
+
+        Raises:
+            InputError: If the counts differ or a hypothesis has no reference.
+        """
+        hypotheses = [preds] if isinstance(preds, str) else list(preds)
+        scores = self.scorer.score(hypotheses, normalize_references(hypotheses, target)).scores
+        self.append(torch.from_numpy(scores), positions)
+
+    def compute(self) -> Tensor:
+        """Mean score, or the scores of all segments in order, float64."""
+        scores, _ = self.ordered()
+        return scores.mean() if self.reduction == "mean" else scores
+
+
+_TORCHMETRICS_OPTIONS = (
+    "compute_on_cpu",
+    "dist_sync_on_step",
+    "process_group",
+    "dist_sync_fn",
+    "distributed_available_fn",
+    "sync_on_compute",
+    "compute_with_cache",
+)
+"""Keyword arguments of ``torchmetrics.Metric``."""

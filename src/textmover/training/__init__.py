@@ -1,0 +1,7 @@
+"""Training: Lightning modules, optimisation and callbacks."""
+
+from textmover.training.callbacks import RandomState
+from textmover.training.optimization import OptimizerConfig
+from textmover.training.ratings import RatingsModule
+
+__all__ = ["OptimizerConfig", "RandomState", "RatingsModule"]

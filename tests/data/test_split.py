@@ -1,0 +1,121 @@
+"""Splits: the same for everyone, and no reference on both sides."""
+
+import hashlib
+import random
+
+import pytest
+
+from textmover.data.split import hold_out_groups, is_held_back, normalise_reference, split_held_back
+from textmover.types import InputError, Segment
+
+
+def segments_of(*references: tuple[str, ...]) -> list[Segment]:
+    return [Segment(f"hypothesis {number}", texts) for number, texts in enumerate(references)]
+
+
+class TestHash:
+    def test_definition(self):
+        for number in range(200):
+            reference = f"Sentence {number}."
+            digest = hashlib.sha256(f"sentence {number}.".encode()).hexdigest()
+            assert is_held_back(reference) == (int(digest[:16], 16) / 2**64 < 0.15)
+
+    def test_fixed_values(self):
+        held_back = [number for number in range(40) if is_held_back(f"Sentence {number}.")]
+        assert held_back == [12, 14, 19, 26]
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [("The cat.", " the  CAT.\n"), ("caf\u00e9", "cafe\u0301"), ("a\u00a0b", "a b"), ("Straße", "STRASSE")],
+    )
+    def test_normalised(self, one, other):
+        assert normalise_reference(one) == normalise_reference(other)
+
+    def test_different(self):
+        assert normalise_reference("The cat.") != normalise_reference("The cat")
+
+    def test_share(self):
+        references = [str(number) for number in range(5000)]
+        chosen = {share: {text for text in references if is_held_back(text, share)} for share in (0, 0.1, 0.3, 1)}
+        assert chosen[0] == set()
+        assert chosen[0.1] < chosen[0.3] < chosen[1] == set(references)
+        assert len(chosen[0.3]) == pytest.approx(1500, abs=100)
+
+    @pytest.mark.parametrize("share", [-0.1, 1.1, 15, float("nan")])
+    def test_share_out_of_range(self, share):
+        with pytest.raises(InputError, match=f"share to be between 0 and 1, but got {share}"):
+            is_held_back("a", share)
+
+
+class TestSplit:
+    def test_single_references_follow_their_hash(self):
+        segments = segments_of(*((f"Sentence {number % 300}.",) for number in range(900)))
+        train, held_back = split_held_back(segments)
+        assert held_back == [segment for segment in segments if is_held_back(segment.references[0])]
+        assert train == [segment for segment in segments if not is_held_back(segment.references[0])]
+
+    def test_connected_references_stay_together(self):
+        rng = random.Random(0)
+        segments = segments_of(*(tuple(rng.choices([f"r{n}" for n in range(600)], k=2)) for _ in range(250)))
+        train, held_back = split_held_back(segments, 0.3)
+        assert train
+        assert held_back
+        sides = [{text for segment in side for text in segment.references} for side in (train, held_back)]
+        assert not sides[0] & sides[1]
+
+    def test_order_does_not_matter(self):
+        rng = random.Random(1)
+        segments = segments_of(*(tuple(rng.choices([f"r{n}" for n in range(600)], k=2)) for _ in range(250)))
+        _, expected = split_held_back(segments, 0.3)
+        shuffled = rng.sample(segments, len(segments))
+        _, held_back = split_held_back(shuffled, 0.3)
+        assert sorted(map(repr, held_back)) == sorted(map(repr, expected))
+
+    def test_share_is_kept_with_several_references(self):
+        segments = segments_of(*(tuple(f"{item} {number}" for number in range(5)) for item in range(2000)))
+        _, held_back = split_held_back(segments, 0.15)
+        assert len(held_back) == pytest.approx(300, abs=50)
+
+    def test_spelling_does_not_separate(self):
+        for number in range(50):
+            train, held_back = split_held_back(segments_of((f"Item {number}",), (f"ITEM  {number}",)), 0.5)
+            assert not train or not held_back
+
+    def test_empty(self):
+        assert split_held_back([]) == ([], [])
+
+    def test_without_reference(self):
+        with pytest.raises(InputError, match="but got none for segment 1"):
+            split_held_back(segments_of(("a",), ()))
+
+
+class TestGroups:
+    SEGMENTS = (
+        Segment("h", ("r",), groups={"perturbation": "drop", "severity": "1"}),
+        Segment("h", ("r",), groups={"perturbation": "swap", "severity": "1"}),
+        Segment("h", ("r",), groups={"perturbation": "number", "severity": "2"}),
+        Segment("h", ("r",), groups={"perturbation": "drop", "severity": "2"}),
+        Segment("h", ("r",)),
+    )
+
+    def test_values(self):
+        kept, held_out = hold_out_groups(self.SEGMENTS, {"perturbation": ("swap", "number")})
+        assert kept == [self.SEGMENTS[0], self.SEGMENTS[3], self.SEGMENTS[4]]
+        assert held_out == [self.SEGMENTS[1], self.SEGMENTS[2]]
+
+    def test_any_key_holds_out(self):
+        _, held_out = hold_out_groups(self.SEGMENTS, {"perturbation": ("swap",), "severity": ("2",)})
+        assert held_out == list(self.SEGMENTS[1:4])
+
+    def test_nothing_asked_for(self):
+        assert hold_out_groups(self.SEGMENTS, {}) == (list(self.SEGMENTS), [])
+
+    def test_unknown_key(self):
+        with pytest.raises(InputError, match="group 'type', but got 'perturbation', 'severity': choose"):
+            hold_out_groups(self.SEGMENTS, {"type": ("swap",)})
+        with pytest.raises(InputError, match="group 'type', but got segments without groups"):
+            hold_out_groups(self.SEGMENTS[4:], {"type": ("swap",)})
+
+    def test_unknown_value(self):
+        with pytest.raises(InputError, match="but got 'swop': choose among 'drop', 'number', 'swap'"):
+            hold_out_groups(self.SEGMENTS, {"perturbation": ("swap", "swop")})

@@ -1,0 +1,87 @@
+"""F scores and division by self-similarity."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import hmean
+from torch.autograd import gradcheck
+
+from textmover.functional import f_score, normalize_by_self, twmd
+
+
+def draw(count: int, seed: int) -> torch.Tensor:
+    return torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.05
+
+
+def test_f_is_the_harmonic_mean():
+    precision, recall = draw(20, 0), draw(20, 1)
+    np.testing.assert_allclose(f_score(precision, recall), hmean([precision, recall]), rtol=1e-13)
+
+
+def test_f_lies_between_precision_and_recall_and_is_symmetric():
+    precision, recall = draw(20, 0), draw(20, 1)
+    f = f_score(precision, recall)
+    assert (torch.minimum(precision, recall) <= f).all()
+    assert (f <= torch.maximum(precision, recall)).all()
+    assert torch.equal(f, f_score(recall, precision))
+
+
+@pytest.mark.parametrize(("precision", "recall"), [(0.0, 0.0), (-0.5, 0.2), (0.3, -0.3), (-1.0, -1.0)])
+def test_f_is_zero_with_finite_gradients_where_the_sum_is_not_positive(precision, recall):
+    values = torch.tensor([precision, recall], requires_grad=True)
+    f = f_score(values[:1], values[1:])
+    f.sum().backward()
+    assert f.item() == 0
+    assert values.grad.isfinite().all()
+
+
+def test_f_has_the_right_gradient():
+    assert gradcheck(f_score, (draw(5, 0).requires_grad_(), draw(5, 1).requires_grad_()))
+
+
+def test_division_by_the_geometric_mean_of_the_self_similarities():
+    value, x, y = draw(20, 0), draw(20, 1), draw(20, 2)
+    found, defined = normalize_by_self(value, x, y)
+    np.testing.assert_allclose(found, value.numpy() / np.sqrt(x.numpy() * y.numpy()), rtol=1e-13)
+    assert defined.all()
+
+
+@pytest.mark.parametrize("iterations", [1, 3])
+@pytest.mark.parametrize("value", ["transport", "objective"])
+def test_a_text_is_entirely_similar_to_itself(problem, iterations, value):
+    x = torch.nn.functional.normalize(
+        torch.randn(4, 6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
+    weights = problem(4, 6, 6).a
+    own = twmd(x @ x.transpose(1, 2), weights, weights, 0.1, iterations=iterations, value=value)
+    for self_similarity in own[:3]:
+        found, defined = normalize_by_self(self_similarity, self_similarity, self_similarity)
+        torch.testing.assert_close(found, torch.ones_like(found), rtol=0, atol=1e-14)
+        assert defined.all()
+
+
+def test_scaling_all_similarities_changes_nothing():
+    value, x, y = draw(20, 0), draw(20, 1), draw(20, 2)
+    torch.testing.assert_close(
+        normalize_by_self(3 * value, 3 * x, 3 * y)[0], normalize_by_self(value, x, y)[0], rtol=1e-14, atol=0
+    )
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.0, 1.0), (1.0, 0.0), (-0.1, 1.0), (-0.5, -0.5)])
+def test_a_self_similarity_that_is_not_positive_is_marked_and_harmless(x, y):
+    values = torch.tensor([0.4, x, y], requires_grad=True)
+    found, defined = normalize_by_self(values[:1], values[1:2], values[2:])
+    found.sum().backward()
+    assert found.item() == 0
+    assert not defined.item()
+    assert values.grad.isfinite().all()
+
+
+def test_small_self_similarities_do_not_underflow():
+    tiny = torch.tensor([1e-30])
+    torch.testing.assert_close(normalize_by_self(tiny, tiny, tiny)[0], torch.ones(1))
+
+
+def test_normalisation_has_the_right_gradient():
+    inputs = tuple(draw(5, seed).requires_grad_() for seed in range(3))
+    assert gradcheck(lambda *values: normalize_by_self(*values)[0], inputs)

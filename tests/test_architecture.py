@@ -1,0 +1,232 @@
+"""Imports run one way, importing the package costs nothing, and tests cannot reach the network."""
+
+import ast
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
+PACKAGE = "textmover"
+
+KERNELS = {"functional", "types"}
+MODELS = KERNELS | {"modules", "rome", "presets"}
+ENGINE = MODELS | {"data", "meta_evaluation", "scoring"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "types": set(),
+    "functional": {"types"},
+    "data": {"types"},
+    "meta_evaluation": {"types"},
+    "modules": KERNELS,
+    "rome": KERNELS | {"modules"},
+    "presets": MODELS - {"presets"},
+    "scoring": ENGINE - {"scoring"},
+    "metrics": ENGINE,
+    "training": ENGINE | {"metrics"},
+    "report": {"meta_evaluation", "types"},
+    "cli": ENGINE | {"metrics", "training", "report", "__init__"},
+    "__init__": ENGINE | {"metrics", "training", "report"},
+}
+"""Folder or module directly under the package → those that it may import beside itself; ``__init__`` is the package."""
+
+
+# --- the checker ------------------------------------------------------------------------------------------------------
+
+
+def unit_of(path: Path, root: Path) -> str:
+    first = path.relative_to(root).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_modules(tree: ast.AST, units: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and unit of everything of ours that a file imports, at any depth, by statement or by a dotted string.
+
+    A string that is nothing but a dotted name of ours counts, because that is how lazy imports are written.
+    """
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            if node.module == PACKAGE:
+                # `from textmover import scoring` reaches the folder; the version is everyone's to read.
+                names = [
+                    f"{PACKAGE}.{alias.name}" if alias.name in units else PACKAGE
+                    for alias in node.names
+                    if alias.name != "__version__"
+                ]
+            else:
+                names = [node.module or ""]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value] if re.fullmatch(rf"{PACKAGE}(\.\w+)+", node.value) else []
+        for name in names:
+            first, _, rest = name.partition(".")
+            if first == PACKAGE:
+                yield node.lineno, rest.partition(".")[0] or "__init__"
+
+
+def violations(root: Path, table: Mapping[str, set[str]] = MAY_IMPORT) -> list[str]:
+    """One sentence for every import under ``root`` that the table does not allow."""
+    paths = sorted(root.rglob("*.py"))
+    units = {unit_of(path, root) for path in paths}
+    found = []
+    for path in paths:
+        unit, place = unit_of(path, root), path.relative_to(root).as_posix()
+        if unit not in table:
+            found.append(f"{place}: `{unit}` is unknown: add it to the table of tests/test_architecture.py")
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        found += [
+            f"{place}:{node.lineno}: relative import: write `from {PACKAGE}.… import …`"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.level
+        ]
+        found += [
+            f"{place}:{line}: `{unit}` may not import `{target}`"
+            if target in table
+            else f"{place}:{line}: `{target}` is unknown: add it to the table of tests/test_architecture.py"
+            for line, target in imported_modules(tree, units | set(table))
+            if target != unit and target not in table[unit]
+        ]
+    return found
+
+
+# --- the package ------------------------------------------------------------------------------------------------------
+
+
+def test_imports_run_one_way():
+    assert list(SOURCE.rglob("*.py")), f"Expected modules under {SOURCE}, but found none."
+    assert violations(SOURCE) == []
+
+
+def test_nothing_imports_the_command_line():
+    assert [unit for unit, allowed in MAY_IMPORT.items() if "cli" in allowed] == []
+
+
+def test_the_table_has_no_cycle():
+    remaining = dict(MAY_IMPORT)
+    while remaining:
+        free = [unit for unit, allowed in remaining.items() if not allowed & set(remaining)]
+        assert free, f"Expected an order of imports, but these go in a circle: {sorted(remaining)}."
+        for unit in free:
+            del remaining[unit]
+
+
+def test_importing_the_package_loads_the_standard_library_only():
+    code = (
+        "import json, sys; before = set(sys.modules); import textmover; "
+        "print(json.dumps(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
+    )
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(json.loads(ran.stdout))
+    assert not loaded & {"torch", "transformers", "numpy", "scipy"}
+    assert loaded - set(sys.stdlib_module_names) == {PACKAGE}
+
+
+# --- the checker checked ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("functional/cost.py", "import textmover.modules.encoder", "`functional` may not import `modules`"),
+        ("functional/cost.py", "from textmover.modules.a import Encoder", "`functional` may not import `modules`"),
+        ("functional/cost.py", "from textmover import modules", "`functional` may not import `modules`"),
+        ("functional/cost.py", "import torch\nimport textmover", "`functional` may not import `__init__`"),
+        ("functional/cost.py", "from textmover import Scorer", "`functional` may not import `__init__`"),
+        ("data/readers.py", "def f():\n    from textmover.scoring import engine", "`data` may not import `scoring`"),
+        ("data/readers.py", "if TYPE_CHECKING:\n    import textmover.scoring", "`data` may not import `scoring`"),
+        ("data/readers.py", "import_module('textmover.scoring.engine')", "`data` may not import `scoring`"),
+        ("scoring/deep/er/engine.py", "from textmover.metrics import x", "`scoring` may not import `metrics`"),
+        ("training/module.py", "from textmover.cli.main import main", "`training` may not import `cli`"),
+        ("__init__.py", "def load():\n    from textmover.cli import main", "`__init__` may not import `cli`"),
+        ("__init__.py", "LAZY = {'main': 'textmover.cli.main'}", "`__init__` may not import `cli`"),
+        ("types.py", "from textmover.functional import f_score", "`types` may not import `functional`"),
+        ("modules/encoder.py", "from . import layers", "relative import"),
+        ("modules/encoder.py", "from ..functional import cost", "relative import"),
+        ("helpers/text.py", "", "`helpers` is unknown: add it to the table"),
+        ("helpers.py", "", "`helpers` is unknown: add it to the table"),
+        ("scoring/engine.py", "import textmover.helpers", "`helpers` is unknown: add it to the table"),
+    ],
+)
+def test_a_violation_is_found_and_named(tmp_path, path, text, message):
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    (found,) = violations(tmp_path)
+    assert found.startswith(path)
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("functional/cost.py", "import torch\nfrom textmover.functional.a import x\nfrom textmover.types import y"),
+        ("scoring/engine.py", "from textmover import __version__\nfrom textmover.data.readers import x"),
+        ("cli/main.py", "from textmover import Scorer\nimport textmover.training.callbacks"),
+        ("__init__.py", "def __getattr__(name):\n    import textmover.scoring"),
+        ("functional/cost.py", "'''Not an import: textmover.cli is only spoken of.'''\nimport textmover_extras.cli"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(tmp_path, path, text):
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    assert violations(tmp_path) == []
+
+
+# --- the fence around the tests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "example.org"])
+def test_a_connection_to_elsewhere_is_refused_and_noted(network_attempts, host):
+    with pytest.raises(OSError, match="Expected tests to stay on this computer"):
+        socket.create_connection((host, 80), timeout=1)
+    assert network_attempts
+    assert host in network_attempts[0]
+    network_attempts.clear()  # this one was on purpose
+
+
+def test_a_connection_to_this_computer_is_open(network_attempts):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("localhost", port), timeout=5):
+            pass
+    assert network_attempts == []
+
+
+def test_shapes_and_dtypes_of_the_kernels_are_checked():
+    import torch
+
+    from textmover.functional import mean_cosine
+
+    with pytest.raises(TypeError, match="similarity"):
+        mean_cosine(torch.zeros(2, 3, 4), torch.zeros(2, 5), torch.zeros(2, 4))
+    with pytest.raises(TypeError, match="similarity"):
+        mean_cosine(torch.zeros(2, 3, 4, dtype=torch.long), torch.zeros(2, 3), torch.zeros(2, 4))
+
+
+# --- the tiny encoder -------------------------------------------------------------------------------------------------
+
+
+def test_the_tiny_encoder_loads_offline_and_is_the_same_everywhere(tiny_encoder):
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in tiny_encoder.iterdir()}
+    model, tokenizer = AutoModel.from_pretrained(tiny_encoder), AutoTokenizer.from_pretrained(tiny_encoder)
+    model.eval()
+    batch = tokenizer(["The cat sat, reading!", "dog"], padding=True, return_tensors="pt")
+    pieces = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
+    assert pieces == ["[CLS]", "the", "cat", "s", "##a", "##t", ",", "read", "##ing", "!", "[SEP]"]
+    assert "[UNK]" not in tokenizer.tokenize("Zwölf ~ Quarks @ $3.50 {x}")
+    with torch.no_grad():
+        states = model(**batch, output_hidden_states=True).hidden_states
+    assert len(states) == 4
+    assert states[0].shape == (2, 11, 32)
