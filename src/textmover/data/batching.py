@@ -110,7 +110,7 @@ class LengthBuckets(Sampler[list[int]]):
         return range(0, len(self.lengths), batches * self.batch_size)
 
 
-class RatingLoader(DataLoader[RatingBatch]):
+class RatingLoader(DataLoader[int]):
     """Loader of rating batches whose place can be saved and taken up again.
 
     Lightning keeps :meth:`state_dict` in its checkpoints and gives it back on resuming, so that a run that was killed
@@ -159,7 +159,7 @@ class RatingLoader(DataLoader[RatingBatch]):
             persistent_workers=workers > 0,
         )
 
-    def __iter__(self) -> Iterator[RatingBatch]:
+    def __iter__(self) -> Any:
         epoch, start = self._epoch(), 0
         if self._restored is not None and self._restored["epoch"] == epoch and self._restored["batch"] < len(self):
             start = self._restored["batch"]

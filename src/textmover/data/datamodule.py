@@ -6,7 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
+from numpy.typing import NDArray
 
 from textmover.data.batching import RatingLoader, Tokenize
 from textmover.data.readers import Columns, read_segments
@@ -87,8 +89,8 @@ class RatingsDataModule(pl.LightningDataModule):
         for name, part in [("training", segments), *self.parts.items()]:
             if len(part) < 3:
                 raise InputError(
-                    f"Expected at least 3 segments in the {name} part, but got {len(part)} of {', '.join(self.train_files)}: "
-                    "give more ratings, or change `held_back`."
+                    f"Expected at least 3 segments in the {name} part, but got {len(part)} "
+                    f"of {', '.join(self.train_files)}: give more ratings, or change `held_back`."
                 )
         self.segments = segments
         sizes = ", ".join(f"{len(part)} {name}" for name, part in self.parts.items())
@@ -105,6 +107,10 @@ class RatingsDataModule(pl.LightningDataModule):
     def groups_of(self, segments: Sequence[Segment]) -> list[str]:
         """The group that each segment is correlated in."""
         return ["all" if self.group is None else segment.groups[self.group] for segment in segments]
+
+    def ratings_of(self, segments: Sequence[Segment]) -> NDArray[np.float64]:
+        """Human scores of segments, float64 ``[n]``."""
+        return np.array([segment.score for segment in segments], dtype=np.float64)
 
     def training_texts(self, most: int) -> list[str]:
         """Up to ``most`` distinct texts to train on, evenly spread over the data."""

@@ -34,6 +34,10 @@ class Matching(nn.Module):
         """The matching with its parameters from the metric's configuration."""
         return cls()
 
+    def signature_entries(self) -> dict[str, str]:
+        """What a score depends on beside the matching's name."""
+        return {}
+
     @abstractmethod
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """Match similarities ``[B, M, N]`` (rows: reference tokens)."""
@@ -53,6 +57,12 @@ class _Tempered(Matching):
         """``T``, with gradient where it is learned."""
         return self._fixed if self.log_temperature is None else self.log_temperature.exp()
 
+    def signature_entries(self) -> dict[str, str]:
+        """Temperature, and the value where it is not the default."""
+        temperature = self.temperature
+        number = temperature.item() if isinstance(temperature, Tensor) else temperature
+        return {"T": f"{number:.6g}"} | ({"value": self.value} if self.value != "transport" else {})
+
 
 class Twmd(_Tempered):
     """Tempered word mover similarity (:func:`textmover.functional.twmd`)."""
@@ -65,6 +75,11 @@ class Twmd(_Tempered):
     def from_config(cls, config: MetricConfig) -> Twmd:
         """See :meth:`Matching.from_config`."""
         return cls(config)
+
+    def signature_entries(self) -> dict[str, str]:
+        """Temperature, value, and when the iterations stop."""
+        stop = str(self.iterations) if self.tolerance is None else f"to{self.tolerance:g}"
+        return super().signature_entries() | {"k": stop}
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""

@@ -19,7 +19,7 @@ from textmover.modules.layers import SingleLayer
 from textmover.modules.matching import Side, build_matching
 from textmover.modules.tokenizer import Tokenizer
 from textmover.modules.weighting import Role, TokenWeighting
-from textmover.types import InputError, MatchResult, PairScores, Signature, TokenBatch, TokenEmbeddings
+from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 
 __all__ = ["MetricModel"]
 
@@ -101,13 +101,7 @@ class MetricModel(nn.Module):
         entries = {"metric": config.matching, "encoder": self.encoder_identity, "layer": str(self.encoder.layers[0])}
         if config.dtype != "float32":
             entries["dtype"] = config.dtype
-        if config.matching in ("twmd", "trwmd"):
-            temperature = self.matching.temperature
-            entries["T"] = f"{float(temperature):.6g}"
-            if config.matching == "twmd":
-                entries["k"] = str(config.iterations) if config.tolerance is None else f"tol{config.tolerance:g}"
-            if config.value != "transport":
-                entries["value"] = config.value
+        entries |= self.matching.signature_entries()
         entries["special"] = config.reference_special_tokens
         if self.weighting.roles_differ:
             entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
@@ -117,7 +111,7 @@ class MetricModel(nn.Module):
         entries |= {"weights": config.weights, "normalized": "yes" if config.normalize else "no", "score": config.score}
         entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{self.tokenizer.max_length}"}
         if self.calibration is not None:
-            scale, offset = float(self.calibration.scale), float(self.calibration.offset)
+            scale, offset = _number(self.calibration.scale), _number(self.calibration.offset)
             entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
         return Signature(entries)
 
@@ -136,9 +130,7 @@ class MetricModel(nn.Module):
             return None
         return self._features(self.token_vectors(batch), batch)
 
-    def pair_scores(
-        self, hypotheses: TokenEmbeddings | TokenBatch, references: TokenEmbeddings | TokenBatch
-    ) -> PairScores:
+    def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
         """Scores of the pairs (hypothesis ``i``, reference ``i``), with gradients.
 
         Args:
@@ -153,8 +145,11 @@ class MetricModel(nn.Module):
         """
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
             hypotheses, references = self._pair_features(hypotheses, references)
-        if isinstance(hypotheses, TokenBatch) or isinstance(references, TokenBatch):
-            raise TypeError("Expected hypotheses and references in one form, but got tokens and features.")
+        if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):
+            raise TypeError(
+                "Expected hypotheses and references both as token batches or both as token embeddings, but got "
+                f"{type(hypotheses).__name__} and {type(references).__name__}."
+            )
         with torch.autocast(references.vectors.device.type, enabled=False):
             return self._scores(hypotheses, references)
 
@@ -286,6 +281,10 @@ class MetricModel(nn.Module):
         if not self.matching.has_sides:
             return PairScores(score, flags=flags)
         return PairScores(score, precision, recall, f, flags=flags)
+
+
+def _number(value: Tensor | float) -> float:
+    return value.detach().item() if isinstance(value, Tensor) else value
 
 
 def _layer(config: MetricConfig, depth: int) -> int:

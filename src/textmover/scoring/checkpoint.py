@@ -7,19 +7,22 @@ fitted statistics; ``README.md`` is the model card; ``encoder/`` the encoder's c
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-import textmover
+from textmover import __version__
 from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.scoring.files import atomic_folder
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["FORMAT", "load_checkpoint", "load_metric", "save_checkpoint"]
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 1
 """Version of the folder's layout; a reader refuses a later one."""
@@ -55,7 +58,7 @@ def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, ove
         files = sorted(path for path in beside.rglob("*") if path.is_file() and path.name != CARD)
         config = {
             "format": FORMAT,
-            "textmover": textmover.__version__,
+            "textmover": __version__,
             "kind": metric.config.kind,
             **entries,
             "files": {path.relative_to(beside).as_posix(): file_sha256(path) for path in files},
@@ -135,7 +138,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         raise InputError(
-            f"Expected {folder} to be a checkpoint, but it holds no {CONFIG}: give a folder that `textmover export` wrote."
+            f"Expected {folder} to be a checkpoint, but it holds no {CONFIG}: "
+            "give a folder that `textmover export` wrote."
         )
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
@@ -168,12 +172,12 @@ def _download(name: str, revision: str | None) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision, local_files_only=True))
     except (OSError, ValueError):
-        pass_reason = "not in the Hugging Face cache"
+        logger.info("%s: not in the Hugging Face cache, asking the hub", name)
     try:
         return Path(snapshot_download(name, revision=revision))
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise InputError(
-            f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is {pass_reason}, "
-            f"and the hub answered {type(error).__name__}: {reason}"
+            f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is not in the "
+            f"Hugging Face cache, and the hub answered {type(error).__name__}: {reason}"
         ) from error

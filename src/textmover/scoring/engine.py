@@ -120,7 +120,7 @@ class Engine:
 
     def _window(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int) -> RawScores:
         owners = np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references])
-        pairs = [(hypotheses[owner], text) for owner, text in zip(owners, _flatten(references), strict=True)]
+        pairs = [(one, text) for one, texts in zip(hypotheses, references, strict=True) for text in texts]
         distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
         scored = self._score_pairs(list(distinct))
         where = np.array([distinct[pair] for pair in pairs])
@@ -269,10 +269,6 @@ class _evaluation_mode:  # noqa: N801 - a context manager reads like a function
 def _device(metric: SegmentMetric) -> torch.device:
     parameter = next(metric.parameters(), None) if isinstance(metric, nn.Module) else None
     return torch.device("cpu") if parameter is None else parameter.device
-
-
-def _flatten(lists: Sequence[Sequence[str]]) -> list[str]:
-    return [text for texts in lists for text in texts]
 
 
 def _chunks(rows: range, size: int) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-import textmover
+from textmover import __version__
 from textmover.modules.config import check_choice
 from textmover.scoring.checkpoint import load_metric
 from textmover.scoring.engine import Engine
@@ -100,7 +100,7 @@ class Scorer:
     def signature(self) -> Signature:
         """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
         own = self.metric.signature.entries
-        return Signature({"textmover": textmover.__version__, **own, "precision": self._precision})
+        return Signature({"textmover": __version__, **own, "precision": self._precision})
 
     def score(self, hypotheses: Texts, references: References) -> SegmentScores:
         """Score each hypothesis against its reference or references.

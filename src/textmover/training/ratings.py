@@ -98,7 +98,7 @@ class RatingsModule(pl.LightningModule):
             return
         data = self._data()
         self._fit_statistics(self.metric, data)
-        ratings = torch.tensor([segment.score for segment in data.segments], dtype=torch.float64)
+        ratings = torch.from_numpy(data.ratings_of(data.segments))
         deviation = ratings.std()
         if not deviation > 0:
             raise InputError("Expected ratings that differ, but all ratings to train on are equal: check the column.")
@@ -135,7 +135,7 @@ class RatingsModule(pl.LightningModule):
             scores = collected.compute().cpu().numpy()
             if self.trainer.sanity_checking or len(scores) < len(segments):
                 continue  # a few batches say nothing
-            by_group = grouped_correlations(scores, [one.score for one in segments], data.groups_of(segments))
+            by_group = grouped_correlations(scores, data.ratings_of(segments), data.groups_of(segments))
             self.validation[name] = by_group
             mean = mean_correlation(by_group)
             for statistic in ("pearson", "spearman", "kendall"):
@@ -198,7 +198,7 @@ class RatingsModule(pl.LightningModule):
         self.metric.eval()
         scores = [value for batch in _batches(self.metric, sample, self.device) for value in self._calibration(batch)]
         self.metric.train()
-        head.fit(torch.stack(scores), torch.tensor([one.score for one in sample], dtype=torch.float64))
+        head.fit(torch.stack(scores), torch.from_numpy(data.ratings_of(sample)))
 
     def _calibration(self, batch: tuple[TokenBatch, TokenBatch]) -> Tensor:
         with self._autocast():

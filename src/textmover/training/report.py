@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from rich.table import Table
 
-import textmover
+from textmover import __version__
 from textmover.data.datamodule import RatingsDataModule
 from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain
 from textmover.scoring.scorer import Scorer
@@ -72,7 +71,7 @@ class FitReport:
             "Mean over groups, before and after training; the interval (95 %) is that of the gain, by a bootstrap that "
             "draws whole references.\n\n"
             "| part | segments | statistic | before | after | gain | interval |\n|---|---|---|---|---|---|---|\n"
-            f"{rows}\n\n## Recipe\n\nMade by textmover {textmover.__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
+            f"{rows}\n\n## Recipe\n\nMade by textmover {__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
         )
 
 
@@ -104,12 +103,12 @@ def _gains(
     before: Scorer, after: Scorer, segments: list[Segment], data: RatingsDataModule, samples: int
 ) -> dict[str, Gain]:
     hypotheses, references = [one.hypothesis for one in segments], [one.references for one in segments]
-    scores = [scorer.score(hypotheses, references).scores for scorer in (before, after)]
-    human = np.array([one.score for one in segments], dtype=np.float64)
+    first, second = (scorer.score(hypotheses, references).scores for scorer in (before, after))
+    human = data.ratings_of(segments)
     clusters = ["\n".join(one.references) for one in segments]
     groups = data.groups_of(segments)
     return {
-        name: bootstrap_gain(*scores, human, groups, statistic=name, samples=samples, clusters=clusters)
+        name: bootstrap_gain(first, second, human, groups, statistic=name, samples=samples, clusters=clusters)
         for name in STATISTICS
     }
 
