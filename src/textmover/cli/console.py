@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
-from textmover.types import InputError
+__all__ = ["Outcome", "console", "guarded", "print_table", "set_up_logging"]
 
-__all__ = ["Outcome", "console", "guarded", "set_up_logging"]
+UNWRAPPED = 100_000
+"""Width of a file or pipe in characters: no line is ever broken or cut there."""
 
 
 @dataclass
@@ -24,15 +29,37 @@ class Outcome:
 
 def console(*, stderr: bool = False) -> Console:
     """A console that draws boxes on a terminal and writes plain, unwrapped lines into a file or pipe."""
-    stream = Console(stderr=stderr, highlight=False, markup=False)
+    stream = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not stream.is_terminal:
-        stream = Console(stderr=stderr, highlight=False, markup=False, width=160, color_system=None)
+        stream = Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
     return stream
 
 
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
+    """Print aligned columns on standard output: with a rule below the header on a terminal, without one in a pipe.
+
+    Args:
+        headers: Names of the columns.
+        rows: Cells, as many as there are headers.
+        numbers: Headers of the columns that are aligned on the right.
+    """
+    stream = console()
+    table = Table(box=box.SIMPLE_HEAD if stream.is_terminal else None, pad_edge=stream.is_terminal)
+    for header in headers:
+        table.add_column(header, justify="right" if header in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    if stream.is_terminal:
+        stream.print(table)
+        return
+    with stream.capture() as captured:
+        stream.print(table)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
 def set_up_logging(*, quiet: bool = False) -> None:
-    """Log to standard error: messages of this project, and warnings of others."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Log to standard error: messages of this project (only its warnings where ``quiet``), and warnings of others."""
+    handler = _StandardError()
     handler.setFormatter(logging.Formatter("%(message)s"))
     root = logging.getLogger()
     root.handlers = [handler]
@@ -46,18 +73,43 @@ def guarded() -> Iterator[Outcome]:
     outcome = Outcome()
     try:
         yield outcome
-    except InputError as error:
-        _complain(str(error), outcome, 2)
+        sys.stdout.flush()  # here, where a closed pipe is nobody's fault, rather than when the interpreter ends
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has stopped: nothing is wrong, and nobody is left to tell
-        outcome.code = 0
+        _drop_output()  # whoever read our output has stopped: nothing is wrong, and nobody is left to tell
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}", outcome, 2)
     except KeyboardInterrupt:
         _complain("interrupted", outcome, 130)
+    except ValueError as error:
+        from textmover.types import InputError  # brings torch along, which `--help` can do without
+
+        if not isinstance(error, InputError):
+            raise
+        _complain(str(error), outcome, 2)
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what is standard error at the time of the message, not at the time of the set-up."""
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None:
+        pass
 
 
 def _complain(message: str, outcome: Outcome, code: int) -> None:
-    sys.stderr.write(f"textmover: {message}\n")
+    sys.stderr.write(f"textmover: {' '.join(message.splitlines())}\n")
     outcome.code = code
+
+
+def _drop_output() -> None:
+    """Let what is still buffered for standard output go nowhere."""
+    with contextlib.suppress(OSError, ValueError):  # in a test, standard output may have no descriptor
+        descriptor = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)

@@ -36,7 +36,10 @@ class RatingsDataModule(pl.LightningDataModule):
         columns: What the columns mean.
         group: Group key to correlate within, such as ``lp``; None correlates over all segments.
         held_back: Share of the references to hold back, where no validation files are given.
-        held_out: Groups to keep from training, as values by group key; they become a second validation part.
+        held_out: Groups to keep from training, as values by group key. Those of held-back references become a second
+            validation part: texts of which training has seen neither the reference nor the kind.
+        beside: Groups that stand beside the held-out ones in that part, as values by group key, where the question is
+            whether a metric tells the unseen kinds from these.
         batch_size: Segments to a batch.
         validation_batch_size: Segments to a batch of validation.
         seed: Seed of the order of batches.
@@ -52,6 +55,7 @@ class RatingsDataModule(pl.LightningDataModule):
         group: str | None = None,
         held_back: float = HELD_BACK_SHARE,
         held_out: dict[str, list[str]] | None = None,
+        beside: dict[str, list[str]] | None = None,
         batch_size: int = 16,
         validation_batch_size: int = 64,
         seed: int = 0,
@@ -65,7 +69,7 @@ class RatingsDataModule(pl.LightningDataModule):
             raise InputError(f"Expected `group` to be among `columns.groups`, but got {group!r}: add it there.")
         self.train_files, self.validation_files = list(train), list(validation or [])
         self.columns, self.group = columns, group
-        self.held_back, self.held_out = held_back, held_out or {}
+        self.held_back, self.held_out, self.beside = held_back, held_out or {}, beside or {}
         self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
         self.seed, self.workers, self.notice = seed, workers, notice
         self.segments: list[Segment] = []
@@ -78,14 +82,15 @@ class RatingsDataModule(pl.LightningDataModule):
         if self.segments:
             return
         segments = [segment for name in self.train_files for segment in read_segments(name, self.columns)]
-        parts: dict[str, list[Segment]] = {}
-        if self.held_out:
-            segments, parts[HELD_OUT] = hold_out_groups(segments, self.held_out)
         if self.validation_files:
             held_back = [segment for name in self.validation_files for segment in read_segments(name, self.columns)]
         else:
             segments, held_back = split_held_back(segments, self.held_back)
-        self.parts = {HELD_BACK: held_back, **parts}
+        self.parts = {HELD_BACK: held_back}
+        if self.held_out:
+            segments, _ = hold_out_groups(segments, self.held_out)
+            self.parts[HELD_BACK], unseen = hold_out_groups(held_back, self.held_out)
+            self.parts[HELD_OUT] = unseen + (hold_out_groups(held_back, self.beside)[1] if self.beside else [])
         for name, part in [("training", segments), *self.parts.items()]:
             if len(part) < 3:
                 raise InputError(

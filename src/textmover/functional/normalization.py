@@ -50,7 +50,8 @@ def normalize_by_self(
     Reference:
         Chen et al. 2020 (TWMD), Eq. 1.
     """
-    defined = (self_reference > 0) & (self_hypothesis > 0)
+    # Not `> 0`: a NaN is a defect to be seen, not an undefined quotient.
+    defined = ~((self_reference <= 0) | (self_hypothesis <= 0))
     # The root of each, not of the product: a product of two small float32 values could underflow.
     roots = [torch.where(defined, one, 1.0).sqrt() for one in (self_reference, self_hypothesis)]
     return torch.where(defined, value / (roots[0] * roots[1]), 0.0), defined

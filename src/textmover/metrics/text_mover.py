@@ -40,8 +40,8 @@ class TextMoverScore(OrderedScores):
     Args:
         model: Preset name, checkpoint folder, hub id, :class:`Scorer`, or a metric module that lives elsewhere.
         reduction: ``"mean"`` for one number (what ``self.log`` takes), ``"none"`` for one per segment.
-        scorer_options: As for :meth:`Scorer.from_pretrained`, such as ``precision`` or ``device``.
-        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and fields of the metric's configuration.
+        **kwargs: Options of torchmetrics (``sync_on_compute``, …), and whatever :meth:`Scorer.from_pretrained` takes
+            where the model is given by name: ``precision``, ``device``, fields of the metric's configuration.
 
     Example:
         >>> from textmover import TextMoverScore
@@ -53,37 +53,45 @@ class TextMoverScore(OrderedScores):
 
     is_differentiable = False
     full_state_update = False
-    higher_is_better: bool | None = True
-    plot_lower_bound: float | None = None
-    plot_upper_bound: float | None = None
 
     def __init__(
         self,
         model: str | Path | Scorer | SegmentMetric = "twmd",
         *,
         reduction: Literal["mean", "none"] = "mean",
-        scorer_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         own = {name: kwargs.pop(name) for name in list(kwargs) if name in _TORCHMETRICS_OPTIONS}
         super().__init__(**own)
         check_choice("reduction", reduction, ("mean", "none"))
         self.reduction = reduction
-        options = {**(scorer_options or {}), **kwargs}
         if isinstance(model, (str, Path)):
-            scorer = Scorer.from_pretrained(model, **options)
-        elif options:
+            scorer = Scorer.from_pretrained(model, **kwargs)
+        elif kwargs:
             raise TypeError(
-                f"Expected options only where the model is loaded by name, but got {', '.join(options)} with an object."
+                f"Expected options only where the model is loaded by name, but got {', '.join(kwargs)} with an object."
             )
         else:
             # The weights of a module that lives elsewhere may change between updates: nothing is kept.
             scorer = model if isinstance(model, Scorer) else Scorer(model, cache=False)
         self._scorer = _Reference(scorer)
-        self.higher_is_better = scorer.metric.higher_is_better
-        low, high = scorer.metric.range
-        self.plot_lower_bound = low if low > float("-inf") else None
-        self.plot_upper_bound = high if high < float("inf") else None
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]
+        """False for distances."""
+        return self.scorer.metric.higher_is_better
+
+    @property
+    def plot_lower_bound(self) -> float | None:  # type: ignore[override]
+        """Lowest score that can occur, where there is one."""
+        low = self.scorer.metric.range[0]
+        return low if low > float("-inf") else None
+
+    @property
+    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
+        """Highest score that can occur, where there is one."""
+        high = self.scorer.metric.range[1]
+        return high if high < float("inf") else None
 
     @property
     def scorer(self) -> Scorer:

@@ -91,6 +91,10 @@ class MetricConfig:
             raise InputError(f"Expected `layer` to be a whole number or null, but got {self.layer!r}.")
         if not isinstance(self.encoder, str) or not self.encoder:
             raise InputError(f"Expected `encoder` to be a name or a folder, but got {self.encoder!r}.")
+        if self.revision is not None and (not isinstance(self.revision, str) or not self.revision):
+            raise InputError(
+                f"Expected `revision` to be a commit or tag in quotes, or null, but got {self.revision!r}."
+            )
 
     @staticmethod
     def _check_number(name: str, value: object, above: float) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from textmover.modules.encoder_source import EncoderSource
 from textmover.types import InputError, TokenBatch
 
-__all__ = ["Encoder", "default_layer", "position_limit"]
+__all__ = ["Encoder", "default_layer", "plain_errors", "position_limit"]
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
@@ -101,7 +101,7 @@ class Encoder(nn.Module):
         from transformers import AutoModel
 
         depth, config = config.num_hidden_layers, _cut(config, max(layers))
-        with _quiet_loading(), _plain_errors(source.folder):
+        with _quiet_loading(), plain_errors(source.folder):
             model = AutoModel.from_pretrained(
                 str(source.folder), config=config, dtype=dtype, attn_implementation=_attention(config)
             )
@@ -186,14 +186,15 @@ def _quiet_loading() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _plain_errors(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong in reading weights into one sentence that names the folder."""
-    from safetensors import SafetensorError
-
+def plain_errors(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading an encoder's files into one sentence that names the folder."""
     try:
         yield
-    except (OSError, SafetensorError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except InputError:
+        raise
+    except Exception as error:  # readers of damaged files fail in many ways; tokenizers raises bare exceptions
+        reason = next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason given")
         raise InputError(
-            f"Expected {folder} to hold an encoder that can be read, but got: {reason}. Fetch or save it anew."
+            f"Expected {folder} to hold an encoder that can be read, but got {type(error).__name__}: {reason}. "
+            "Fetch or save it anew."
         ) from error

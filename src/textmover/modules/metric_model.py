@@ -13,7 +13,7 @@ from textmover.functional import normalize_by_self, pairwise_similarity, unit_ve
 from textmover.modules.calibration import Calibration
 from textmover.modules.centering import Centering
 from textmover.modules.config import MetricConfig
-from textmover.modules.encoder import Encoder, default_layer, position_limit
+from textmover.modules.encoder import Encoder, default_layer, plain_errors, position_limit
 from textmover.modules.encoder_source import resolve_encoder
 from textmover.modules.layers import SingleLayer
 from textmover.modules.matching import Side, build_matching
@@ -68,7 +68,8 @@ class MetricModel(nn.Module):
         from transformers import AutoConfig
 
         source = resolve_encoder(config.encoder, config.revision)
-        encoder_config = AutoConfig.from_pretrained(str(source.folder))
+        with plain_errors(source.folder):
+            encoder_config = AutoConfig.from_pretrained(str(source.folder))
         layer = _layer(config, encoder_config.num_hidden_layers)
         encoder = Encoder.from_source(
             source, encoder_config, (layer,), getattr(torch, config.dtype), config.freeze_layers
@@ -219,7 +220,8 @@ class MetricModel(nn.Module):
             )
         config = saved.override(**overrides)
         encoder_folder = folder / ENCODER_FOLDER
-        encoder_config = AutoConfig.from_pretrained(str(encoder_folder))
+        with plain_errors(encoder_folder):
+            encoder_config = AutoConfig.from_pretrained(str(encoder_folder))
         stated = entries["encoder"]
         encoder = Encoder.from_config(encoder_config, stated["depth"], stated["layers"], config.freeze_layers)
         tokenizer = _tokenizer(config, encoder_folder, encoder_config)
@@ -302,4 +304,5 @@ def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Token
     limit = position_limit(encoder_config)
     if config.max_length is not None and config.max_length > limit:
         raise InputError(f"Expected `max_length` to be at most {limit} for this encoder, but got {config.max_length}.")
-    return Tokenizer(folder, encoder_config.model_type, config.max_length or limit, config.long_texts)
+    with plain_errors(folder):
+        return Tokenizer(folder, encoder_config.model_type, config.max_length or limit, config.long_texts)

@@ -46,7 +46,7 @@ class Tokenizer:
         """Tokenise a batch of texts.
 
         Args:
-            texts: One or more texts; an empty one has special tokens only.
+            texts: The texts; an empty one has special tokens only.
 
         Returns:
             Ids and masks on the CPU, padded to the longest text.
@@ -77,6 +77,8 @@ class Tokenizer:
         return TokenBatch(batch[0], batch[1].bool(), batch[2].to(torch.int8), tuple(stripped), tuple(truncated))
 
     def _encode(self, texts: list[str]) -> tuple[list[list[int]], list[list[int]], list[bool]]:
+        if not texts:  # Hugging Face tokenizers fail on an empty list
+            return [], [], []
         encoded = self._tokenizer(
             texts, truncation=True, max_length=self.max_length, return_special_tokens_mask=True, verbose=False
         )

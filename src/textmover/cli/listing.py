@@ -1,0 +1,57 @@
+"""``textmover list``: the presets and what there is to know about each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from textmover.cli.console import print_table
+from textmover.modules.metric_model import MetricModel
+from textmover.presets import KINDS, PRESETS, Preset
+
+__all__ = ["add_arguments", "run"]
+
+HEADERS = ("name", "formula", "better", "trainable", "special tokens", "centering", "temperature", "source")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="a table, or everything as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the presets."""
+    listed = [_entry(name, preset) for name, preset in PRESETS.items()]
+    if options.format == "json":
+        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+        return
+    print_table(HEADERS, [_row(entry) for entry in listed], numbers=("temperature",))
+
+
+def _entry(name: str, preset: Preset) -> dict[str, Any]:
+    trainable = issubclass(KINDS[preset.config.kind], MetricModel)  # what `textmover train` takes
+    return {
+        "name": name,
+        "formula": preset.formula,
+        "higher_is_better": True,  # every kind is a similarity so far
+        "trainable": trainable,
+        "source": preset.source,
+        "config": preset.config.to_dict(),
+    }
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    config = entry["config"]
+    hypothesis, reference = config["hypothesis_special_tokens"], config["reference_special_tokens"]
+    return (
+        entry["name"],
+        entry["formula"],
+        "higher" if entry["higher_is_better"] else "lower",
+        "yes" if entry["trainable"] else "no",
+        reference if hypothesis == reference else f"{hypothesis}/{reference}",
+        config["centering"],
+        f"{config['temperature']:g}" if config["matching"] in ("twmd", "trwmd") else "-",
+        entry["source"],
+    )

@@ -1,0 +1,100 @@
+"""The command ``textmover``: finds the command that is meant and hands it the arguments.
+
+A command is a module with ``add_arguments(parser)`` and ``run(options)``. It is imported only when it is called for, so
+that ``textmover --help`` waits for nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from textmover import __version__
+from textmover.cli.console import guarded
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "score": ("textmover.cli.score", "score texts against references"),
+    "evaluate": ("textmover.cli.evaluate", "judge a metric against human ratings"),
+    "train": ("textmover.cli.train", "fine-tune a metric on human ratings"),
+    "export": ("textmover.cli.export", "turn a training checkpoint into a folder that scores"),
+    "list": ("textmover.cli.listing", "list the presets"),
+}
+"""Module and purpose of each command."""
+
+TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
+"""What Lightning's command line can do; ``fit`` where none is named."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where the way out is written, and exit with 2."""
+        self.exit(2, f"textmover: {message} (see `{self.prog} --help`)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: What stands behind ``textmover``; that of this process if ``None``.
+
+    Returns:
+        The exit code: 0, 2 for unusable input, 130 after an interruption.
+
+    Raises:
+        SystemExit: After ``--help`` and ``--version``, and with code 2 for arguments that do not exist.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    _never_fail_to_encode()
+    with guarded() as outcome:
+        if arguments[:1] == ["train"]:
+            return _train(arguments[1:])
+        options = _parser(arguments[0] if arguments else "").parse_args(arguments)
+        options.run(options)
+    return outcome.code
+
+
+def _parser(command: str) -> Parser:
+    """The parser of all commands, with the arguments of the one that is called for."""
+    parser = Parser(
+        prog="textmover", description="Trainable text-generation metrics from optimal transport.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"textmover {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, (module, purpose) in COMMANDS.items():
+        one = commands.add_parser(
+            name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
+        )
+        if name == command:
+            implementation = import_module(module)
+            implementation.add_arguments(one)
+            one.set_defaults(run=implementation.run)
+    return parser
+
+
+def _train(arguments: list[str]) -> int:
+    """Lightning's command line, which parses for itself; ``fit`` where no other command of it stands first."""
+    if arguments and arguments[0] not in (*TRAINING_COMMANDS, "-h", "--help"):
+        arguments = ["fit", *arguments]
+    from textmover.cli.train import main as train
+
+    return train(arguments)
+
+
+def _never_fail_to_encode() -> None:
+    """Write characters that standard output cannot encode as escapes, where they would end the command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with contextlib.suppress(io.UnsupportedOperation):
+            sys.stdout.reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""What several commands share: the options that say which metric, which table and which file is meant."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import re
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from textmover.data.readers import Columns, read_lines, read_segments
+from textmover.modules.config import MetricConfig
+from textmover.scoring.files import atomic_file
+from textmover.scoring.precision import Precision
+from textmover.types import InputError, Segment
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+__all__ = [
+    "COLUMN_OPTIONS",
+    "add_column_options",
+    "add_metric_options",
+    "check_output",
+    "load_scorer",
+    "read_tables",
+    "write_output",
+]
+
+NOT_FIELDS = ("kind", "revision")
+"""Fields without a flag of their own: a metric keeps its class, and ``--revision`` means checkpoint or encoder."""
+
+FIELD = "field."
+"""What the destination of a flag for a field of the configuration starts with."""
+
+COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
+"""Options that only a table has a use for."""
+
+
+def add_metric_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose a metric, and one for each field of its configuration."""
+    parser.add_argument(
+        "--model", default="twmd", metavar="NAME", help="preset (see `textmover list`), checkpoint folder or hub id"
+    )
+    parser.add_argument("--revision", metavar="TEXT", help="commit or tag on the hub, of the checkpoint or encoder")
+    parser.add_argument(
+        "--precision",
+        choices=get_args(Precision),
+        default="exact",
+        help="float32, bfloat16 where the hardware has it, or the faster of both if it stays close",
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
+    parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens to a batch of the encoder")
+    parser.add_argument("--no-cache", action="store_true", help="keep nothing of a text once it has been scored")
+    parser.add_argument("--fit-on", metavar="FILE", help="texts, one a line, to fit the metric's corpus statistics on")
+    parser.add_argument("--quiet", action="store_true", help="no signature, no progress, no notes; warnings remain")
+    group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
+    hints, comments = get_type_hints(MetricConfig), _field_comments()
+    for name in (entry.name for entry in fields(MetricConfig)):
+        if name not in NOT_FIELDS:
+            group.add_argument(
+                f"--{name.replace('_', '-')}",
+                dest=f"{FIELD}{name}",
+                type=_value_parser(hints[name]),
+                default=argparse.SUPPRESS,
+                metavar=_metavar(hints[name]),
+                help=comments.get(name),
+            )
+
+
+def load_scorer(options: argparse.Namespace) -> Scorer:
+    """The scorer that the options describe.
+
+    Raises:
+        InputError: If it cannot be loaded, or lacks statistics that the options give no texts for.
+    """
+    from textmover.scoring.scorer import Scorer
+
+    fitting = None if options.fit_on is None else read_lines(options.fit_on)
+    overrides = {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
+    scorer = Scorer.from_pretrained(
+        options.model,
+        precision=options.precision,
+        device=options.device,
+        batch_tokens=options.batch_tokens,
+        cache=not options.no_cache,
+        progress=not options.quiet,
+        revision=options.revision,
+        **overrides,
+    )
+    if fitting is not None:
+        return scorer.fit(fitting)
+    if scorer.metric.needs_fit:
+        raise InputError(
+            f"Expected the corpus statistics of {options.model} to be fitted, but they are not: give texts to fit them "
+            "on with --fit-on FILE (one a line), or a trained checkpoint."
+        )
+    return scorer
+
+
+def add_column_options(parser: argparse.ArgumentParser, *, score: bool) -> None:
+    """Add the options that say what the columns of a table mean; ``score`` where human scores are wanted."""
+    parser.add_argument("--hypothesis-column", metavar="COLUMN", help="texts to judge; 'hypothesis' if not given")
+    parser.add_argument(
+        "--reference-column",
+        action="append",
+        metavar="COLUMN",
+        help="references; 'reference' if not given; repeat it for several columns",
+    )
+    if score:
+        parser.add_argument("--score-column", metavar="COLUMN", help="human scores; 'score' if not given")
+    parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
+
+
+def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: bool) -> list[list[Segment]]:
+    """The segments of each file, by the columns that the options name.
+
+    Raises:
+        InputError: If a file, a column or a cell cannot be used.
+    """
+    columns = Columns(
+        hypothesis=options.hypothesis_column or "hypothesis",
+        references=tuple(dict.fromkeys(options.reference_column or ["reference"])),
+        score=(options.score_column or "score") if score else None,
+        groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
+    )
+    return [read_segments(path, columns, split=options.split or "train") for path in paths]
+
+
+def check_output(path: str | Path, inputs: Sequence[str]) -> Path:
+    """Refuse a file that cannot be written, before the work rather than after it.
+
+    Raises:
+        InputError: If it is a folder, one of the inputs, or in a place that cannot be written to.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
+    if any(Path(one).exists() and path.resolve() == Path(one).resolve() for one in inputs):
+        raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
+    existing = next(parent for parent in path.absolute().parents if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        reason = "is a file" if not existing.is_dir() else "is a folder that may not be written to"
+        raise InputError(
+            f"Expected to be able to write {path}, but {existing} {reason}: give a place that can be written."
+        )
+    return path
+
+
+def write_output(text: str, path: Path) -> None:
+    """Write a file that appears under its name only when it is complete."""
+    with atomic_file(path) as stream:
+        stream.write(text)
+
+
+def _value_parser(hint: Any) -> Callable[[str], Any]:
+    """How the text of a flag becomes the value of a field: texts as they are, everything else as YAML."""
+    alternatives = get_args(hint)
+    if hint is str or get_origin(hint) is Literal:
+        return str
+    if str in alternatives:
+        return lambda text: None if text == "null" else text
+
+    def parse(text: str) -> Any:
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise argparse.ArgumentTypeError(f"expected a number, true, false or null, but got {text!r}") from error
+        if isinstance(value, str) and (hint is float or float in alternatives):
+            try:
+                return float(value)  # YAML takes 1e-3 for a text
+            except ValueError:
+                return value
+        return value
+
+    return parse
+
+
+def _metavar(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return f"{{{','.join(map(str, get_args(hint)))}}}"
+    if hint is bool:
+        return "{true,false}"
+    alternatives = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
+    return "TEXT" if str in alternatives else "NUMBER"
+
+
+def _field_comments() -> dict[str, str]:
+    """What the source says of each field, for the help."""
+    try:
+        source = inspect.getsource(MetricConfig)
+    except OSError:  # installed without source
+        return {}
+    found = re.findall(r"^ {4}(\w+): [^#\n]*# (.+)$", source, flags=re.MULTILINE)
+    return {name: comment.replace("None", "null").replace("%", "%%") for name, comment in found}

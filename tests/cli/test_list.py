@@ -1,0 +1,30 @@
+import json
+
+from textmover.presets import PRESETS
+
+
+def test_every_preset_is_listed_with_what_there_is_to_know(run):
+    ended = run("list")
+    assert (ended.code, ended.err) == (0, "")
+    header, *rows = ended.out.splitlines()
+    assert header.split("  ")[0] == "name"
+    assert [row.split()[0] for row in rows] == list(PRESETS)
+    for row, preset in zip(rows, PRESETS.values(), strict=True):
+        assert preset.formula in row
+        assert row.endswith(preset.source)  # neither cut nor padded
+    by_name = {row.split()[0]: row for row in rows}
+    assert " 0.15 " in by_name["trwmd-b"]
+    assert " corpus " in by_name["trwmd-b"]
+    assert " targets " in by_name["bertscore-f1"]
+    assert " 0.02 " not in by_name["bertscore-f1"]  # it has no use for a temperature
+    assert "\x1b" not in ended.out
+
+
+def test_json_holds_the_whole_configuration(run):
+    listed = {entry["name"]: entry for entry in json.loads(run("list", "--format", "json").out)}
+    assert list(listed) == list(PRESETS)
+    for name, preset in PRESETS.items():
+        assert listed[name]["config"] == preset.config.to_dict()
+        assert listed[name]["formula"] == preset.formula
+        assert listed[name]["higher_is_better"]
+        assert listed[name]["trainable"]

@@ -1,0 +1,147 @@
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from textmover import __version__
+from textmover.cli import main as main_module
+from textmover.cli.console import guarded
+from textmover.types import InputError
+
+
+def test_help_names_the_commands_and_loads_neither_torch_nor_transformers():
+    code = (
+        "import sys; from textmover.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as stop: assert stop.code == 0\n"
+        "assert not {'torch', 'transformers', 'pytorch_lightning'} & set(sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for name in ("score", "evaluate", "train", "export", "list"):
+        assert re.search(rf"^ +{name} ", ran.stdout, flags=re.MULTILINE)
+
+
+def test_module_and_version():
+    ran = subprocess.run([sys.executable, "-m", "textmover", "--version"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"textmover {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: COMMAND"),
+        (["scor"], "invalid choice: 'scor'"),
+        (["compare"], "invalid choice: 'compare'"),
+        (["score"], "one of the arguments -i/--input --data is required"),
+        (["score", "-i", "a", "b", "--layr", "3"], "unrecognized arguments: --layr 3"),
+        (["score", "-i", "a", "b", "--precision", "best"], "argument --precision: invalid choice: 'best'"),
+        (["score", "-i", "a", "b", "--layer", "[1"], "argument --layer: expected a number"),
+    ],
+)
+def test_arguments_that_do_not_exist_are_one_line(refused, arguments, message):
+    said = refused(*arguments)
+    assert message in said
+    assert "--help`" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (["--config", "x.yaml"], ["fit", "--config", "x.yaml"]),
+        (["fit", "--config", "x.yaml"], ["fit", "--config", "x.yaml"]),
+        (["validate", "--config", "x.yaml"], ["validate", "--config", "x.yaml"]),
+        (["--help"], ["--help"]),
+        ([], []),
+    ],
+)
+def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
+    from textmover.cli import train
+
+    seen = []
+    monkeypatch.setattr(train, "main", lambda arguments: seen.append(arguments) or 0)
+    assert main_module.main(["train", *given]) == 0
+    assert seen == [passed]
+
+
+def test_an_interruption_is_130(run, monkeypatch):
+    from textmover.cli import listing
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(listing, "run", interrupted)
+    assert run("list") == (130, "", "textmover: interrupted\n")
+
+
+def test_a_reader_that_stops_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    ran = subprocess.run(
+        [sys.executable, "-m", "textmover", "list"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
+    with guarded() as outcome:
+        raise InputError("Expected one\nbut got two.")
+    assert outcome.code == 2
+    assert capsys.readouterr().err == "textmover: Expected one but got two.\n"
+    with pytest.raises(ValueError, match="a defect"), guarded():
+        raise ValueError("a defect")
+    with guarded() as outcome:
+        raise FileNotFoundError(2, "No such file or directory", "gone.txt")
+    assert outcome.code == 2
+    assert capsys.readouterr().err == "textmover: gone.txt: No such file or directory\n"
+
+
+def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
+    from dataclasses import fields
+
+    from textmover.modules.config import MetricConfig
+
+    text = run("score", "--help").out
+    for entry in fields(MetricConfig):
+        if entry.name != "kind":
+            assert re.search(rf"^  --{entry.name.replace('_', '-')} \S+\s+\w", text, flags=re.MULTILINE), entry.name
+
+
+@pytest.mark.parametrize(
+    ("flags", "changed"),
+    [
+        (["--temperature", "1e-2"], {"temperature": 0.01}),
+        (["--temperature", "1"], {"temperature": 1}),
+        (["--layer", "-2"], {"layer": -2}),
+        (["--layer", "null", "--tolerance", "1e-4"], {"layer": None, "tolerance": 1e-4}),
+        (["--normalize", "false"], {"normalize": False}),
+        (["--encoder", "123"], {"encoder": "123"}),
+        (["--hypothesis-special-tokens", "drop"], {"hypothesis_special_tokens": "drop"}),
+    ],
+)
+def test_values_of_fields_are_read_as_yaml_and_texts_as_they_are(monkeypatch, run, texts, flags, changed):
+    from textmover.scoring import scorer
+
+    seen = {}
+
+    def from_pretrained(name: str, **options: object) -> None:
+        seen.update(options)
+        raise InputError("stop")
+
+    monkeypatch.setattr(scorer.Scorer, "from_pretrained", from_pretrained)
+    assert run("score", "-i", *texts, *flags).code == 2
+    known = {"precision", "device", "batch_tokens", "cache", "progress", "revision"}
+    assert {name: value for name, value in seen.items() if name not in known} == changed
+    assert seen["cache"] is True
+
+
+def test_json_of_a_pipe_is_json():
+    ran = subprocess.run(
+        [sys.executable, "-m", "textmover", "list", "--format", "json"], capture_output=True, text=True, check=False
+    )
+    assert ran.stderr == ""
+    assert json.loads(ran.stdout)[0]["name"] == "twmd"

@@ -1,0 +1,222 @@
+import io
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from textmover import Scorer
+
+
+@pytest.fixture
+def expected(tiny_encoder, pairs):
+    return Scorer.from_pretrained("twmd", encoder=str(tiny_encoder)).score(*zip(*pairs, strict=True))
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_text_is_one_score_a_line_and_the_signature_beside_it(run, texts, tiny_encoder, expected):
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert len(lines) == 4
+    np.testing.assert_array_equal(np.float32(lines), np.float32(expected.scores))  # nine digits tell float32 apart
+    assert ended.err == f"Signature: {expected.signature}\n"
+
+
+def test_json_holds_everything(run, texts, tiny_encoder, expected):
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    told = json.loads(ended.out)
+    for name in ("scores", "precision", "recall", "f"):
+        assert told[name] == getattr(expected, name).tolist()
+    assert told["mean"] == expected.mean
+    assert told["n"] == 4
+    assert told["counts"] == {}
+    assert told["signature"] == str(expected.signature)
+
+
+def test_a_metric_without_precision_and_recall_has_none(run, texts, tiny_encoder):
+    told = json.loads(run("score", "-i", *texts, "--model", "sbert", "--encoder", tiny_encoder, "--format", "json").out)
+    assert set(told) == {"scores", "mean", "n", "counts", "signature"}
+
+
+def test_the_mean_alone(run, texts, tiny_encoder, expected):
+    common = ("score", "-i", *texts, "--encoder", tiny_encoder, "--only-mean")
+    ended = run(*common, "--quiet")
+    assert float(ended.out) == pytest.approx(expected.mean, rel=1e-8)
+    assert ended.err == ""
+    assert set(json.loads(run(*common, "--format", "json").out)) == {"mean", "n", "counts", "signature"}
+
+
+def test_output_is_written_where_it_is_wanted(run, texts, tiny_encoder, tmp_path, expected):
+    there = tmp_path / "new" / "scores.txt"
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--output", there)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == f"Signature: {expected.signature}\nScores: {there}\n"
+    assert len(there.read_text().splitlines()) == 4
+    assert [path.name for path in there.parent.iterdir()] == ["scores.txt"]
+
+
+def test_fields_are_overridden_and_named_in_the_signature(run, texts, tiny_encoder, expected):
+    flags = ("--layer", "1", "--temperature", "0.1", "--hypothesis-special-tokens", "drop", "--normalize", "false")
+    told = json.loads(run("score", "-i", *texts, "--encoder", tiny_encoder, *flags, "--format", "json").out)
+    assert told["scores"] != expected.scores.tolist()
+    for entry in ("layer:1", "T:0.1", "special:drop/first", "normalized:no"):
+        assert f"|{entry}|" in told["signature"]
+
+
+def test_a_checkpoint_scores_as_the_preset_it_came_from(run, texts, checkpoint, expected):
+    told = json.loads(run("score", "-i", *texts, "--model", checkpoint, "--no-cache", "--format", "json").out)
+    np.testing.assert_allclose(told["scores"], expected.scores, rtol=0, atol=1e-6)
+
+
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+def test_hypotheses_from_standard_input(run, texts, tiny_encoder, expected, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts[0].read_bytes())))
+    ended = run("score", "-i", "-", texts[1], "--encoder", tiny_encoder)
+    np.testing.assert_array_equal(np.float32(ended.out.split()), np.float32(expected.scores))
+
+
+def test_of_several_references_the_best_counts_and_empty_lines_do_not(run, texts, tiny_encoder, write, pairs, expected):
+    second = write("ref2.txt", [pairs[0][0], "", "", pairs[3][0]])
+    ended = run("score", "-i", *texts, second, "--encoder", tiny_encoder, "--multi-reference", "best")
+    first, *middle, last = map(float, ended.out.split())
+    assert first == pytest.approx(1, abs=1e-6)
+    assert last == pytest.approx(1, abs=1e-6)
+    np.testing.assert_allclose(middle, expected.scores[1:3], rtol=0, atol=1e-6)
+    mean = run("score", "-i", *texts, second, "--encoder", tiny_encoder, "--multi-reference", "mean")
+    values = np.array(mean.out.split(), dtype=float)
+    np.testing.assert_allclose(values[1:3], expected.scores[1:3], rtol=0, atol=1e-6)
+    assert values[0] == pytest.approx((1 + expected.scores[0]) / 2, abs=1e-6)
+
+
+def test_a_table_by_its_columns(run, tiny_encoder, write, pairs, expected):
+    table = write("pairs.jsonl", [json.dumps({"mt": mt, "ref": ref}) for mt, ref in pairs])
+    columns = ("--hypothesis-column", "mt", "--reference-column", "ref")
+    ended = run("score", "--data", table, *columns, "--encoder", tiny_encoder)
+    np.testing.assert_array_equal(np.float32(ended.out.split()), np.float32(expected.scores))
+
+
+def test_a_corpus_mean_is_fitted_on_the_texts_that_are_given(run, refused, texts, tiny_encoder):
+    command = ("score", "-i", *texts, "--model", "twmd-b", "--encoder", tiny_encoder)
+    said = refused(*command)
+    assert "twmd-b" in said
+    assert "--fit-on FILE" in said
+    ended = run(*command, "--fit-on", texts[1])
+    assert ended.code == 0
+    assert "centering:corpus@" in ended.err
+
+
+# --- out of the ordinary ----------------------------------------------------------------------------------------------
+
+
+def test_empty_texts_score_0_and_are_counted_and_warned_of_once(run, tiny_encoder, write):
+    hypotheses = write("h.txt", ["", "a dog", " "])
+    references = write("r.txt", ["the cat", "a dog", "the cat"])
+    ended = run("score", "-i", hypotheses, references, "--encoder", tiny_encoder, "--format", "json")
+    told = json.loads(ended.out)
+    assert told["scores"][::2] == [0, 0]
+    assert told["counts"] == {"empty": 2}
+    assert ended.err == "2 segments had an empty side: P, R and F are 0.\n"
+
+
+def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, write):
+    hypotheses = write("h.txt", ["a dog", "the cat " * 100])
+    references = write("r.txt", ["the dog", "the cat"])
+    command = ("score", "-i", hypotheses, references, "--encoder", tiny_encoder, "--format", "json")
+    ended = run(*command)
+    assert json.loads(ended.out)["counts"] == {"truncated": 1}
+    assert ended.err.count("\n") == 1
+    assert "was cut" in ended.err
+    said = refused(*command, "--long-texts", "error")
+    assert "128 tokens" in said
+    assert "the cat the cat" in said
+    assert "long_texts" in said
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_unequal_line_counts(refused, texts, write):
+    short = write("short.txt", ["a", "b", "c"])
+    said = refused("score", "-i", texts[0], texts[1], short)
+    assert f"4 in {texts[0]}, 4 in {texts[1]}, 3 in {short}" in said
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_empty_file(refused, texts, number):
+    texts[number].write_text("")
+    said = refused("score", "-i", *texts)
+    assert f"Expected {texts[number]} to hold text, but it is empty" in said
+
+
+def test_files_that_cannot_be_used(refused, texts, tmp_path):
+    assert f"{tmp_path / 'gone.txt'}, but there is none" in refused("score", "-i", tmp_path / "gone.txt", texts[1])
+    assert "add a second file" in refused("score", "-i", texts[0])
+    assert "standard input (-) once" in refused("score", "-i", "-", "-")
+    texts[1].write_bytes(b"a dog\n\xff\n")
+    said = refused("score", "-i", *texts)
+    assert f"{texts[1]} to be UTF-8" in said
+    assert "line 2" in said
+
+
+def test_columns_belong_to_tables(refused, texts, write):
+    assert "`--reference-column` together with --data" in refused("score", "-i", *texts, "--reference-column", "ref")
+    table = write("pairs.tsv", ["hypothesis\tReference", "a\tb"])
+    said = refused("score", "--data", table)
+    assert f"Expected a column 'reference' in {table}" in said
+    assert "did you mean 'Reference'?" in said
+
+
+def test_an_unknown_preset(refused, texts):
+    said = refused("score", "-i", *texts, "--model", "twdm")
+    assert "'twdm'" in said
+    assert "Did you mean 'twmd'?" in said
+    assert "bertscore-f1" in said
+    assert "no such folder" in refused("score", "-i", *texts, "--model", "./twmd-checkpoint")
+
+
+def test_an_encoder_that_is_nowhere_lists_what_was_tried(refused, texts):
+    said = refused("score", "-i", *texts, "--encoder", "no-such-encoder-here")
+    for part in ("'no-such-encoder-here'", "no folder", "Hugging Face cache", "embedded", "the hub answered"):
+        assert part in said
+
+
+def test_values_that_do_not_fit(refused, texts, tiny_encoder):
+    assert "`temperature`" in refused("score", "-i", *texts, "--temperature", "-1")
+    assert "'softmax'" in refused("score", "-i", *texts, "--matching", "softmax")
+    assert "`layer` to be between 0 and 3" in refused("score", "-i", *texts, "--encoder", tiny_encoder, "--layer", "9")
+    assert "`batch_tokens`" in refused("score", "-i", *texts, "--encoder", tiny_encoder, "--batch-tokens", "0")
+    assert "`device`" in refused("score", "-i", *texts, "--encoder", tiny_encoder, "--device", "gpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/tokenizer.json"])
+def test_a_checkpoint_that_lacks_a_file(refused, texts, checkpoint, tmp_path, name):
+    copy = shutil.copytree(checkpoint, tmp_path / "copy")
+    (copy / name).unlink()
+    said = refused("score", "-i", *texts, "--model", copy)
+    assert str(copy) in said
+    assert name in said
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/config.json"])
+def test_a_checkpoint_with_a_damaged_file(refused, texts, checkpoint, tmp_path, name):
+    copy = shutil.copytree(checkpoint, tmp_path / "copy")
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[: len(content) // 2])
+    said = refused("score", "-i", *texts, "--model", copy)
+    assert str(copy / name) in said
+
+
+def test_output_that_cannot_be_written_is_refused_before_the_work(refused, texts, tmp_path):
+    below = texts[0] / "scores.txt"
+    said = refused("score", "-i", *texts, "--model", "never-loaded", "--output", below)
+    assert str(below) in said
+    assert "give a place that can be written" in said
+    assert f"got the folder {tmp_path}" in refused("score", "-i", *texts, "--output", tmp_path)
+    assert f"got the input {texts[1]}" in refused("score", "-i", *texts, "--output", texts[1])

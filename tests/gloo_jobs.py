@@ -1,0 +1,56 @@
+"""What tests run in several processes; a module of its own, so that spawned processes can import it."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+
+WORLD = 2
+
+
+def join(rank: int, folder: Path, job: str, arguments: tuple[Any, ...]) -> None:
+    """Entry of each process: joins the group, runs the job named, and leaves its result in ``folder``."""
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder / 'meeting'}",
+        rank=rank,
+        world_size=WORLD,
+        timeout=timedelta(seconds=60),
+    )
+    try:
+        torch.save(globals()[job](rank, *arguments), folder / f"result{rank}.pt")
+    finally:
+        distributed.destroy_process_group()
+
+
+def tracked_mean(rank: int, batches: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str, torch.Tensor]:
+    """Corpus mean after tracking this process's share of each batch."""
+    from textmover.modules.statistics import CorpusMean
+
+    mean = CorpusMean(batches[0][0][0].shape[-1], momentum=0.9)
+    for shares in batches:
+        mean.track(*shares[rank])
+    return {"mean": mean.mean, "count": mean.count}
+
+
+def gathered_scores(rank: int, encoder: str, pairs: list[tuple[str, str]], repeats: bool) -> dict[str, torch.Tensor]:
+    """Scores of all pairs after each process has scored its share, dealt as distributed samplers do."""
+    from textmover.metrics import TextMoverScore
+
+    metric = TextMoverScore("twmd", reduction="none", encoder=encoder, scorer_options={"device": "cpu"})
+    share = list(range(rank, len(pairs), WORLD))
+    if repeats and rank >= len(pairs) % WORLD > 0:
+        share.append(rank - len(pairs) % WORLD)  # samplers that keep the processes level start again from the front
+    for start in range(0, len(share), 100):
+        rows = share[start : start + 100]
+        hypotheses, references = [pairs[row][0] for row in rows], [pairs[row][1] for row in rows]
+        metric.update(hypotheses, references, positions=rows if repeats else None)
+    own = len(torch.cat([*metric.positions]))
+    scores = metric.compute()
+    metric.reduction = "mean"
+    metric._computed = None
+    mean = metric.compute()
+    return {"scores": scores, "mean": mean, "own": torch.tensor(own), "kept": torch.cat([*metric.positions])}
