@@ -121,9 +121,8 @@ def main() -> None:
         rates["plain loop"].append(plain_loop(options.data, options.steps, options.warmup))
         rates["textmover"].append(framework(options.data, options.steps, options.warmup))
     ratios = [ours[1] / plain[1] for ours, plain in zip(rates["textmover"], rates["plain loop"], strict=True)]
-    print(
-        f"textmover {__version__}, torch {torch.__version__}, lightning {pl.__version__}, Python {platform.python_version()}"
-    )
+    versions = {"torch": torch.__version__, "lightning": pl.__version__, "Python": platform.python_version()}
+    print(f"textmover {__version__}, " + ", ".join(f"{name} {version}" for name, version in versions.items()))
     print(f"{torch.get_num_threads()} CPU threads, bf16 autocast: {has_bfloat16(torch.device('cpu'))}, batch {BATCH}")
     for name, values in rates.items():
         tokens, pairs = (statistics.median(value[place] for value in values) for place in (0, 1))

@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"meta_evaluation", "types"},
     "cli": ENGINE | {"metrics", "training", "report", "__init__"},
     "__init__": ENGINE | {"metrics", "training", "report"},
+    "__main__": {"cli"},
 }
 """Folder or module directly under the package → those that it may import beside itself; ``__init__`` is the package."""
 
@@ -104,8 +105,8 @@ def test_imports_run_one_way():
     assert violations(SOURCE) == []
 
 
-def test_nothing_imports_the_command_line():
-    assert [unit for unit, allowed in MAY_IMPORT.items() if "cli" in allowed] == []
+def test_nothing_but_the_program_itself_imports_the_command_line():
+    assert [unit for unit, allowed in MAY_IMPORT.items() if "cli" in allowed] == ["__main__"]
 
 
 def test_the_table_has_no_cycle():

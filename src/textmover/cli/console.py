@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich import box
 from rich.console import Console
@@ -35,18 +35,26 @@ def console(*, stderr: bool = False) -> Console:
     return stream
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Sequence[str] = (),
+    narrow: Sequence[str] = (),
+) -> None:
     """Print aligned columns on standard output: with a rule below the header on a terminal, without one in a pipe.
 
     Args:
         headers: Names of the columns.
         rows: Cells, as many as there are headers.
         numbers: Headers of the columns that are aligned on the right.
+        narrow: Headers of the columns that never wrap, so that the others do where the terminal is narrow.
     """
     stream = console()
-    table = Table(box=box.SIMPLE_HEAD if stream.is_terminal else None, pad_edge=stream.is_terminal)
+    table = Table(box=box.SIMPLE_HEAD if stream.is_terminal else None, pad_edge=False)
     for header in headers:
-        table.add_column(header, justify="right" if header in numbers else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if header in numbers else "left"
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=header in narrow)
     for row in rows:
         table.add_row(*row)
     if stream.is_terminal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import math
 import re
 import sys
@@ -35,6 +36,8 @@ from textmover.meta_evaluation import (
 from textmover.types import Segment, SegmentScores
 
 __all__ = ["add_arguments", "run"]
+
+logger = logging.getLogger(__name__)
 
 STATISTICS = ("pearson", "spearman", "kendall")
 EVERYTHING = "all"
@@ -103,6 +106,8 @@ def run(options: argparse.Namespace) -> None:
     files = [name for name, table in zip(options.data, tables, strict=True) for _ in table]
     text, altered = _scores_table(segments, result.scores, files if len(tables) > 1 else None)
     write_output(text, output)
+    if altered:
+        logger.warning("%s: a tab or line break in %d of the texts was written as a space.", output, altered)
     if options.format == "json":
         sys.stdout.write(json.dumps(_as_json(judgement, result, options.model, output), indent=2) + "\n")
         return
@@ -110,8 +115,7 @@ def run(options: argparse.Namespace) -> None:
     if not scorer.metric.higher_is_better:
         sys.stdout.write("Lower scores are better, so negative correlations mean agreement.\n")
     if not options.quiet:
-        note = f" (white space in {altered} texts stands there as a space)" if altered else ""
-        sys.stdout.write(f"Signature: {result.signature}\nScores: {output}{note}\n")
+        sys.stdout.write(f"Signature: {result.signature}\nScores: {output}\n")
 
 
 def _default_output(data: str) -> str:
@@ -134,7 +138,7 @@ def _print_judgement(judgement: Judgement) -> None:
         rows.append(("mean", judgement.mean))
     headers = ("group", "n", *(name.capitalize() for name in STATISTICS))
     cells = [(name, str(one.n), *(_number(getattr(one, key), 4) for key in STATISTICS)) for name, one in rows]
-    print_table(headers, cells, numbers=headers[1:])
+    print_table(headers, cells, numbers=headers[1:], narrow=headers[1:])
     interval = judgement.interval
     sys.stdout.write(
         f"\nMean Pearson {_number(interval.estimate, 3)}, 95 % interval {_number(interval.low, 3)} to "

@@ -13,7 +13,8 @@ from textmover.presets import KINDS, PRESETS, Preset
 
 __all__ = ["add_arguments", "run"]
 
-HEADERS = ("name", "formula", "better", "trainable", "special tokens", "centering", "temperature", "source")
+HEADERS = ("name", "formula", "better", "trainable", "special", "centering", "T", "source")
+NARROW = tuple(header for header in HEADERS if header not in ("formula", "source"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
     if options.format == "json":
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
         return
-    print_table(HEADERS, [_row(entry) for entry in listed], numbers=("temperature",))
+    print_table(HEADERS, [_row(entry) for entry in listed], numbers=("T",), narrow=NARROW)
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:

@@ -42,6 +42,14 @@ FIELD = "field."
 COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
 """Options that only a table has a use for."""
 
+COLUMN_FLAGS = {
+    "hypothesis": "--hypothesis-column",
+    "references": "--reference-column",
+    "score": "--score-column",
+    "groups": "--group",
+}
+"""The flag behind each field of the columns, so that an error names what stands on the command line."""
+
 
 def add_metric_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose a metric, and one for each field of its configuration."""
@@ -130,7 +138,12 @@ def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: boo
         score=(options.score_column or "score") if score else None,
         groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
     )
-    return [read_segments(path, columns, split=options.split or "train") for path in paths]
+    try:
+        return [read_segments(path, columns, split=options.split or "train") for path in paths]
+    except InputError as error:
+        raise InputError(
+            re.sub(r"set `(\w+)` to the name", lambda field: f"set `{COLUMN_FLAGS[field[1]]}` to the name", str(error))
+        ) from error
 
 
 def check_output(path: str | Path, inputs: Sequence[str]) -> Path:

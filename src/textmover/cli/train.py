@@ -90,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_logging()
     _quiet_lightning()
     with guarded() as outcome:
+        _check_recipe(arguments)
         TrainCLI(
             pl.LightningModule,
             pl.LightningDataModule,
@@ -116,6 +117,14 @@ def _load_best(module: RatingsModule, trainer: pl.Trainer) -> None:
         logger.info("Best weights: %s", path)
 
 
+def _check_recipe(arguments: Sequence[str]) -> None:
+    """Refuse a recipe that is not there, in one sentence instead of LightningCLI's whole usage."""
+    for name, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        path = following if name in ("--config", "-c") else name.removeprefix("--config=")
+        if path != name and not Path(path).is_file():
+            raise InputError(f"Expected --config to name a recipe, but there is no file {path or 'named'}.")
+
+
 def _check_writable(folder: Path) -> None:
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
@@ -125,6 +134,8 @@ def _check_writable(folder: Path) -> None:
 def _quiet_lightning() -> None:
     """Leave out what Lightning says of hardware that is not there and of workers that would bring nothing."""
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
+    warnings.filterwarnings("ignore", message=".*isinstance\\(treespec, LeafSpec\\).*")  # Lightning on recent PyTorch
     warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty.*")
     logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
         lambda record: not record.getMessage().startswith(("GPU available", "TPU available", "💡", "HPU available"))

@@ -24,8 +24,8 @@ def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"]) -> Floa
         tensor([0.6667, 0.0000])
     """
     total = precision + recall
-    positive = total > 0
-    return torch.where(positive, 2 * precision * recall / torch.where(positive, total, 1.0), 0.0)
+    nothing = total <= 0  # false for NaN, which stays one
+    return torch.where(nothing, 0.0, 2 * precision * recall / torch.where(nothing, 1.0, total))
 
 
 def normalize_by_self(

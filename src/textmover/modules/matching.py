@@ -38,6 +38,10 @@ class Matching(nn.Module):
         """What a score depends on beside the matching's name."""
         return {}
 
+    def learned_fields(self) -> dict[str, float]:
+        """Fields of the configuration that training has changed, with their present values."""
+        return {}
+
     @abstractmethod
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """Match similarities ``[B, M, N]`` (rows: reference tokens)."""
@@ -59,9 +63,12 @@ class _Tempered(Matching):
 
     def signature_entries(self) -> dict[str, str]:
         """Temperature, and the value where it is not the default."""
-        temperature = self.temperature
-        number = temperature.item() if isinstance(temperature, Tensor) else temperature
-        return {"T": f"{number:.6g}"} | ({"value": self.value} if self.value != "transport" else {})
+        temperature = self.learned_fields().get("temperature", self._fixed)
+        return {"T": f"{temperature:.6g}"} | ({"value": self.value} if self.value != "transport" else {})
+
+    def learned_fields(self) -> dict[str, float]:
+        """The temperature, where it is learned."""
+        return {} if self.log_temperature is None else {"temperature": self.log_temperature.exp().item()}
 
 
 class Twmd(_Tempered):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from textmover.modules.encoder import Encoder, default_layer, plain_errors, posi
 from textmover.modules.encoder_source import resolve_encoder
 from textmover.modules.layers import SingleLayer
 from textmover.modules.matching import Side, build_matching
+from textmover.modules.statistics import CorpusMean
 from textmover.modules.tokenizer import Tokenizer
 from textmover.modules.weighting import Role, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
@@ -45,6 +46,9 @@ class MetricModel(nn.Module):
     Reference:
         Chen et al. 2020 (TWMD), Eq. 1.
     """
+
+    optional_parts: ClassVar[tuple[str, ...]] = ("calibration.", "centering.statistic.", "matching.log_temperature")
+    """Parts of the state that an override may add to a checkpoint, to start afresh, or leave out."""
 
     def __init__(self, config: MetricConfig, encoder: Encoder, tokenizer: Tokenizer, encoder_identity: str) -> None:
         super().__init__()
@@ -174,13 +178,17 @@ class MetricModel(nn.Module):
             raise InputError(
                 f"Expected a metric with centering='corpus' to fit, but got centering={self.config.centering!r}."
             )
-        statistic.reset()
-        was_training = self.training
+        fitted = CorpusMean(self.encoder.dimension).to(statistic.mean)
+        training = [module for module in self.modules() if module.training]
         self.eval()
-        for batch in batches:
-            moved = batch.to(self.encoder.device)
-            statistic.add(self.token_vectors(moved), moved.mask)
-        self.train(was_training)
+        try:
+            for batch in batches:
+                moved = batch.to(self.encoder.device)
+                fitted.add(self.token_vectors(moved), moved.mask)
+        finally:
+            for module in training:
+                module.training = True
+        statistic.load_state_dict(fitted.state_dict())
 
     @property
     def needs_fit(self) -> bool:
@@ -194,7 +202,7 @@ class MetricModel(nn.Module):
         self.encoder.model.config.save_pretrained(str(target))
         self.tokenizer.save(target)
         return {
-            "metric": self.config.to_dict(),
+            "metric": {**self.config.to_dict(), **self.matching.learned_fields()},
             "encoder": {
                 "identity": self.encoder_identity,
                 "depth": self.encoder.depth,

@@ -30,12 +30,15 @@ class CorpusMean(nn.Module):
 
     mean: Tensor
     count: Tensor
+    rest: Tensor
 
     def __init__(self, dimension: int, momentum: float = 0.98) -> None:
         super().__init__()
         self.momentum = momentum
         self.register_buffer("mean", torch.zeros(dimension))
         self.register_buffer("count", torch.zeros((), dtype=torch.long))
+        # What rounding took from the mean, so that the fit of a large corpus does not drift.
+        self.register_buffer("rest", torch.zeros(dimension), persistent=False)
 
     @property
     def fitted(self) -> bool:
@@ -51,15 +54,18 @@ class CorpusMean(nn.Module):
         """Forget everything, before a new fit."""
         self.mean.zero_()
         self.count.zero_()
+        self.rest.zero_()
 
     @torch.no_grad()
     def add(self, vectors: Tensor, mask: Tensor) -> None:
         """Take further texts into the fit: vectors ``[B, L, D]``, mask ``[B, L]``."""
         total, tokens = self._sums(vectors, mask)
         self.count += tokens
-        # A running update in float64: the sum of a large corpus would lose its small end in float32.
-        mean = self.mean.double()
-        self.mean.copy_(mean + (total.double() - tokens * mean) / self.count.clamp(min=1))
+        # A running update in float64, on the CPU since not every device has it.
+        mean = self.mean.cpu().double() + self.rest.cpu().double()
+        mean += (total.cpu().double() - int(tokens) * mean) / self.count.clamp(min=1).cpu()
+        self.mean.copy_(mean)
+        self.rest.copy_(mean - self.mean.cpu().double())
 
     @torch.no_grad()
     def track(self, vectors: Tensor, mask: Tensor) -> None:
@@ -68,9 +74,12 @@ class CorpusMean(nn.Module):
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(total)
             torch.distributed.all_reduce(tokens)
-        batch_mean = total / tokens.clamp(min=1)
+        if int(tokens) == 0:
+            return
+        batch_mean = total / tokens
         momentum = self.momentum if self.fitted else 0.0
         self.mean.mul_(momentum).add_((1 - momentum) * batch_mean.to(self.mean.dtype))
+        self.rest.zero_()
         self.count += tokens
 
     @staticmethod

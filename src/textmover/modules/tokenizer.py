@@ -15,6 +15,10 @@ __all__ = ["Tokenizer"]
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
 
+LEAST_VOCABULARY = 16
+"""Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
+alone, to which every word is unknown, and says nothing."""
+
 SHOWN = 60
 """Characters of a text that an error message shows."""
 
@@ -39,6 +43,8 @@ class Tokenizer:
 
         extra = {"add_prefix_space": True} if model_type in PREFIX_SPACE_TYPES else {}
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), **extra)
+        if len(self._tokenizer) < LEAST_VOCABULARY:
+            raise InputError(f"Expected {folder} to hold a tokenizer, but its vocabulary is missing: fetch it anew.")
         self.max_length = max_length
         self.long_texts = long_texts
 

@@ -98,10 +98,20 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
             )
     metric = KINDS[entries["kind"]].load_files(folder, entries, overrides)
     try:
-        metric.load_state_dict(load_file(str(folder / WEIGHTS)))
+        state = load_file(str(folder / WEIGHTS))
+        found = metric.load_state_dict(state, strict=False)
     except (SafetensorError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = " ".join(line.strip() for line in str(error).splitlines()[:2])
         raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
+    # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.
+    misfits = [
+        key for key in (*found.missing_keys, *found.unexpected_keys) if not key.startswith(metric.optional_parts)
+    ]
+    if misfits:
+        raise InputError(
+            f"Expected {folder / WEIGHTS} to hold the weights that {CONFIG} describes, but {misfits[0]} "
+            f"{'is missing' if misfits[0] in found.missing_keys else 'is not among them'}: copy the checkpoint anew."
+        )
     return metric.eval()
 
 

@@ -1,0 +1,178 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from textmover.scoring import Scorer, load_metric, save_checkpoint
+
+TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])
+
+
+def save_run(path, start, **overrides):
+    """A Lightning checkpoint of a run that moved every weight of its metric a little."""
+    metric = load_metric(start, calibrate=True, **overrides)
+    with torch.no_grad():
+        for parameter in metric.parameters():
+            parameter.mul_(1.01)
+        metric.calibration.scale.fill_(50.0)
+    content = {
+        "epoch": 2,
+        "global_step": 120,
+        "pytorch-lightning_version": "2.6.0",
+        "state_dict": {
+            **{f"metric.{name}": tensor for name, tensor in metric.state_dict().items()},
+            "rating_mean": torch.zeros((), dtype=torch.float64),
+        },
+        "textmover": {"start": str(start), "config": metric.config.to_dict()},
+    }
+    torch.save(content, path)
+    return metric
+
+
+def change_run(path, **changes):
+    torch.save({**torch.load(path, weights_only=True), **changes}, path)
+
+
+@pytest.fixture
+def trained(tmp_path, tiny_encoder):
+    """The checkpoint of a run that started from a preset, and the metric that it holds."""
+    path = tmp_path / "run.ckpt"
+    return path, save_run(path, "twmd", encoder=str(tiny_encoder), layer=2, temperature=0.1)
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_scores_as_the_run_did(run, trained, tmp_path):
+    path, metric = trained
+    ended = run("export", path, "out/metric")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "Exported to out/metric. Score with it:\n"
+        "  textmover score -i hypotheses.txt references.txt --model out/metric\n"
+    )
+    exported, expected = Scorer.from_pretrained("out/metric").score(*TEXTS), Scorer(metric.eval()).score(*TEXTS)
+    np.testing.assert_array_equal(exported.scores, expected.scores)
+    assert exported.signature == expected.signature
+    folder = tmp_path / "out" / "metric"
+    assert {one.name for one in folder.iterdir()} == {"config.json", "model.safetensors", "README.md", "encoder"}
+    card = (folder / "README.md").read_text()
+    for part in ("`twmd`", f"{metric.signature}`", "run.ckpt", "step 120 (epoch 3)", "temperature: 0.1", "layer: 2"):
+        assert part in card
+
+
+def test_a_run_that_started_from_a_checkpoint_needs_no_other_encoder(run, tmp_path, tiny_encoder):
+    begun = load_metric("twmd", encoder=str(tiny_encoder), calibrate=True)
+    start = save_checkpoint(begun, tmp_path / "start", card="# card\n")
+    config = json.loads((start / "config.json").read_text())
+    config["metric"]["encoder"] = "an-encoder-that-is-gone"
+    (start / "config.json").write_text(json.dumps(config))
+    metric = save_run(tmp_path / "run.ckpt", start, temperature=0.2)
+    assert run("export", "run.ckpt", "metric").code == 0
+    np.testing.assert_array_equal(
+        Scorer.from_pretrained("metric").score(*TEXTS).scores, Scorer(metric.eval()).score(*TEXTS).scores
+    )
+
+
+def test_a_fitted_mean_is_exported(run, tmp_path, tiny_encoder):
+    fitted = load_metric("twmd-b", encoder=str(tiny_encoder), calibrate=True)
+    fitted.fit([fitted.tokenize(TEXTS[0])])
+    save_run(tmp_path / "run.ckpt", "twmd-b", encoder=str(tiny_encoder))
+    state = {f"metric.{name}": tensor for name, tensor in fitted.state_dict().items()}
+    change_run(tmp_path / "run.ckpt", state_dict=state)
+    assert run("export", "run.ckpt", "metric").code == 0
+    assert Scorer.from_pretrained("metric").metric.signature == fitted.signature
+
+
+def test_what_the_training_module_saves_is_what_is_read(run, tmp_path, tiny_encoder):
+    from textmover.training.ratings import RatingsModule
+
+    module = RatingsModule("trwmd", overrides={"encoder": str(tiny_encoder)})
+    content = {"state_dict": module.state_dict(), "epoch": 0, "global_step": 1}
+    module.on_save_checkpoint(content)
+    torch.save(content, tmp_path / "run.ckpt")
+    assert run("export", "run.ckpt", "metric").code == 0
+    assert load_metric("metric").config == module.metric.config
+
+
+def test_a_folder_is_replaced_on_request_only(run, refused, trained, tmp_path):
+    (tmp_path / "metric").mkdir()
+    (tmp_path / "metric" / "notes.txt").write_text("mine")
+    said = refused("export", trained[0], "metric")
+    assert "Expected metric to be new or empty" in said
+    assert "--overwrite" in said
+    assert (tmp_path / "metric" / "notes.txt").read_text() == "mine"
+    assert run("export", trained[0], "metric", "--overwrite").code == 0
+    assert not (tmp_path / "metric" / "notes.txt").exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["metric", "run.ckpt"]
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_place_that_cannot_be_written(refused, trained):
+    path, _ = trained
+    said = refused("export", path, path / "metric")
+    assert str(path / "metric") in said
+    assert "give another place" in said
+
+
+def test_no_file_and_a_folder(refused, tmp_path):
+    assert "gone.ckpt to be the checkpoint of a training run, but there is no such file" in refused(
+        "export", "gone.ckpt", "metric"
+    )
+    assert "but it is a folder" in refused("export", tmp_path, "metric")
+    assert "required: FOLDER" in refused("export", "gone.ckpt")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 cut off"])
+def test_a_file_of_another_kind(refused, tmp_path, content):
+    (tmp_path / "run.ckpt").write_bytes(content)
+    assert "Expected run.ckpt to be the checkpoint of a training run" in refused("export", "run.ckpt", "metric")
+
+
+class Evil:
+    """Would write a file when it is unpickled."""
+
+    def __reduce__(self):
+        return open, ("ran.txt", "w")
+
+
+def test_a_checkpoint_that_would_run_code_is_not_loaded(refused, trained, tmp_path):
+    path, _ = trained
+    torch.save({**torch.load(path, weights_only=True), "extra": Evil()}, path)
+    said = refused("export", path, "metric")
+    assert "would run code" in said
+    assert not (tmp_path / "ran.txt").exists()
+
+
+def test_a_checkpoint_that_is_cut_off(refused, trained):
+    path, _ = trained
+    path.write_bytes(path.read_bytes()[:-5000])
+    assert "it is damaged" in refused("export", path, "metric")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"state_dict": None}, "holds no `state_dict`"),
+        ({"textmover": None}, "does not say (under `textmover`) which metric"),
+        ({"state_dict": {"rating_mean": torch.zeros(())}}, "none of its weights are under `metric.`"),
+        ({"state_dict": {"metric.other": torch.zeros(())}}, "to fit its configuration"),
+        ({"textmover": {"start": "./gone", "config": {}}}, "It is what"),
+        ({"textmover": {"start": "twmd", "config": {"temprature": 1}}}, "did you mean `temperature`?"),
+    ],
+)
+def test_a_checkpoint_without_its_metric(refused, trained, changes, message):
+    path, _ = trained
+    change_run(path, **changes)
+    said = refused("export", path, "metric")
+    assert message in said
+
+
+def test_an_encoder_that_is_gone_lists_what_was_tried(refused, trained):
+    path, metric = trained
+    config = {**metric.config.to_dict(), "encoder": "no-such-encoder-here"}
+    change_run(path, textmover={"start": "twmd", "config": config})
+    assert "'no-such-encoder-here' nowhere: no folder" in refused("export", path, "metric")

@@ -1,0 +1,113 @@
+"""Small training runs for the tests: ratings of a made-up kind, a recipe over the tiny encoder, a run that kills itself."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+WORDS = "the a cat dog sat ran on under mat rug old young red green quickly slowly and or big small".split()  # noqa: SIM905
+
+
+def write_ratings(path: Path, n: int = 120, *, seed: int = 0) -> Path:
+    """Sentences with some words exchanged, rated by the share of words kept, in three groups."""
+    rng = random.Random(seed)
+    lines = ["group\treference\thypothesis\tscore"]
+    for number in range(n):
+        words = rng.choices(WORDS, k=rng.randint(4, 12))
+        damaged = [rng.choice(WORDS) if rng.random() < number % 5 / 5 else word for word in words]
+        kept = sum(one == other for one, other in zip(words, damaged, strict=True)) / len(words)
+        lines.append(f"g{number % 3}\t{' '.join(words)}\t{' '.join(damaged)}\t{100 * kept:.6f}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def recipe(folder: Path, encoder: Path, ratings: Path, **changes: Any) -> dict[str, Any]:
+    """A configuration for ``train.py fit`` over the tiny encoder."""
+    checkpoint = "pytorch_lightning.callbacks.ModelCheckpoint"
+    common = {"dirpath": str(folder / "checkpoints"), "enable_version_counter": False}
+    config: dict[str, Any] = {
+        "seed_everything": 3,
+        "trainer": {
+            "accelerator": "cpu",
+            "devices": 1,
+            "max_epochs": 3,
+            "deterministic": True,
+            "enable_progress_bar": False,
+            "num_sanity_val_steps": 0,
+            "log_every_n_steps": 1,
+            "default_root_dir": str(folder),
+            "logger": {
+                "class_path": "pytorch_lightning.loggers.CSVLogger",
+                "init_args": {"save_dir": str(folder), "name": "log"},
+            },
+            "callbacks": [
+                {
+                    "class_path": checkpoint,
+                    "init_args": {**common, "filename": "best", "monitor": "held-back/pearson", "mode": "max"},
+                },
+                {"class_path": checkpoint, "init_args": {**common, "filename": "resume", "every_n_train_steps": 5}},
+            ],
+        },
+        "model": {
+            "class_path": "textmover.training.RatingsModule",
+            "init_args": {
+                "metric": "twmd",
+                "overrides": {"encoder": str(encoder), "temperature": 0.1, "centering": "corpus"},
+                "optimizer": {"learning_rate": 2e-3},
+                "bfloat16": "no",
+            },
+        },
+        "data": {
+            "class_path": "textmover.data.RatingsDataModule",
+            "init_args": {
+                "train": [str(ratings)],
+                "columns": {"groups": ["group"]},
+                "group": "group",
+                "held_back": 0.25,
+                "batch_size": 8,
+            },
+        },
+        "export": str(folder / "metric"),
+    }
+    for key, value in changes.items():
+        target = config
+        *path, last = key.split("__")
+        for part in path:
+            target = target[part]
+        target[last] = value
+    return config
+
+
+def write_recipe(path: Path, config: dict[str, Any]) -> Path:
+    """The configuration as a file."""
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+def main() -> int:
+    """Train with the given arguments, and kill this process at the step that the first one names (-1: never)."""
+    import pytorch_lightning as pl
+
+    from textmover.cli.train import main as train
+
+    step, *arguments = sys.argv[1:]
+
+    original = pl.LightningModule.on_train_batch_start
+
+    def kill(self: pl.LightningModule, *args: Any) -> Any:
+        if self.global_step == int(step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(self, *args)
+
+    pl.LightningModule.on_train_batch_start = kill
+    return train(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

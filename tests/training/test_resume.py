@@ -1,0 +1,55 @@
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+RUNS = Path(__file__).with_name("runs.py")
+sys.path.insert(0, str(RUNS.parent))
+from runs import recipe, write_ratings, write_recipe  # noqa: E402
+
+
+def run(step: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(RUNS), str(step), "fit", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return torch.load(folder / "checkpoints" / "resume.ckpt", weights_only=True)["state_dict"]
+
+
+@pytest.mark.parametrize("killed_at", [8, 17, 23])
+def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
+    tmp_path: Path, tiny_encoder: Path, killed_at: int
+) -> None:
+    """Eleven or twelve steps to an epoch, a checkpoint every five, dropout on."""
+    ratings = write_ratings(tmp_path / "ratings.tsv")
+    finals = {}
+    for name in ("unbroken", "killed"):
+        folder = tmp_path / name
+        folder.mkdir()
+        config = recipe(folder, tiny_encoder, ratings, trainer__max_steps=35, trainer__max_epochs=-1, export=None)
+        arguments = ["--config", str(write_recipe(folder / "recipe.yaml", config))]
+        if name == "killed":
+            broken = run(killed_at, *arguments)
+            assert broken.returncode == -signal.SIGKILL, broken.stderr
+            saved = torch.load(folder / "checkpoints" / "resume.ckpt", weights_only=True)
+            assert saved["global_step"] == killed_at // 5 * 5
+            arguments += ["--ckpt_path", str(folder / "checkpoints" / "resume.ckpt")]
+        finished = run(-1, *arguments)
+        assert finished.returncode == 0, finished.stderr
+        finals[name] = weights(folder)
+    assert finals["unbroken"].keys() == finals["killed"].keys()
+    for name, tensor in finals["unbroken"].items():
+        assert torch.equal(tensor, finals["killed"][name]), name
+
+
+def test_dropout_is_on_in_training(tiny_encoder: Path) -> None:
+    from textmover.presets import build_metric, preset_config
+
+    metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
+    metric.train()
+    tokens = metric.tokenize(["the old dog ran"])
+    assert not torch.equal(metric.token_vectors(tokens), metric.token_vectors(tokens))
