@@ -12,7 +12,9 @@ def tokenize(texts):
     """One token for each word, numbered by its length."""
     ids = [torch.tensor([len(word) for word in text.split()]) for text in texts]
     padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
-    return TokenBatch(padded, padded > 0, torch.zeros_like(padded, dtype=torch.int8), tuple(texts), (False,) * len(texts))
+    return TokenBatch(
+        padded, padded > 0, torch.zeros_like(padded, dtype=torch.int8), tuple(texts), (False,) * len(texts)
+    )
 
 
 def segments(n=50, references=1):

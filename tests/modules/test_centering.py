@@ -46,7 +46,9 @@ def test_padding_has_no_part_in_a_mean(batch, mode):
     other = torch.where(mask[:, :, None], vectors, 1e6)
     padded = torch.nn.functional.pad(other, (0, 0, 0, 3), value=-1e6)
     padded_mask = torch.nn.functional.pad(mask, (0, 3))
-    torch.testing.assert_close(module(padded, padded_mask)[padded_mask], module(vectors, mask)[mask], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        module(padded, padded_mask)[padded_mask], module(vectors, mask)[mask], rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)

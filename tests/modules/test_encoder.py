@@ -36,7 +36,9 @@ def token_batch(rows: int = 3, length: int = 9) -> TokenBatch:
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 50, (rows, length), generator=generator)
     mask = torch.arange(length) < torch.arange(length, length - rows, -1)[:, None]
-    return TokenBatch(ids.where(mask, 1), mask, torch.zeros(rows, length, dtype=torch.int8), ("",) * rows, (False,) * rows)
+    return TokenBatch(
+        ids.where(mask, 1), mask, torch.zeros(rows, length, dtype=torch.int8), ("",) * rows, (False,) * rows
+    )
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +209,9 @@ def test_greedy_layers_are_those_of_bert_score():
     ],
 )
 def test_position_limits(kind, positions, pad, limit):
-    assert position_limit(SimpleNamespace(model_type=kind, max_position_embeddings=positions, pad_token_id=pad)) == limit
+    assert (
+        position_limit(SimpleNamespace(model_type=kind, max_position_embeddings=positions, pad_token_id=pad)) == limit
+    )
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "distilbert"])

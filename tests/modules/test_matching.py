@@ -16,7 +16,9 @@ def block():
     """Similarities of three pairs of unlike lengths, and their sides."""
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(3, length, 8, generator=generator, dtype=torch.float64) for length in (6, 5))
-    masks = [torch.arange(length) < torch.tensor(lengths)[:, None] for length, lengths in ((6, [6, 4, 1]), (5, [5, 2, 3]))]
+    masks = [
+        torch.arange(length) < torch.tensor(lengths)[:, None] for length, lengths in ((6, [6, 4, 1]), (5, [5, 2, 3]))
+    ]
     x, y = (functional.unit_vectors(one) * mask[:, :, None] for one, mask in zip((x, y), masks, strict=True))
     sides = [Side(mask, mask.double() / mask.sum(dim=1, keepdim=True)) for mask in masks]
     return functional.pairwise_similarity(x, y), *sides

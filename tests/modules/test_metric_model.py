@@ -82,7 +82,9 @@ def test_bertscore_is_what_bert_score_computes(embedded, embedded_metric, capfd)
 def test_presets_of_bertscore_name_its_three_numbers(embedded_metric):
     pairs = WRITTEN["pairs"][:4]
     for preset, side in (("bertscore-p", "precision"), ("bertscore-r", "recall"), ("bertscore-f1", "f1")):
-        scores = Scorer(embedded_metric(preset)).score(*([pair[s] for pair in pairs] for s in ("hypothesis", "reference")))
+        scores = Scorer(embedded_metric(preset)).score(
+            *([pair[s] for pair in pairs] for s in ("hypothesis", "reference"))
+        )
         assert scores.scores.tolist() == pytest.approx(WRITTEN["values"]["bertscore_L6_noidf"][side][:4], abs=1e-5)
 
 
@@ -259,7 +261,9 @@ def test_a_self_similarity_of_0_gives_0_and_is_marked(tiny_metric, matching):
     tea = metric.tokenize(["tea"])
     with torch.no_grad():
         metric.centering.statistic.add(metric.token_vectors(tea), tea.special == 0)
-        found = metric(metric.tokenize(["tea", "tea", "the dog", "the dog"]), metric.tokenize(["tea", "a", "tea", "the dog"]))
+        found = metric(
+            metric.tokenize(["tea", "tea", "the dog", "the dog"]), metric.tokenize(["tea", "a", "tea", "the dog"])
+        )
     assert found.flags["undefined"].tolist() == [True, True, True, False]
     assert found.flags["empty"].tolist() == [False] * 4
     assert found.score[:3].tolist() == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Small training runs for the tests: ratings of a made-up kind, a recipe over the tiny encoder, a run that kills itself."""
+"""Small training runs for the tests: made-up ratings, a recipe over the tiny encoder, a run that kills itself."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import Any
 
 import yaml
 
-WORDS = "the a cat dog sat ran on under mat rug old young red green quickly slowly and or big small".split()  # noqa: SIM905
+HARMLESS = {"old": "young", "red": "green", "big": "small", "quickly": "slowly"}
+HARMFUL = {"cat": "dog", "sat": "ran", "on": "under", "mat": "rug"}
 
 
 def write_ratings(path: Path, n: int = 120, *, seed: int = 0) -> Path:
-    """Sentences with some words exchanged, rated by the share of words kept, in three groups."""
+    """Sentences with some words exchanged, in three groups; half of the exchanges cost 15 points, the others nothing."""
     rng = random.Random(seed)
     lines = ["group\treference\thypothesis\tscore"]
+    words = [*HARMLESS, *HARMFUL]
     for number in range(n):
-        words = rng.choices(WORDS, k=rng.randint(4, 12))
-        damaged = [rng.choice(WORDS) if rng.random() < number % 5 / 5 else word for word in words]
-        kept = sum(one == other for one, other in zip(words, damaged, strict=True)) / len(words)
-        lines.append(f"g{number % 3}\t{' '.join(words)}\t{' '.join(damaged)}\t{100 * kept:.6f}")
+        sentence = rng.sample(words, k=rng.randint(4, 8))
+        damaged = [(HARMLESS | HARMFUL)[word] if rng.random() < 0.5 else word for word in sentence]
+        harm = sum(new == HARMFUL.get(word) for word, new in zip(sentence, damaged, strict=True))
+        lines.append(f"g{number % 3}\t{' '.join(sentence)}\t{' '.join(damaged)}\t{100 - 15 * harm}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 

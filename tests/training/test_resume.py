@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from runs import recipe, write_ratings, write_recipe
 
 RUNS = Path(__file__).with_name("runs.py")
-sys.path.insert(0, str(RUNS.parent))
-from runs import recipe, write_ratings, write_recipe  # noqa: E402
 
 
 def run(step: int, *arguments: str) -> subprocess.CompletedProcess[str]:

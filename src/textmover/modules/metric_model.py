@@ -220,7 +220,8 @@ class MetricModel(nn.Module):
         from transformers import AutoConfig
 
         saved = MetricConfig.from_dict(entries["metric"])
-        fixed = [name for name in ("kind", "encoder", "revision", "layer") if name in overrides]
+        learned = ("temperature",) if saved.learn_temperature else ()
+        fixed = [name for name in ("kind", "encoder", "revision", "layer", *learned) if name in overrides]
         if fixed:
             raise InputError(
                 f"Expected overrides that leave a checkpoint's weights as they are, but got `{fixed[0]}`: "
@@ -232,6 +233,7 @@ class MetricModel(nn.Module):
             encoder_config = AutoConfig.from_pretrained(str(encoder_folder))
         stated = entries["encoder"]
         encoder = Encoder.from_config(encoder_config, stated["depth"], stated["layers"], config.freeze_layers)
+        encoder.to(getattr(torch, config.dtype))
         tokenizer = _tokenizer(config, encoder_folder, encoder_config)
         return cls(config, encoder, tokenizer, stated["identity"])
 

@@ -85,7 +85,7 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
 
     folder = Path(folder)
     entries = _read_config(folder)
-    for name, expected in entries["files"].items():
+    for name, expected in {WEIGHTS: None, **entries["files"]}.items():
         path = folder / name
         if not path.is_file():
             raise InputError(
@@ -96,22 +96,23 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
                 f"Expected {path} to have the hash that {CONFIG} names, but it differs, so the file is damaged or was "
                 "exchanged: export or copy the checkpoint anew."
             )
-    metric = KINDS[entries["kind"]].load_files(folder, entries, overrides)
     try:
-        state = load_file(str(folder / WEIGHTS))
-        found = metric.load_state_dict(state, strict=False)
-    except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(line.strip() for line in str(error).splitlines()[:2])
-        raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
-    # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.
-    misfits = [
-        key for key in (*found.missing_keys, *found.unexpected_keys) if not key.startswith(metric.optional_parts)
-    ]
-    if misfits:
+        metric = KINDS[entries["kind"]].load_files(folder, entries, overrides)
+    except (KeyError, TypeError) as error:
         raise InputError(
-            f"Expected {folder / WEIGHTS} to hold the weights that {CONFIG} describes, but {misfits[0]} "
-            f"{'is missing' if misfits[0] in found.missing_keys else 'is not among them'}: copy the checkpoint anew."
-        )
+            f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
+            "export or copy the checkpoint anew."
+        ) from error
+    try:
+        metric.load_state_dict(load_file(str(folder / WEIGHTS)))
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        if overrides:
+            raise InputError(
+                f"Expected overrides that leave the weights of {folder} as they are, but got {', '.join(overrides)}: "
+                f"start from a preset to change them ({reason})."
+            ) from error
+        raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
     return metric.eval()
 
 

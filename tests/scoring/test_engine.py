@@ -1,0 +1,307 @@
+"""Scores do not depend on batches, order, or what is kept; whatever is out of the ordinary is counted."""
+
+import csv
+import logging
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from textmover.scoring.engine import Engine
+from textmover.types import InputError, PairScores, Signature, TokenBatch
+
+RATINGS = Path(__file__).resolve().parents[2] / "examples" / "quickstart" / "ratings.tsv"
+VALUES = ("score", "precision", "recall", "f")
+
+HYPOTHESES = ["the small dog ran to the old house in the evening", "she will buy a book", "tea", "go home"] * 3
+REFERENCES = [[text] for text in ("a little dog runs home at night", "she sold it", "a cold drink of water", "go home")] * 3
+
+
+def made_pairs(count: int) -> tuple[list[str], list[list[str]]]:
+    """Pairs of one to four sentences a side, most of them about the same, some of them not."""
+    with RATINGS.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    generator = random.Random(0)
+    hypotheses, references = [], []
+    for _ in range(count):
+        chosen = generator.sample(rows, generator.choice((1, 1, 1, 2, 4)))
+        hypotheses.append(" ".join(row["hypothesis"] for row in chosen))
+        if generator.random() < 0.2:
+            generator.shuffle(chosen)
+        references.append([" ".join(row["reference"] for row in chosen[: generator.choice((1, len(chosen)))])])
+    return hypotheses, references
+
+
+def difference(one, other, order=None) -> float:
+    order = slice(None) if order is None else order
+    return max(float(np.abs(one.values[name][order] - other.values[name]).max()) for name in other.values)
+
+
+class FixedBatches(Engine):
+    """Reads a given number of texts, and of pairs, at a time."""
+
+    def __init__(self, metric, size: int) -> None:
+        super().__init__(metric, cache=False)
+        self.size = size
+
+    def _text_batches(self, lengths):
+        for start in range(0, len(lengths), self.size):
+            yield list(range(start, min(start + self.size, len(lengths))))
+
+    def _pair_batches(self, lengths):
+        return self._text_batches(lengths)
+
+
+# --- invariance -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["twmd", "twmd-b", "bertscore-f1", "trwmd"])
+def test_500_pairs_score_the_same_in_any_batches_and_order(embedded_metric, preset):
+    metric = embedded_metric(preset)
+    hypotheses, references = made_pairs(500)
+    if metric.needs_fit:
+        metric.fit(metric.tokenize(hypotheses[start : start + 32]) for start in range(0, 96, 32))
+    usual = Engine(metric, cache=False).score(hypotheses, references)
+    assert usual.values["score"].std() > 0.03
+
+    worst = {f"batches of {size}": difference(usual, FixedBatches(metric, size).score(hypotheses, references))
+             for size in (1, 7, 64)}  # fmt: skip
+    order = random.Random(1).sample(range(500), 500)
+    shuffled = Engine(metric, batch_tokens=900).score([hypotheses[i] for i in order], [references[i] for i in order])
+    worst["shuffled"] = difference(usual, shuffled, order)
+    engine = Engine(metric, cache=False)
+    alone = [engine.score([hypotheses[i]], [references[i]]).values["score"][0] for i in range(0, 500, 10)]
+    worst["one by one"] = float(np.abs(usual.values["score"][::10] - alone).max())
+    assert max(worst.values()) <= 1e-6, worst
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 20, 60, 10**6])
+@pytest.mark.parametrize("matching", ["twmd", "bertscore", "wordset-cka"])
+def test_the_token_budget_does_not_move_a_score(tiny_metric, matching, batch_tokens):
+    metric = tiny_metric(matching=matching)
+    usual = Engine(metric).score(HYPOTHESES, REFERENCES)
+    found = Engine(metric, batch_tokens=batch_tokens).score(HYPOTHESES, REFERENCES)
+    assert difference(usual, found) <= 1e-6
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 12])
+def test_windows_are_joined_in_order(tiny_metric, monkeypatch, size):
+    metric = tiny_metric()
+    usual = Engine(metric).score(HYPOTHESES[:size], REFERENCES[:size])
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 2)
+    done = []
+    found = Engine(metric).score(HYPOTHESES[:size], REFERENCES[:size], done.append)
+    assert sum(done) == size
+    assert found.values["score"].dtype == np.float64
+    assert len(found.values["score"]) == size
+    if size:
+        assert difference(usual, found) <= 1e-6
+
+
+def test_several_references_take_the_best_of_each_value(tiny_metric):
+    engine = Engine(tiny_metric())
+    references = [["go", "go home", "tea"], ["go home"], ["tea", "tea"], ["a", "b"]]
+    joint = engine.score(HYPOTHESES[:4], references)
+    for row, (hypothesis, texts) in enumerate(zip(HYPOTHESES, references, strict=False)):
+        singles = engine.score([hypothesis] * len(texts), [[text] for text in texts])
+        for name in VALUES:
+            assert joint.values[name][row] == pytest.approx(singles.values[name].max(), abs=1e-6)
+
+
+def test_memory_of_a_batch_is_bounded(tiny_metric):
+    engine = Engine(tiny_metric(), batch_tokens=100)
+    lengths = [40, 3, 90, 200, 7, 7, 50]
+    batches = list(engine._text_batches(lengths))
+    assert sorted(row for rows in batches for row in rows) == list(range(7))
+    for rows in batches:
+        assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= 100
+    pairs = np.array([[300, 400], [512, 512], [3, 4], [3, 500], [9, 9]] * 40)
+    batches = list(Engine(tiny_metric())._pair_batches(pairs))
+    assert sorted(row for rows in batches for row in rows) == list(range(200))
+    assert all(len(rows) == 1 or len(rows) * np.prod(pairs[rows].max(axis=0)) <= 1 << 20 for rows in batches)
+
+
+# --- cache ------------------------------------------------------------------------------------------------------------
+
+
+def counted(metric, monkeypatch) -> list[int]:
+    """Numbers of texts that the metric is asked to read from here on."""
+    read, features = [], metric.text_features
+    monkeypatch.setattr(metric, "text_features", lambda batch: (read.append(len(batch)), features(batch))[1])
+    return read
+
+
+def test_each_distinct_text_is_read_once(tiny_metric, monkeypatch):
+    metric = tiny_metric()
+    read = counted(metric, monkeypatch)
+    engine = Engine(metric)
+    engine.score(HYPOTHESES, REFERENCES)
+    assert sum(read) == 7  # "go home" stands on both sides
+    engine.score(HYPOTHESES, REFERENCES)
+    assert sum(read) == 7
+    engine.clear_cache()
+    engine.score(HYPOTHESES[:1], REFERENCES[:1])
+    assert sum(read) == 9
+
+
+def test_scores_are_the_same_bytes_with_and_without_a_cache(tiny_metric):
+    metric = tiny_metric()
+    kept, plain = Engine(metric), Engine(metric, cache=False)
+    kept.score(HYPOTHESES, REFERENCES)
+    one, other = kept.score(HYPOTHESES, REFERENCES), plain.score(HYPOTHESES, REFERENCES)
+    assert all(one.values[name].tobytes() == other.values[name].tobytes() for name in VALUES)
+    assert len(kept._cache) == 7
+    assert len(plain._cache) == 0
+
+
+def test_the_cache_stays_within_its_bound_and_forgets_the_oldest(tiny_metric, monkeypatch):
+    metric = tiny_metric()
+    texts = [f"{word} dog" for word in ("big", "small", "red", "blue", "old", "new")]
+    size = metric.text_features(metric.tokenize(texts[:1])).nbytes
+    engine = Engine(metric, cache_bytes=3 * size)
+    for text in texts:
+        engine.score([text], [[text]])
+        assert engine._cached_bytes == sum(one.features.nbytes for one in engine._cache.values()) <= 3 * size
+    assert list(engine._cache) == texts[3:]
+    engine.score([texts[3]], [[texts[3]]])  # used again, so it is no longer the oldest
+    engine.score([texts[0]], [[texts[0]]])
+    assert list(engine._cache) == [texts[5], texts[3], texts[0]]
+
+
+def test_a_text_larger_than_the_cache_is_scored_and_not_kept(tiny_metric):
+    engine = Engine(tiny_metric(), cache_bytes=10)
+    assert engine.score(["tea"], [["tea"]]).values["score"][0] == pytest.approx(1, abs=1e-6)
+    assert len(engine._cache) == engine._cached_bytes == 0
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def test_segments_are_counted_once_and_warned_of_once(tiny_metric, caplog):
+    metric = tiny_metric(max_length=8)
+    engine = Engine(metric)
+    hypotheses = ["", "tea", HYPOTHESES[0], HYPOTHESES[0], "tea"]
+    references = [["tea", ""], ["tea", " "], ["tea", "go"], [HYPOTHESES[0]], ["tea"]]
+    with caplog.at_level(logging.WARNING):
+        first = engine.score(hypotheses, references)
+        second = engine.score(hypotheses, references)
+    assert dict(first.counts) == dict(second.counts) == {"empty": 2, "truncated": 2}
+    assert first.values["score"][:2].tolist() == [0, pytest.approx(1, abs=1e-6)]
+    warned = [record.getMessage() for record in caplog.records]
+    assert len(warned) == 2
+    assert "2 segments had an empty side: P, R and F are 0." in warned
+    assert any(message.startswith("2 segments had a text that is longer than the encoder allows") for message in warned)
+
+
+def test_undefined_values_are_counted(tiny_metric):
+    drop = {"hypothesis_special_tokens": "drop", "reference_special_tokens": "drop"}
+    metric = tiny_metric(matching="sbert", centering="corpus", layer=0, **drop)
+    tea = metric.tokenize(["tea"])
+    with torch.no_grad():
+        metric.centering.statistic.add(metric.token_vectors(tea), tea.special == 0)
+    found = Engine(metric).score(["tea", "water", "tea"], [["tea"], ["water"], ["water"]])
+    assert dict(found.counts) == {"undefined": 2}
+    assert found.values["score"].tolist() == [0, pytest.approx(1, abs=1e-6), 0]
+
+
+def test_cut_texts_are_counted_where_texts_are_read_together(tiny_metric):
+    metric = tiny_metric(max_length=8, centering="batch")
+    found = Engine(metric).score(["tea", HYPOTHESES[0], ""], [["go home"], ["tea"], ["tea"]])
+    assert dict(found.counts) == {"truncated": 1, "empty": 1}
+
+
+def test_nothing_out_of_the_ordinary_is_not_counted(tiny_metric, caplog):
+    assert dict(Engine(tiny_metric()).score(HYPOTHESES, REFERENCES).counts) == {}
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("fields", [{}, {"matching": "bertscore", "normalize": False}, {"matching": "sbert"}])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_damaged_weights_are_an_error_that_names_the_segment(tiny_metric, fields, value):
+    metric = tiny_metric(**fields)
+    tea = metric.tokenize(["tea"]).input_ids[0, 1]
+    with torch.no_grad():
+        metric.encoder.model.embeddings.word_embeddings.weight[tea] = value
+    with pytest.raises(InputError, match="Expected finite values from the metric, but its .* of segment 3 is nan"):
+        Engine(metric).score(HYPOTHESES, REFERENCES)
+
+
+def test_an_empty_budget_is_refused(tiny_metric):
+    with pytest.raises(InputError, match="`batch_tokens` to be at least 1"):
+        Engine(tiny_metric(), batch_tokens=0)
+
+
+# --- the live model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_modes_of_a_live_model_come_back(tiny_metric, monkeypatch, fails):
+    metric = tiny_metric(centering="corpus").train()
+    metric.fit([metric.tokenize(["tea"])])
+    metric.encoder.model.embeddings.eval()
+    before = [module.training for module in metric.modules()]
+    mean = metric.centering.statistic.mean.clone()
+    modes, real = [], metric.pair_scores
+
+    def watched(*sides):
+        modes.append(any(module.training for module in metric.modules()))
+        if fails:
+            raise RuntimeError("stop")
+        return real(*sides)
+
+    monkeypatch.setattr(metric, "pair_scores", watched)
+    if fails:
+        with pytest.raises(RuntimeError, match="stop"):
+            Engine(metric).score(["tea"], [["go"]])
+    else:
+        Engine(metric).score(["tea"], [["go"]])
+    assert modes == [False]
+    assert [module.training for module in metric.modules()] == before
+    assert torch.equal(metric.centering.statistic.mean, mean)
+
+
+def test_a_live_model_can_be_trained_after_it_has_scored(tiny_metric):
+    metric = tiny_metric(learn_temperature=True).train()
+    Engine(metric).score(HYPOTHESES, REFERENCES)
+    metric(metric.tokenize(["tea"]), metric.tokenize(["go home"])).score.sum().backward()
+    assert all(one.grad is not None for one in metric.parameters())
+
+
+# --- any metric of the protocol ---------------------------------------------------------------------------------------
+
+
+class Overlap:
+    """A distance without an encoder, which reads texts together: share of words of the longer text not in the other."""
+
+    config = None
+    higher_is_better = False
+    needs_fit = False
+    range = (0.0, 1.0)
+    signature = Signature({"metric": "overlap"})
+
+    def __init__(self, multi_reference: str) -> None:
+        self.multi_reference = multi_reference
+
+    def tokenize(self, texts):
+        length = max(len(text.split()) for text in texts)
+        mask = torch.tensor([[place < len(text.split()) for place in range(length)] for text in texts])
+        return TokenBatch(mask.long(), mask, mask.to(torch.int8) * 0, tuple(texts), (False,) * len(texts))
+
+    def text_features(self, batch):
+        return None
+
+    def pair_scores(self, hypotheses, references):
+        pairs = [(set(h.split()), set(r.split())) for h, r in zip(hypotheses.texts, references.texts, strict=True)]
+        values = torch.tensor([1 - len(h & r) / max(len(h), len(r)) for h, r in pairs])
+        return PairScores(values, components={"words": torch.tensor([float(len(h)) for h, _ in pairs])})
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("best", [0.0, 0.5]), ("mean", [0.5, 0.5])])
+def test_a_distance_without_features_is_scored_by_the_same_engine(rule, expected):
+    found = Engine(Overlap(rule)).score(["a b", "c"], [["a b", "x y"], ["c d"]])
+    assert found.values["score"].tolist() == expected
+    assert set(found.values) == {"score", "words"}
+    assert dict(found.counts) == {}

@@ -1,0 +1,118 @@
+"""Files and folders appear complete or not at all."""
+
+import os
+
+import pytest
+
+from textmover.scoring.files import atomic_file, atomic_folder
+from textmover.types import InputError
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "scores.txt"
+    with atomic_file(path) as stream:
+        stream.write("0.5\nß\n")
+        assert not path.exists()
+    assert path.read_bytes() == "0.5\nß\n".encode()
+    assert [one.name for one in path.parent.iterdir()] == ["scores.txt"]
+
+
+def test_a_file_that_fails_leaves_the_old_one(tmp_path):
+    path = tmp_path / "scores.txt"
+    path.write_text("old")
+
+    def write():
+        with atomic_file(path) as stream:
+            stream.write("half")
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def write_folder(path, *, overwrite=False, fails=False):
+    with atomic_folder(path, overwrite=overwrite) as beside:
+        (beside / "part").write_text("new")
+        (beside / "inner").mkdir()
+        if fails:
+            raise RuntimeError("stop")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_appears_when_it_is_complete(tmp_path, exists):
+    path = tmp_path / "deep" / "folder"
+    if exists:
+        path.mkdir(parents=True)
+    write_folder(path)
+    assert {one.name for one in path.iterdir()} == {"part", "inner"}
+    assert [one.name for one in path.parent.iterdir()] == ["folder"]
+    assert path.stat().st_mode & 0o777 == 0o777 & ~current_umask()
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_folder_in_use_is_replaced_only_on_request(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").write_text("old")
+    with pytest.raises(InputError, match="new or empty, but it holds files: give another name or --overwrite"):
+        write_folder(path)
+    assert [one.name for one in path.iterdir()] == ["old"]
+    write_folder(path, overwrite=True)
+    assert {one.name for one in path.iterdir()} == {"part", "inner"}
+    assert [one.name for one in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_fails_leaves_what_there_was(tmp_path, overwrite):
+    path = tmp_path / "folder"
+    if overwrite:
+        path.mkdir()
+        (path / "old").write_text("old")
+    with pytest.raises(RuntimeError, match="stop"):
+        write_folder(path, overwrite=overwrite, fails=True)
+    assert [one.name for one in tmp_path.rglob("*")] == (["folder", "old"] if overwrite else [])
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").write_text("old")
+    replace = os.replace
+
+    def refusing(source, target):
+        if target == path and ".old." not in str(source):
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr("textmover.scoring.files.os.replace", refusing)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_folder(path, overwrite=True)
+    assert [str(one.relative_to(tmp_path)) for one in sorted(tmp_path.rglob("*"))] == ["folder", "folder/old"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, kind):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "inside"
+
+    def write():
+        with atomic_file(path) if kind == "file" else atomic_folder(path):
+            pass
+
+    with pytest.raises(InputError, match=r"Expected to be able to write .*inside, but got: .*\. Give a place") as caught:
+        write()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_does_not_replace_a_file(tmp_path):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(InputError, match="but it is a file"):
+        write_folder(tmp_path / "file", overwrite=True)
+    assert (tmp_path / "file").read_text() == "kept"

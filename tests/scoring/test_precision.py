@@ -1,0 +1,83 @@
+"""Which arithmetic runs, and that it is told."""
+
+import logging
+
+import pytest
+import torch
+
+from textmover.scoring import Scorer, precision
+from textmover.scoring.precision import apply_precision, has_bfloat16
+from textmover.types import InputError
+
+TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """Says whether the processor has bfloat16."""
+    return lambda has: monkeypatch.setattr(precision, "has_bfloat16", lambda device: has)
+
+
+def dtypes(metric) -> set[torch.dtype]:
+    return {one.dtype for one in metric.encoder.parameters()}
+
+
+@pytest.mark.parametrize(("name", "warns"), [("exact", False), ("fast", True), ("auto", False)])
+def test_without_bfloat16_everything_is_exact(tiny_metric, processor, caplog, name, warns):
+    processor(False)
+    metric = tiny_metric()
+    with caplog.at_level(logging.WARNING):
+        assert apply_precision(metric, name) == "exact"
+    assert dtypes(metric) == {torch.float32}
+    assert [record.getMessage() for record in caplog.records] == (
+        ["No bfloat16 arithmetic on this cpu: precision 'fast' runs in float32."] if warns else []
+    )
+
+
+def test_exact_stays_float32_on_any_processor(tiny_metric, processor):
+    processor(True)
+    metric = tiny_metric()
+    assert apply_precision(metric, "exact") == "exact"
+    assert dtypes(metric) == {torch.float32}
+
+
+def test_fast_runs_the_encoder_alone_in_bfloat16(tiny_encoder, processor):
+    processor(True)
+    options = {"encoder": str(tiny_encoder), "device": "cpu", "temperature": 0.1}
+    fast = Scorer.from_pretrained("twmd", precision="fast", learn_temperature=True, calibrate=True, **options)
+    exact = Scorer.from_pretrained("twmd", **options)
+    assert dtypes(fast.metric) == {torch.bfloat16}
+    assert fast.metric.calibration.scale.dtype == fast.metric.matching.log_temperature.dtype == torch.float32
+    assert str(fast.signature).endswith("|precision:bf16")
+    one, other = fast.score(*TEXTS).scores, exact.score(*TEXTS).scores
+    assert 0 < abs(one - other).max() < 0.1
+
+
+@pytest.mark.parametrize(("bound", "ran"), [(1.0, "bf16"), (0.0, "exact")])
+def test_auto_is_fast_only_where_the_probes_hold(tiny_metric, processor, monkeypatch, bound, ran):
+    processor(True)
+    monkeypatch.setattr(precision, "AUTO_BOUND", bound)
+    metric = tiny_metric()
+    before = Scorer(metric, cache=False).score(*TEXTS).scores
+    assert apply_precision(metric, "auto") == ran
+    assert dtypes(metric) == {torch.bfloat16 if ran == "bf16" else torch.float32}
+    if ran == "exact":
+        assert Scorer(metric).score(*TEXTS).scores.tolist() == before.tolist()
+
+
+def test_auto_needs_fitted_statistics(tiny_encoder, processor):
+    processor(True)
+    with pytest.raises(InputError, match="fit them first, or name a precision"):
+        Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), device="cpu", precision="auto")
+
+
+@pytest.mark.parametrize("flags", [(True, False), (False, True), (False, False)])
+def test_a_processor_has_bfloat16_by_its_flags(monkeypatch, flags):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: flags[0])
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: flags[1])
+    assert has_bfloat16(torch.device("cpu")) == any(flags)
+    assert not has_bfloat16(torch.device("mps"))
+
+
+def test_a_metric_without_an_encoder_is_exact():
+    assert apply_precision(object(), "fast") == "exact"

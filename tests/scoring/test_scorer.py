@@ -1,0 +1,160 @@
+"""The scoring door in Python."""
+
+import numpy as np
+import pytest
+import torch
+
+import textmover
+from textmover.scoring import Scorer, save_checkpoint
+from textmover.scoring.scorer import normalize_references
+from textmover.types import InputError, SegmentScores
+
+HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea"]
+REFERENCES = ["a little dog runs home", "she sold two books", "warm tea"]
+
+
+@pytest.fixture
+def scorer(tiny_encoder):
+    return Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
+
+
+def test_scores_are_float64_in_input_order_with_all_that_they_depend_on(scorer):
+    found = scorer.score(HYPOTHESES, REFERENCES)
+    assert isinstance(found, SegmentScores)
+    for values in (found.scores, found.precision, found.recall, found.f):
+        assert values.dtype == np.float64
+        assert values.shape == (3,)
+    assert list(found) == found.scores.tolist()
+    assert found.mean == pytest.approx(found.scores.mean())
+    alone = [scorer.score(h, r).scores[0] for h, r in zip(HYPOTHESES, REFERENCES, strict=True)]
+    assert alone == pytest.approx(found.scores.tolist(), abs=1e-6)
+    assert str(found.signature).startswith(f"textmover:{textmover.__version__}|metric:twmd|encoder:tiny@")
+    assert str(found.signature).endswith("|precision:exact")
+    assert found.counts == {}
+
+
+def test_no_segment_gives_no_scores(scorer):
+    found = scorer.score([], [])
+    assert len(found) == 0
+    assert found.scores.dtype == np.float64
+    assert np.isnan(found.mean)
+
+
+def test_matchings_without_sides_have_no_precision(tiny_encoder):
+    found = Scorer.from_pretrained("sbert", encoder=str(tiny_encoder)).score(HYPOTHESES, REFERENCES)
+    assert found.precision is found.recall is found.f is None
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "expected"),
+    [
+        (["a", "b"], ["x", "y"], [("x",), ("y",)]),
+        (["a", "b"], [["x"], ["y", "z"]], [("x",), ("y", "z")]),
+        (["a", "b"], ["x", ("y", "z")], [("x",), ("y", "z")]),
+        (["a"], "x", [("x",)]),
+        ([], [], []),
+    ],
+)
+def test_references_may_be_given_in_several_ways(hypotheses, references, expected):
+    assert normalize_references(hypotheses, references) == expected
+
+
+def test_a_single_text_may_be_given_as_it_is(scorer):
+    assert scorer.score("tea", "tea").scores.tolist() == pytest.approx([1.0], abs=1e-6)
+    assert scorer.score("tea", [["go", "tea"]]).scores.tolist() == pytest.approx([1.0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "error", "message"),
+    [
+        (["a", "b"], ["x"], InputError, "got 1 for 2 hypotheses"),
+        (["a"], ["x", "y"], InputError, "got 2 for 1 hypotheses"),
+        (["a", "b"], ["x", []], InputError, "number 2 has none"),
+        (["a", 3], ["x", "y"], TypeError, "got int in segment 2"),
+        (["a", None], ["x", "y"], TypeError, "got NoneType in segment 2"),
+        (["a"], [["x", float("nan")]], TypeError, "got float in segment 1"),
+        (["a", "b"], ["x", None], TypeError, "got NoneType in segment 2"),
+        (["a"], [2.5], TypeError, "got float in segment 1"),
+    ],
+)
+def test_bad_input_is_refused_with_its_place(scorer, hypotheses, references, error, message):
+    with pytest.raises(error, match=message):
+        scorer.score(hypotheses, references)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [("temperature", 0.1, "T:0.1|"), ("layer", 1, "layer:1|"), ("score", "recall", "score:recall|")],
+)
+def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer, field, value, shown):
+    other = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), **{field: value})
+    assert shown in str(other.signature)
+    assert not np.allclose(other.score(HYPOTHESES, REFERENCES).scores, scorer.score(HYPOTHESES, REFERENCES).scores)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temprature": 1}, "did you mean `temperature`"),
+        ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'auto'"),
+        ({"device": "toaster"}, "`device` to be one that this machine has, but got 'toaster'"),
+        ({"device": "meta:x"}, "`device`"),
+        ({"batch_tokens": 0}, "`batch_tokens`"),
+    ],
+)
+def test_bad_options_are_refused(tiny_encoder, options, message):
+    with pytest.raises(InputError, match=message):
+        Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), **options)
+
+
+@pytest.mark.parametrize("name", ["twdm", "./nowhere", "/no/such/folder", "a/b/c"])
+def test_a_model_that_is_nowhere_is_refused_in_one_line(name):
+    with pytest.raises(InputError) as caught:
+        Scorer.from_pretrained(name)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_statistic_has_to_be_fitted_first(tiny_encoder):
+    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder))
+    with pytest.raises(InputError, match=r"call `Scorer\.fit\(texts\)`"):
+        scorer.score(HYPOTHESES, REFERENCES)
+    assert scorer.fit([*HYPOTHESES, *REFERENCES]) is scorer
+    first = scorer.score(HYPOTHESES, REFERENCES)
+    again = scorer.fit(HYPOTHESES).score(HYPOTHESES, REFERENCES)  # nothing of the old fit is kept
+    assert not np.allclose(first.scores, again.scores)
+    assert str(first.signature) != str(again.signature)
+    fresh = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder)).fit(HYPOTHESES).score(HYPOTHESES, REFERENCES)
+    assert fresh.scores.tolist() == pytest.approx(again.scores.tolist(), abs=1e-6)
+
+
+def test_the_cache_is_emptied_on_request(tiny_metric):
+    metric = tiny_metric()
+    scorer, live = Scorer(metric), Scorer(metric, cache=False)
+    before = scorer.score(HYPOTHESES, REFERENCES).scores
+    with torch.no_grad():
+        metric.encoder.model.embeddings.word_embeddings.weight.mul_(-0.5)
+    assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == before.tolist()
+    after = live.score(HYPOTHESES, REFERENCES).scores
+    assert not np.allclose(before, after)
+    scorer.clear_cache()
+    assert scorer.score(HYPOTHESES, REFERENCES).scores.tolist() == after.tolist()
+
+
+def test_the_one_line_door_is_the_scorer(tiny_encoder, scorer):
+    found = textmover.score(HYPOTHESES, REFERENCES, "twmd", encoder=str(tiny_encoder))
+    assert found.scores.tolist() == scorer.score(HYPOTHESES, REFERENCES).scores.tolist()
+    assert str(found.signature) == str(scorer.signature)
+
+
+def test_a_folder_a_preset_and_a_module_open_the_same_door(tiny_metric, tiny_encoder, tmp_path):
+    metric = tiny_metric()
+    save_checkpoint(metric, tmp_path / "saved", card="A card.")
+    expected = Scorer(metric).score(HYPOTHESES, REFERENCES).scores.tolist()
+    for name in (tmp_path / "saved", str(tmp_path / "saved")):
+        assert Scorer.from_pretrained(name).score(HYPOTHESES, REFERENCES).scores.tolist() == expected
+
+
+def test_progress_is_silent_without_a_terminal(tiny_metric, capfd):
+    Scorer(tiny_metric(), progress=True).score(HYPOTHESES, REFERENCES)
+    assert capfd.readouterr().out == ""

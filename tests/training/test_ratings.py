@@ -1,0 +1,210 @@
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from runs import write_ratings
+from scipy.stats import pearsonr
+
+from textmover import Scorer
+from textmover.data import Columns, RatingsDataModule
+from textmover.scoring import save_checkpoint
+from textmover.training import OptimizerConfig, RandomState, RatingsModule
+from textmover.training.report import judge
+from textmover.types import InputError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
+]
+
+
+def module(encoder: Path, **options) -> RatingsModule:
+    overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}
+    options.setdefault("optimizer", OptimizerConfig(learning_rate=2e-3))
+    return RatingsModule(overrides=overrides, bfloat16=options.pop("bfloat16", "no"), **options)
+
+
+def fit(trained: RatingsModule, ratings: Path, epochs: int = 3, seed: int = 0, **options) -> RatingsDataModule:
+    pl.seed_everything(seed, verbose=False)
+    data = RatingsDataModule(
+        [str(ratings)], columns=Columns(groups=("group",)), group="group", held_back=0.25, batch_size=8, **options
+    )
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        max_epochs=epochs,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=1,
+        callbacks=[RandomState()],
+    )
+    trainer.fit(trained, datamodule=data)
+    return data
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    return write_ratings(tmp_path / "ratings.tsv", 240)
+
+
+@pytest.mark.parametrize(
+    "losses", [{"mse": 1.0}, {"pearson": 1.0}, {"mse": 1.0, "pearson": 1.0}, {"huber": 1.0}, {"pairwise": 1.0}]
+)
+def test_training_raises_the_agreement_on_held_back_references(tiny_encoder: Path, ratings: Path, losses) -> None:
+    trained = module(tiny_encoder, losses=losses, overrides={"centering": "corpus"})
+    report = judge(trained, fit(trained, ratings, epochs=4), samples=50)
+    (part,) = report.parts
+    assert part.gains["pearson"].estimate > 0.05, part.gains["pearson"]
+
+
+def test_the_head_maps_to_the_scale_of_the_ratings(tiny_encoder: Path, ratings: Path) -> None:
+    trained = module(tiny_encoder)
+    data = fit(trained, ratings, epochs=2)
+    human = data.ratings_of(data.segments)
+    scores = Scorer(trained.metric).score(
+        [one.hypothesis for one in data.segments], [one.references for one in data.segments]
+    )
+    assert abs(scores.scores.mean() - human.mean()) < 0.25 * human.std()
+    assert scores.f is not None
+    assert scores.f.max() <= 1 + 1e-6
+
+
+def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: Path, caplog) -> None:
+    trained = module(tiny_encoder)
+    with caplog.at_level(logging.INFO, "textmover"):
+        data = fit(trained, ratings, epochs=1)
+    (table,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Epoch 1")]
+    for word in ("g0", "g1", "g2", "mean", "Pearson", "Spearman", "Kendall"):
+        assert word in table
+    part = data.parts["held-back"]
+    scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
+    of_group = np.array([one.groups["group"] == "g1" for one in part])
+    expected = pearsonr(scores[of_group], data.ratings_of(part)[of_group]).statistic
+    assert trained.validation["held-back"]["g1"].pearson == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, ratings: Path) -> None:
+    states = []
+    for _ in range(2):
+        pl.seed_everything(5, verbose=False)
+        trained = module(tiny_encoder)
+        fit(trained, ratings, epochs=1, seed=5)
+        states.append(trained.state_dict())
+    assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
+
+
+def test_a_learned_temperature_moves_and_is_saved(tiny_encoder: Path, ratings: Path, tmp_path: Path) -> None:
+    trained = module(
+        tiny_encoder, overrides={"learn_temperature": True}, optimizer=OptimizerConfig(head_learning_rate=0.05)
+    )
+    fit(trained, ratings, epochs=1)
+    folder = save_checkpoint(trained.metric, tmp_path / "metric", card="")
+    saved = json.loads((folder / "config.json").read_text())["metric"]["temperature"]
+    assert saved != 0.1
+    assert saved == pytest.approx(float(trained.metric.matching.temperature))
+    fixed = Scorer.from_pretrained(folder, learn_temperature=False).score("the old dog", "the young dog").scores
+    live = Scorer.from_pretrained(folder).score("the old dog", "the young dog").scores
+    assert fixed == pytest.approx(live, abs=1e-5)
+
+
+def test_training_goes_on_from_a_checkpoint_folder_without_a_head(
+    tiny_encoder: Path, ratings: Path, tmp_path: Path
+) -> None:
+    from textmover.presets import build_metric, preset_config
+
+    save_checkpoint(build_metric(preset_config("twmd", encoder=str(tiny_encoder))), tmp_path / "start", card="")
+    trained = RatingsModule(str(tmp_path / "start"), {"centering": "corpus"}, bfloat16="no")
+    fit(trained, ratings, epochs=1)
+    assert trained.metric.centering.statistic.fitted
+
+
+def test_several_references_train_on_the_best_of_them(tiny_encoder: Path, tmp_path: Path) -> None:
+    rows = [
+        f"g{n % 3}\tthe {w} dog\tthe {w} cat\tthe {w} cat\t{n % 7}" for n, w in enumerate(["old", "young", "red"] * 20)
+    ]
+    path = tmp_path / "several.tsv"
+    path.write_text("group\treference\tother\thypothesis\tscore\n" + "\n".join(rows) + "\n")
+    data = RatingsDataModule([str(path)], columns=Columns(references=("reference", "other")), validation=[str(path)])
+    trained = module(tiny_encoder)
+    trainer = pl.Trainer(
+        accelerator="cpu", max_steps=2, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, limit_val_batches=0,
+    )  # fmt: skip
+    trainer.fit(trained, datamodule=data)
+    batch = next(iter(data.val_dataloader()[0]))
+    trained.eval()
+    with torch.no_grad():
+        scores = trained._segment_scores(batch)
+    part = data.parts["held-back"]
+    expected = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
+    assert scores.numpy() == pytest.approx(expected[batch.positions.numpy()], abs=1e-5)
+
+
+def test_equal_ratings_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    path = write_ratings(tmp_path / "equal.tsv")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], *(line.rsplit("\t", 1)[0] + "\t50" for line in lines[1:])]) + "\n")
+    with pytest.raises(InputError, match="all ratings to train on are equal"):
+        fit(module(tiny_encoder), path, epochs=1)
+
+
+def test_an_unknown_loss_is_refused_before_anything_is_read(tiny_encoder: Path) -> None:
+    with pytest.raises(ValueError, match="pearsn"):
+        module(tiny_encoder, losses={"pearsn": 1.0})
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tiny_encoder: Path, ratings: Path) -> None:
+    trained = module(tiny_encoder)
+    with torch.no_grad():
+        trained.metric.encoder.model.embeddings.word_embeddings.weight.fill_(float("nan"))
+    trained.prepared.fill_(True)
+    with pytest.raises(InputError, match="finite loss"):
+        fit(trained, ratings, epochs=1)
+
+
+@pytest.mark.slow
+def test_the_quickstart_recipe_does_not_improve_on_shuffled_ratings(embedded: Path, tmp_path: Path) -> None:
+    """The same data, encoder, losses and rates; only which rating belongs to which row is left to a fixed seed."""
+    import csv
+    import random
+
+    import yaml
+
+    root = Path(__file__).parents[2]
+    settings = yaml.safe_load((root / "configs/quickstart.yaml").read_text())
+    source = root / settings["data"]["init_args"]["train"][0]
+    with source.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    scores = [row["score"] for row in rows]
+    random.Random(0).shuffle(scores)
+    shuffled = tmp_path / "shuffled.tsv"
+    names = list(rows[0])
+    lines = [
+        "\t".join({**row, "score": score}[name] for name in names) for row, score in zip(rows, scores, strict=True)
+    ]
+    shuffled.write_text("\n".join(["\t".join(names), *lines]) + "\n", encoding="utf-8")
+
+    recipe = settings["model"]["init_args"]
+    trained = RatingsModule(
+        recipe["metric"],
+        recipe["overrides"],
+        recipe["losses"],
+        OptimizerConfig(**recipe["optimizer"]),
+        recipe["bfloat16"],
+    )
+    data = RatingsDataModule([str(shuffled)], validation=[str(source)], columns=Columns(groups=("perturbation",)))
+    pl.seed_everything(settings["seed_everything"], verbose=False)
+    trainer = pl.Trainer(
+        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, limit_val_batches=0,
+    )  # fmt: skip
+    trainer.fit(trained, datamodule=data)
+    (part,) = judge(trained, data, samples=200).parts
+    assert part.gains["pearson"].estimate < 0.02, part.gains["pearson"]
