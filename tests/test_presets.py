@@ -30,7 +30,12 @@ def test_every_preset_is_in_the_table():
 def test_presets_make_the_published_choices(name):
     config = preset_config(name)
     matching, temperature, special, centering, normalize, score = TABLE[name]
-    assert (config.matching, config.centering, config.normalize, config.score) == (matching, centering, normalize, score)
+    assert (config.matching, config.centering, config.normalize, config.score) == (
+        matching,
+        centering,
+        normalize,
+        score,
+    )
     assert (config.hypothesis_special_tokens, config.reference_special_tokens) == special
     if temperature is not None:
         assert (config.temperature, config.iterations, config.tolerance) == (temperature, 1, None)
@@ -60,7 +65,8 @@ def test_every_field_can_be_overridden():
 
 
 @pytest.mark.parametrize(
-    ("name", "near"), [("twdm", "twmd"), ("bertscore", "bertscore-r"), ("BERTScore-F1", None), ("zzz", None), ("", None)]
+    ("name", "near"),
+    [("twdm", "twmd"), ("bertscore", "bertscore-r"), ("BERTScore-F1", None), ("zzz", None), ("", None)],
 )
 def test_an_unknown_preset_is_refused_with_the_nearest_and_the_list(name, near):
     with pytest.raises(InputError) as caught:

@@ -106,7 +106,9 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, kind):
         with atomic_file(path) if kind == "file" else atomic_folder(path):
             pass
 
-    with pytest.raises(InputError, match=r"Expected to be able to write .*inside, but got: .*\. Give a place") as caught:
+    with pytest.raises(
+        InputError, match=r"Expected to be able to write .*inside, but got: .*\. Give a place"
+    ) as caught:
         write()
     assert "\n" not in str(caught.value)
 

@@ -16,7 +16,7 @@ HARMFUL = {"cat": "dog", "sat": "ran", "on": "under", "mat": "rug"}
 
 
 def write_ratings(path: Path, n: int = 120, *, seed: int = 0) -> Path:
-    """Sentences with some words exchanged, in three groups; half of the exchanges cost 15 points, the others nothing."""
+    """Sentences with some words exchanged, in three groups; some exchanges cost 15 points, the others nothing."""
     rng = random.Random(seed)
     lines = ["group\treference\thypothesis\tscore"]
     words = [*HARMLESS, *HARMFUL]

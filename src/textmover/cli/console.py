@@ -92,9 +92,18 @@ def guarded() -> Iterator[Outcome]:
     except ValueError as error:
         from textmover.types import InputError  # brings torch along, which `--help` can do without
 
-        if not isinstance(error, InputError):
+        # jsonargparse wraps what a constructor raises into an error of its own.
+        unusable = next((one for one in _causes(error) if isinstance(one, InputError)), None)
+        if unusable is None:
             raise
-        _complain(str(error), outcome, 2)
+        _complain(str(unusable), outcome, 2)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

@@ -1,0 +1,187 @@
+"""``train.py`` and ``textmover train`` as a user meets them, over the tiny encoder."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from textmover import Scorer
+from textmover.cli.main import main as textmover
+from textmover.cli.train import main as train
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "training"))
+from runs import recipe, write_ratings, write_recipe  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
+    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
+]
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    return write_ratings(tmp_path / "ratings.tsv")
+
+
+def run(tmp_path: Path, config: dict, *arguments: str) -> int:
+    return train(["fit", "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), *arguments])
+
+
+def complaint(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence of standard error that starts with the program's name."""
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("textmover: ")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_a_fit_reports_the_gain_exports_and_says_how_to_score(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings, data__init_args__notice="These ratings are made up.")
+    assert run(tmp_path, config) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "held-back",
+        "pearson",
+        "before",
+        "after",
+        "interval",
+        "These ratings are made up.",
+        "textmover score -i",
+    ):
+        assert words in out
+    folder = tmp_path / "metric"
+    assert str(folder) in out
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    for words in ("These ratings are made up.", "| held-back |", "max_epochs: 3", str(ratings), "Signature"):
+        assert words in card
+    assert Scorer.from_pretrained(folder).score("the cat sat", "the cat sat").mean > 50
+
+
+def test_the_best_weights_are_exported_and_export_of_its_lightning_checkpoint_gives_the_same(
+    tmp_path, tiny_encoder, ratings, capsys
+):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings)) == 0
+    assert textmover(["export", str(tmp_path / "checkpoints" / "best.ckpt"), str(tmp_path / "again")]) == 0
+    texts = ["old red cat sat", "on mat big"], ["young green dog ran", "on mat small"]
+    first, second = (Scorer.from_pretrained(tmp_path / name).score(*texts).scores for name in ("metric", "again"))
+    assert first.tolist() == second.tolist()
+
+
+def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_encoder, ratings):
+    config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
+    changes = ["--trainer.max_epochs", "1", "--model.init_args.losses", "{pairwise: 1.0}"]
+    changes += ["--model.init_args.overrides.temperature", "0.5", "--export", str(tmp_path / "other")]
+    assert textmover(["train", "--config", str(config), *changes]) == 0
+    assert "T:0.5|" in str(Scorer.from_pretrained(tmp_path / "other").signature)
+    assert not (tmp_path / "metric").exists()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_recipe_runs_two_steps_and_comments_every_field(path, tmp_path, tiny_encoder, ratings, monkeypatch):
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    columns = config["data"]["init_args"]["columns"]["groups"]
+    text = ratings.read_text().replace("group", "\t".join(columns), 1)
+    kinds = ["insert", "truncate", "identity", "paraphrase", "drop"]
+    rows = [line.split("\t", 1)[1] for line in text.splitlines()[1:]]
+    filled = ["\t".join([*([kinds[n % 5]] * len(columns)), row]) for n, row in enumerate(rows)]
+    ratings.write_text("\n".join([text.splitlines()[0], *filled]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    changes = ["--data.init_args.train", f"[{ratings}]", "--model.init_args.overrides.encoder", str(tiny_encoder)]
+    assert (
+        train(
+            ["fit", "--config", str(path), "--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2", *changes]
+        )
+        == 0
+    )
+    assert Scorer.from_pretrained(tmp_path / config["export"]).score("a cat", "a cat").mean
+
+    lines = path.read_text(encoding="utf-8").splitlines()
+    plain = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    explained = (
+        "class_path: textmover",
+        "init_args:",
+        "trainer:",
+        "model:",
+        "data:",
+        "callbacks:",
+        "logger:",
+        "train:",
+    )
+    explained += ("dirpath", "filename", "- ")
+    bare = [
+        line for line in plain
+        if "#" not in line and not any(word in line for word in explained)
+    ]  # fmt: skip
+    assert len(bare) < len(plain) / 2, bare
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_recipe_that_is_not_there(capsys):
+    assert train(["fit", "--config", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml" in complaint(capsys)
+
+
+def test_ratings_that_are_not_there(tmp_path, tiny_encoder, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, tmp_path / "missing.tsv")) == 2
+    assert "missing.tsv" in complaint(capsys)
+
+
+def test_a_column_that_is_not_there(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings)
+    config["data"]["init_args"]["columns"]["score"] = "ratting"
+    assert run(tmp_path, config) == 2
+    message = complaint(capsys)
+    assert "ratting" in message
+    assert "ratings.tsv" in message
+
+
+@pytest.mark.parametrize("value", ["nan", "good", "", "inf"])
+def test_a_rating_that_is_no_number(value, tmp_path, tiny_encoder, ratings, capsys):
+    lines = ratings.read_text().splitlines()
+    lines[7] = lines[7].rsplit("\t", 1)[0] + f"\t{value}"
+    ratings.write_text("\n".join(lines) + "\n")
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings)) == 2
+    message = complaint(capsys)
+    assert "line 8" in message
+    assert "ratings.tsv" in message
+
+
+def test_an_export_folder_that_cannot_be_written_is_refused_before_training(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings, export=str(ratings / "below" / "a" / "file"))
+    assert run(tmp_path, config) == 2
+    assert "below" in complaint(capsys)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_checkpoint_to_resume_from_that_is_not_there(tmp_path, tiny_encoder, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), "--ckpt_path", "gone.ckpt") == 2
+    assert "gone.ckpt" in complaint(capsys)
+
+
+def test_an_encoder_that_cannot_be_found(tmp_path, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, Path("nobody/no-such-encoder"), ratings)) == 2
+    message = complaint(capsys)
+    for words in ("no folder", "cache", "embedded", "hub"):
+        assert words in message
+
+
+def test_an_unknown_preset_and_an_unknown_field(tmp_path, tiny_encoder, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings, model__init_args__metric="twmb")) == 2
+    assert "twmd" in complaint(capsys)
+    config = recipe(tmp_path, tiny_encoder, ratings)
+    config["model"]["init_args"]["overrides"]["temprature"] = 0.1
+    assert run(tmp_path, config) == 2
+    assert "`temperature`" in complaint(capsys)
+
+
+def test_a_misspelt_key_exits_with_2(tmp_path, tiny_encoder, ratings):
+    config = recipe(tmp_path, tiny_encoder, ratings, model__init_args__lossses={"mse": 1.0})
+    with pytest.raises(SystemExit, match="2"):
+        run(tmp_path, config)

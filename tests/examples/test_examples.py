@@ -1,0 +1,29 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def load(name: str):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_differentiable_metric_learns_that_a_negation_is_bad(embedded):
+    before, after = load("differentiable_metric").main(steps=4)
+    assert before[0] < before[1], "untrained, the negation looks closer than the paraphrase"
+    assert after[0] > after[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have many workers.*")
+@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*")
+@pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*")
+def test_the_generator_is_judged_in_its_validation_step(embedded):
+    before, after = load("validation_step").main(epochs=12)
+    assert 0 <= before < after <= 1

@@ -1,0 +1,86 @@
+"""Values find their order again."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from textmover.metrics import OrderedScores, ordered
+
+
+def of(*parts) -> OrderedScores:
+    metric = OrderedScores()
+    for values, positions in parts:
+        metric.update(torch.tensor(values), positions)
+    return metric
+
+
+def test_values_come_in_the_order_of_their_positions():
+    found = of(([0.3, 0.1], [7, 2]), ([0.2], torch.tensor([4]))).compute()
+    assert found.dtype == torch.float64
+    assert found.tolist() == torch.tensor([0.1, 0.2, 0.3]).tolist()
+
+
+def test_values_without_positions_keep_the_order_of_their_updates():
+    assert of(([1.0, 2.0], None), ([3.0], None)).ordered()[1].tolist() == [0, 1, 2]
+
+
+def test_a_repeated_position_is_counted_once():
+    values, positions = of(([1.0, 2.0], [0, 1]), ([1.0, 3.0], [0, 2])).ordered()
+    assert values.tolist() == [1, 2, 3]
+    assert positions.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(0, [0, 3, 6]), (2, [2, 5, 8])])
+def test_processes_number_as_samplers_deal(monkeypatch, rank, expected):
+    monkeypatch.setattr(ordered, "_place", lambda: (rank, 3))
+    metric = of(([0.0, 0.0], None), ([0.0], None))
+    assert torch.cat(metric.positions).tolist() == expected
+
+
+def test_digits_of_float64_are_kept():
+    value = 0.1234567890123456789
+    metric = OrderedScores()
+    metric.update(torch.tensor([value], dtype=torch.float64))
+    assert metric.compute().item() == value
+    assert {one.dtype for one in metric.values} == {torch.float64}
+    assert {one.dtype for one in metric.positions} == {torch.int64}
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
+def test_without_an_update_there_is_nothing():
+    assert OrderedScores().compute().shape == (0,)
+
+
+def test_an_update_of_nothing_is_possible():
+    assert of(([], []), ([1.0], [0])).compute().tolist() == [1]
+
+
+def test_reset_forgets_values_and_numbering():
+    metric = of(([1.0, 2.0], None))
+    metric.reset()
+    metric.update(torch.tensor([5.0]))
+    assert metric.ordered()[0].tolist() == [5]
+    assert metric.ordered()[1].tolist() == [0]
+
+
+@pytest.mark.parametrize("double", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.clone()])
+def test_doubles_hold_the_same_and_go_their_own_way(double):
+    metric = of(([1.0, 2.0], None))
+    other = double(metric)
+    other.update(torch.tensor([3.0]))
+    assert other.compute().tolist() == [1, 2, 3]
+    assert metric.compute().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("positions", [[0], [0, 1, 2], [[0, 1]], []])
+def test_positions_must_be_as_many_as_values(positions):
+    with pytest.raises(ValueError, match="one position per segment"):
+        of(([1.0, 2.0], positions))
+
+
+def test_gradients_are_not_kept():
+    metric = OrderedScores()
+    metric.update(torch.ones(2, requires_grad=True))
+    assert not metric.compute().requires_grad

@@ -1,0 +1,204 @@
+"""The torchmetrics door: one update = many, live weights, several processes."""
+
+import copy
+import pickle
+from itertools import product
+
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+from textmover.metrics import TextMoverScore
+from textmover.scoring import Scorer, save_checkpoint
+from textmover.types import InputError
+
+PREDS = ["the small dog ran home", "she will buy a book", "tea", "go home", ""]
+TARGET = [["a little dog runs home", "the dog ran"], ["she sold two books"], ["warm tea", "tea"], ["go home"], ["tea"]]
+
+
+@pytest.fixture
+def options(tiny_encoder):
+    return {"encoder": str(tiny_encoder), "scorer_options": {"device": "cpu"}}
+
+
+def scored(metric: TextMoverScore, sizes) -> torch.Tensor:
+    start = 0
+    for size in sizes:
+        metric.update(PREDS[start : start + size], TARGET[start : start + size])
+        start += size
+    return metric.compute()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 0, 3), (4, 1)])
+def test_many_updates_are_one(options, reduction, sizes):
+    one, many = (TextMoverScore("twmd", reduction=reduction, **options) for _ in range(2))
+    whole, parts = scored(one, [5]), scored(many, sizes)
+    assert whole.dtype == parts.dtype == torch.float64
+    assert whole.shape == (() if reduction == "mean" else (5,))
+    torch.testing.assert_close(whole, parts, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("preset", ["twmd", "bertscore-r", "sbert"])
+def test_scores_are_those_of_the_scorer(options, preset, tiny_encoder):
+    found = scored(TextMoverScore(preset, reduction="none", **options), [5])
+    assert found.tolist() == Scorer.from_pretrained(preset, encoder=str(tiny_encoder)).score(PREDS, TARGET).scores.tolist()
+
+
+def test_fields_and_checkpoints_are_taken(options, tiny_metric, tmp_path):
+    changed = scored(TextMoverScore("twmd", reduction="none", temperature=0.3, **options), [5])
+    save_checkpoint(tiny_metric(temperature=0.3), tmp_path / "saved", card="")
+    loaded = scored(TextMoverScore(tmp_path / "saved", reduction="none"), [5])
+    assert changed.tolist() == loaded.tolist()
+
+
+def test_the_contract_of_torchmetrics_is_kept(options):
+    metric = TextMoverScore("twmd", **options)
+    value = metric(PREDS[:2], TARGET[:2])  # forward: the value of this batch
+    torch.testing.assert_close(value, scored(TextMoverScore("twmd", **options), [2]), rtol=0, atol=1e-6)
+    metric.update(PREDS[2:], TARGET[2:])
+    torch.testing.assert_close(metric.compute(), scored(TextMoverScore("twmd", **options), [5]), rtol=0, atol=1e-6)
+    assert metric.higher_is_better
+    assert not metric.is_differentiable
+    assert (metric.plot_lower_bound, metric.plot_upper_bound) == (-1.0, 1.0)
+
+
+def test_single_texts_and_positions(options):
+    metric = TextMoverScore("twmd", reduction="none", **options)
+    metric.update("tea", "tea", positions=[3])
+    metric.update("go home", [["tea", "warm tea"]], positions=[1])
+    values = metric.compute()
+    assert values[1].item() == pytest.approx(1, abs=1e-6)
+    assert values[0] < 0.99
+
+
+def test_reset_starts_anew(options):
+    metric = TextMoverScore("twmd", reduction="none", **options)
+    first = scored(metric, [5])
+    metric.reset()
+    assert metric.values == metric.positions == []
+    assert scored(metric, [5]).tolist() == first.tolist()
+
+
+def test_a_pickled_metric_goes_on(options):
+    metric = TextMoverScore("twmd", reduction="none", **options)
+    metric.update(PREDS[:2], TARGET[:2])
+    again = pickle.loads(pickle.dumps(metric))
+    for one in (metric, again):
+        one.update(PREDS[2:], TARGET[2:])
+    assert again.compute().tolist() == metric.compute().tolist()
+
+
+def test_a_live_model_is_referred_to_and_not_registered(tiny_metric):
+    model = tiny_metric(calibrate=True).train()
+    metric = TextMoverScore(model)
+    metric.update(PREDS, TARGET)
+    assert list(metric.parameters()) == []
+    assert list(metric.children()) == []
+    assert metric.state_dict() == {}
+    owner = torch.nn.ModuleDict({"model": model, "metric": metric})
+    assert set(owner.state_dict()) == {f"model.{name}" for name in model.state_dict()}
+    assert model.training
+
+
+def test_a_live_model_scores_with_its_present_weights(tiny_metric):
+    model = tiny_metric()
+    metric = TextMoverScore(model, reduction="none")
+    before = scored(metric, [5])
+    with torch.no_grad():
+        model.encoder.model.embeddings.word_embeddings.weight.mul_(-0.5)
+    metric.reset()
+    after = scored(metric, [5])
+    assert not torch.allclose(before, after)
+    assert after.tolist() == Scorer(model).score(PREDS, TARGET).scores.tolist()
+
+
+@pytest.mark.parametrize("double", [copy.deepcopy, lambda one: one.clone()], ids=["deepcopy", "clone"])
+def test_doubles_share_the_live_model_and_not_the_states(tiny_metric, double):
+    model = tiny_metric()
+    metric = TextMoverScore(model, reduction="none")
+    metric.update(PREDS[:1], TARGET[:1])
+    other = double(metric)
+    assert other.scorer is metric.scorer
+    assert other.scorer.metric is model
+    other.update(PREDS[1:], TARGET[1:])
+    assert len(other.compute()) == 5
+    assert len(metric.compute()) == 1
+
+
+def test_a_scorer_can_be_given(tiny_metric):
+    scorer = Scorer(tiny_metric())
+    assert TextMoverScore(scorer).scorer is scorer
+
+
+def test_a_collection_computes_all(options):
+    collection = MetricCollection(
+        {name: TextMoverScore(name, **options) for name in ("twmd", "trwmd", "bertscore-f1")}, compute_groups=True
+    )
+    for start in (0, 2):
+        collection.update(PREDS[start : start + 2], TARGET[start : start + 2])
+    expected = {name: scored(TextMoverScore(name, **options), [2, 2]) for name in collection}
+    found = collection.compute()
+    assert set(found) == set(expected)
+    for name in found:
+        torch.testing.assert_close(found[name], expected[name], rtol=0, atol=1e-6)
+    assert len({value.item() for value in found.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "error", "message"),
+    [
+        (["a", "b"], ["x"], InputError, "got 1 for 2 hypotheses"),
+        (["a"], [[]], InputError, "number 1 has none"),
+        ([3], ["x"], TypeError, "got int in segment 1"),
+        (["a"], [[None]], TypeError, "got NoneType in segment 1"),
+    ],
+)
+def test_bad_input_is_refused_and_leaves_the_states_alone(options, preds, target, error, message):
+    metric = TextMoverScore("twmd", **options)
+    metric.update(PREDS, TARGET)
+    with pytest.raises(error, match=message):
+        metric.update(preds, target)
+    assert sum(map(len, metric.values)) == 5
+
+
+def test_positions_must_fit(options):
+    with pytest.raises(ValueError, match="one position per segment"):
+        TextMoverScore("twmd", **options).update(PREDS, TARGET, positions=[0])
+
+
+def test_bad_options_are_refused(options, tiny_metric):
+    with pytest.raises(InputError, match="`reduction` to be one of 'mean', 'none'"):
+        TextMoverScore("twmd", reduction="sum", **options)
+    with pytest.raises(InputError, match="did you mean `temperature`"):
+        TextMoverScore("twmd", temprature=1, **options)
+    with pytest.raises(TypeError, match="only where the model is loaded by name, but got temperature"):
+        TextMoverScore(tiny_metric(), temperature=1)
+
+
+# --- two processes ----------------------------------------------------------------------------------------------------
+
+SUBJECTS = "the dog;a small child;my old friend;the woman in the red house;every cat;your brother;the train".split(";")
+VERBS = "ran to;will walk from;never saw;likes;looked at;waited under;cannot find;has read about;sold".split(";")
+OBJECTS = "the market;a big tree in the garden;two books;the station;cold water;the sea at night;me;home".split(";")
+SENTENCES = [" ".join(words) for words in product(SUBJECTS, VERBS, OBJECTS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeats", [False, True], ids=["uneven shares", "filled up with repeats"])
+def test_two_processes_give_the_scores_of_one_in_order(tiny_encoder, in_two_processes, options, repeats):
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randint(len(SENTENCES), (2, 1001), generator=generator).tolist()
+    pairs = [(SENTENCES[one], SENTENCES[other]) for one, other in zip(*chosen, strict=True)]
+    alone = TextMoverScore("twmd", reduction="none", **options)
+    alone.update([one for one, _ in pairs], [other for _, other in pairs])
+    expected = alone.compute()
+    assert expected.unique().numel() > 900
+
+    results = in_two_processes("gathered_scores", str(tiny_encoder), pairs, repeats)
+    assert [result["own"].item() for result in results] == ([501, 501] if repeats else [501, 500])
+    for result in results:
+        assert result["scores"].dtype == torch.float64
+        assert result["kept"].dtype == torch.int64
+        torch.testing.assert_close(result["scores"], expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(result["mean"], expected.mean(), rtol=0, atol=1e-6)
