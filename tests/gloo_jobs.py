@@ -40,7 +40,7 @@ def gathered_scores(rank: int, encoder: str, pairs: list[tuple[str, str]], repea
     """Scores of all pairs after each process has scored its share, dealt as distributed samplers do."""
     from textmover.metrics import TextMoverScore
 
-    metric = TextMoverScore("twmd", reduction="none", encoder=encoder, scorer_options={"device": "cpu"})
+    metric = TextMoverScore("twmd", reduction="none", encoder=encoder, device="cpu")
     share = list(range(rank, len(pairs), WORLD))
     if repeats and rank >= len(pairs) % WORLD > 0:
         share.append(rank - len(pairs) % WORLD)  # samplers that keep the processes level start again from the front

@@ -54,7 +54,7 @@ def test_without_an_update_there_is_nothing():
 
 
 def test_an_update_of_nothing_is_possible():
-    assert of(([], []), ([1.0], [0])).compute().tolist() == [1]
+    assert of(([], []), ([1.0, 2.0], [0, 1])).compute().tolist() == [1, 2]
 
 
 def test_reset_forgets_values_and_numbering():
@@ -65,7 +65,9 @@ def test_reset_forgets_values_and_numbering():
     assert metric.ordered()[1].tolist() == [0]
 
 
-@pytest.mark.parametrize("double", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.clone()])
+@pytest.mark.parametrize(
+    "double", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.clone()]
+)
 def test_doubles_hold_the_same_and_go_their_own_way(double):
     metric = of(([1.0, 2.0], None))
     other = double(metric)

@@ -18,7 +18,7 @@ TARGET = [["a little dog runs home", "the dog ran"], ["she sold two books"], ["w
 
 @pytest.fixture
 def options(tiny_encoder):
-    return {"encoder": str(tiny_encoder), "scorer_options": {"device": "cpu"}}
+    return {"encoder": str(tiny_encoder), "device": "cpu"}
 
 
 def scored(metric: TextMoverScore, sizes) -> torch.Tensor:
@@ -42,7 +42,9 @@ def test_many_updates_are_one(options, reduction, sizes):
 @pytest.mark.parametrize("preset", ["twmd", "bertscore-r", "sbert"])
 def test_scores_are_those_of_the_scorer(options, preset, tiny_encoder):
     found = scored(TextMoverScore(preset, reduction="none", **options), [5])
-    assert found.tolist() == Scorer.from_pretrained(preset, encoder=str(tiny_encoder)).score(PREDS, TARGET).scores.tolist()
+    assert (
+        found.tolist() == Scorer.from_pretrained(preset, encoder=str(tiny_encoder)).score(PREDS, TARGET).scores.tolist()
+    )
 
 
 def test_fields_and_checkpoints_are_taken(options, tiny_metric, tmp_path):
@@ -117,13 +119,19 @@ def test_a_live_model_scores_with_its_present_weights(tiny_metric):
 def test_doubles_share_the_live_model_and_not_the_states(tiny_metric, double):
     model = tiny_metric()
     metric = TextMoverScore(model, reduction="none")
-    metric.update(PREDS[:1], TARGET[:1])
+    metric.update(PREDS[:2], TARGET[:2])
     other = double(metric)
     assert other.scorer is metric.scorer
     assert other.scorer.metric is model
-    other.update(PREDS[1:], TARGET[1:])
+    other.update(PREDS[2:], TARGET[2:])
     assert len(other.compute()) == 5
-    assert len(metric.compute()) == 1
+    assert len(metric.compute()) == 2
+
+
+def test_one_segment_alone_is_a_number_as_everywhere_in_torchmetrics(options):
+    metric = TextMoverScore("twmd", reduction="none", **options)
+    metric.update("tea", "tea")
+    assert metric.compute().shape == ()
 
 
 def test_a_scorer_can_be_given(tiny_metric):
@@ -178,9 +186,36 @@ def test_bad_options_are_refused(options, tiny_metric):
 
 # --- two processes ----------------------------------------------------------------------------------------------------
 
-SUBJECTS = "the dog;a small child;my old friend;the woman in the red house;every cat;your brother;the train".split(";")
-VERBS = "ran to;will walk from;never saw;likes;looked at;waited under;cannot find;has read about;sold".split(";")
-OBJECTS = "the market;a big tree in the garden;two books;the station;cold water;the sea at night;me;home".split(";")
+SUBJECTS = [
+    "the dog",
+    "a small child",
+    "my old friend",
+    "the woman in the red house",
+    "every cat",
+    "your brother",
+    "the train",
+]
+VERBS = [
+    "ran to",
+    "will walk from",
+    "never saw",
+    "likes",
+    "looked at",
+    "waited under",
+    "cannot find",
+    "has read about",
+    "sold",
+]
+OBJECTS = [
+    "the market",
+    "a big tree in the garden",
+    "two books",
+    "the station",
+    "cold water",
+    "the sea at night",
+    "me",
+    "home",
+]
 SENTENCES = [" ".join(words) for words in product(SUBJECTS, VERBS, OBJECTS)]
 
 

@@ -6,7 +6,23 @@ import torch
 from textmover.modules.tokenizer import Tokenizer
 from textmover.types import InputError
 
-WORDS = "the old town has a long street with many small houses and one big market".split()
+WORDS = [
+    "the",
+    "old",
+    "town",
+    "has",
+    "a",
+    "long",
+    "street",
+    "with",
+    "many",
+    "small",
+    "houses",
+    "and",
+    "one",
+    "big",
+    "market",
+]
 
 
 @pytest.fixture(scope="module")

@@ -225,7 +225,7 @@ def test_damaged_weights_are_an_error_that_names_the_segment(tiny_metric, fields
     tea = metric.tokenize(["tea"]).input_ids[0, 1]
     with torch.no_grad():
         metric.encoder.model.embeddings.word_embeddings.weight[tea] = value
-    with pytest.raises(InputError, match="Expected finite values from the metric, but its .* of segment 3 is nan"):
+    with pytest.raises(InputError, match=r"Expected finite values from the metric, but its .* of segment 3 is nan"):
         Engine(metric).score(HYPOTHESES, REFERENCES)
 
 

@@ -17,8 +17,8 @@ class OrderedScores(Metric):
     """Collects one float64 value per segment under its int64 position.
 
     Positions may be given; without them a process numbers its segments as Lightning's and PyTorch's distributed
-    samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of all. A position that occurs twice
-    (those samplers fill up the last round with repeats) is counted once.
+    samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of all. A position that occurs twice is
+    counted once. Where samplers fill up the last round with repeats, only given positions tell these from new segments.
 
     Example:
         >>> collected = OrderedScores()
@@ -43,7 +43,7 @@ class OrderedScores(Metric):
         self.append(values, positions)
 
     def compute(self) -> Tensor:
-        """All values in order, float64 ``[n]``."""
+        """All values in order, float64 ``[n]``; torchmetrics makes a single one a scalar."""
         return self.ordered()[0]
 
     def append(self, values: Tensor, positions: Sequence[int] | Tensor | None) -> None:

@@ -119,7 +119,7 @@ class TextMoverScore(OrderedScores):
         self.append(torch.from_numpy(scores), positions)
 
     def compute(self) -> Tensor:
-        """Mean score, or the scores of all segments in order, float64."""
+        """Mean score, or the scores of all segments in order, float64; torchmetrics makes a single one a scalar."""
         scores, _ = self.ordered()
         return scores.mean() if self.reduction == "mean" else scores
 

@@ -220,7 +220,7 @@ class MetricModel(nn.Module):
         from transformers import AutoConfig
 
         saved = MetricConfig.from_dict(entries["metric"])
-        learned = ("temperature",) if saved.learn_temperature else ()
+        learned = ("temperature",) if saved.learn_temperature and overrides.get("learn_temperature", True) else ()
         fixed = [name for name in ("kind", "encoder", "revision", "layer", *learned) if name in overrides]
         if fixed:
             raise InputError(

@@ -104,15 +104,19 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
             "export or copy the checkpoint anew."
         ) from error
     try:
-        metric.load_state_dict(load_file(str(folder / WEIGHTS)))
+        found = metric.load_state_dict(load_file(str(folder / WEIGHTS)), strict=False)
     except (SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        if overrides:
-            raise InputError(
-                f"Expected overrides that leave the weights of {folder} as they are, but got {', '.join(overrides)}: "
-                f"start from a preset to change them ({reason})."
-            ) from error
         raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
+    # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.
+    optional = metric.optional_parts if overrides else ()
+    misfits = [key for key in (*found.missing_keys, *found.unexpected_keys) if not key.startswith(optional)]
+    if misfits:
+        raise InputError(
+            f"Expected {folder / WEIGHTS} to fit {CONFIG}, but {misfits[0]} "
+            f"{'is missing' if misfits[0] in found.missing_keys else 'is not described there'}: "
+            "export or copy the checkpoint anew."
+        )
     return metric.eval()
 
 

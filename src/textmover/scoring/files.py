@@ -64,7 +64,11 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
             if path.is_dir():
                 old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
                 os.replace(path, old)
-                os.replace(beside, path)
+                try:
+                    os.replace(beside, path)
+                except OSError:
+                    os.replace(old, path)
+                    raise
                 shutil.rmtree(old)
             else:
                 os.replace(beside, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -193,7 +193,8 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
         [('x',), ('y', 'z')]
     """
     listed = [references] if isinstance(references, str) else list(references)
-    grouped = [(one,) if isinstance(one, str) else tuple(one) for one in listed]
+    # What is neither a text nor a list is kept here, and refused with its place below.
+    grouped = [tuple(one) if isinstance(one, Iterable) and not isinstance(one, str) else (one,) for one in listed]
     if len(hypotheses) != len(grouped):
         raise InputError(
             f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."

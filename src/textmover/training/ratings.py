@@ -65,7 +65,7 @@ class RatingsModule(pl.LightningModule):
         self.losses = dict(losses)
         self.optimizer_config = optimizer
         self.bfloat16, self.gradient_clip = bfloat16, gradient_clip
-        self.metric = self._trainable(**self.overrides, calibrate=True)
+        self.metric = self._trainable(**{**self.overrides, "calibrate": True})
         self.rating_mean: Tensor
         self.rating_deviation: Tensor
         self.prepared: Tensor

@@ -1,0 +1,41 @@
+"""What the README says is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from textmover.presets import PRESETS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "code", re.findall(r"```python\n(.*?)```", README, re.DOTALL), ids=lambda code: code.split("\n")[0]
+)
+def test_code_blocks_run(code, embedded, capsys):
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_every_preset_is_named():
+    table = README.split("## What is inside")[1]
+    for name in PRESETS:
+        base, _, ending = name.rpartition("-")
+        assert f"`{name}`" in table or (f"`-{ending}`" in table and base in table), name
+
+
+def test_every_file_that_is_named_exists():
+    named = set(re.findall(r"\b(?:configs|docs|examples|benchmarks|tests)/[\w./-]+\w", README))
+    assert len(named) > 5
+    for path in named:
+        assert (ROOT / path).exists() or path.startswith("runs/"), path
+
+
+def test_ci_runs_the_same_install_and_test_commands():
+    development = README.split("## Development")[1]
+    install, test = re.search(r"```bash\n(.*)\n(.*)\n```", development).groups()
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert test in script
+    assert install.replace("pip install", "pip install --quiet") in script
