@@ -60,6 +60,7 @@ def framework(files: list[str], steps: int, warmup: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = pl.Trainer(
             max_steps=warmup + steps,
+            callbacks=[clock],
             limit_val_batches=0,
             num_sanity_val_steps=0,
             logger=False,

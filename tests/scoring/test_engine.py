@@ -55,9 +55,19 @@ class FixedBatches(Engine):
         return self._text_batches(lengths)
 
 
+@pytest.fixture
+def one_thread():
+    """Thousands of small batches: on a busy computer, threads that wait for each other take most of the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 # --- invariance -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("preset", ["twmd", "twmd-b", "bertscore-f1", "trwmd"])
 def test_500_pairs_score_the_same_in_any_batches_and_order(embedded_metric, preset):
     metric = embedded_metric(preset)

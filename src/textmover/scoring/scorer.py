@@ -37,6 +37,7 @@ class Scorer:
         progress: Show a progress bar on long work, where standard error is a terminal.
 
     Example:
+        >>> from textmover import Scorer
         >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
         >>> scorer.score(["A cat sat there."], ["There sat a cat."]).mean  # doctest: +SKIP
         0.89
