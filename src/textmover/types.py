@@ -31,6 +31,7 @@ __all__ = [
     "TextFeatures",
     "TokenBatch",
     "TokenEmbeddings",
+    "TrainableMetric",
 ]
 
 
@@ -344,6 +345,13 @@ class SegmentMetric(Protocol):
     def signature(self) -> Signature:
         """What the scores depend on."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where batches have to be."""
+
+    def cast_encoder(self, dtype: torch.dtype) -> None:
+        """Set the arithmetic of the encoder, in place; everything behind it stays in float32."""
+
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
         """Texts as token ids, on the CPU."""
 
@@ -358,3 +366,17 @@ class SegmentMetric(Protocol):
 
     def save_files(self, folder: Any) -> dict[str, Any]:
         """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""
+
+
+@runtime_checkable
+class TrainableMetric(SegmentMetric, Protocol):
+    """What training needs to know of a metric beside how it scores."""
+
+    def encoder_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Named parameters that were trained before and take a small learning rate."""
+
+    def head_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Named parameters that start afresh, such as temperature and calibration."""
+
+    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+        """Map scores to the scale of ratings ``[n]``, given the ``n`` pairs of hypotheses and references."""

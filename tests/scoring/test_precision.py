@@ -27,7 +27,7 @@ def test_without_bfloat16_everything_is_exact(tiny_metric, processor, caplog, na
     processor(False)
     metric = tiny_metric()
     with caplog.at_level(logging.WARNING):
-        assert apply_precision(metric, name) == "exact"
+        assert apply_precision(metric, name) == (metric, "exact")
     assert dtypes(metric) == {torch.float32}
     assert [record.getMessage() for record in caplog.records] == (
         ["No bfloat16 arithmetic on this cpu: precision 'fast' runs in float32."] if warns else []
@@ -37,7 +37,7 @@ def test_without_bfloat16_everything_is_exact(tiny_metric, processor, caplog, na
 def test_exact_stays_float32_on_any_processor(tiny_metric, processor):
     processor(True)
     metric = tiny_metric()
-    assert apply_precision(metric, "exact") == "exact"
+    assert apply_precision(metric, "exact") == (metric, "exact")
     assert dtypes(metric) == {torch.float32}
 
 
@@ -59,10 +59,12 @@ def test_auto_is_fast_only_where_the_probes_hold(tiny_metric, processor, monkeyp
     monkeypatch.setattr(precision, "AUTO_BOUND", bound)
     metric = tiny_metric()
     before = Scorer(metric, cache=False).score(*TEXTS).scores
-    assert apply_precision(metric, "auto") == ran
-    assert dtypes(metric) == {torch.bfloat16 if ran == "bf16" else torch.float32}
+    chosen, told = apply_precision(metric, "auto")
+    assert told == ran
+    assert dtypes(chosen) == {torch.bfloat16 if ran == "bf16" else torch.float32}
+    assert dtypes(metric) == {torch.float32}, "the metric that was given stays as it is"
     if ran == "exact":
-        assert Scorer(metric).score(*TEXTS).scores.tolist() == before.tolist()
+        assert Scorer(chosen).score(*TEXTS).scores.tolist() == before.tolist()
 
 
 def test_auto_needs_fitted_statistics(tiny_encoder, processor):
@@ -77,7 +79,3 @@ def test_a_processor_has_bfloat16_by_its_flags(monkeypatch, flags):
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: flags[1])
     assert has_bfloat16(torch.device("cpu")) == any(flags)
     assert not has_bfloat16(torch.device("mps"))
-
-
-def test_a_metric_without_an_encoder_is_exact():
-    assert apply_precision(object(), "fast") == "exact"

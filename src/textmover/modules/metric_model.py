@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,6 +121,25 @@ class MetricModel(nn.Module):
             entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
         return Signature(entries)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the encoder is, and batches have to be."""
+        return self.encoder.device
+
+    def cast_encoder(self, dtype: torch.dtype) -> None:
+        """Set the arithmetic of the encoder, in place."""
+        self.encoder.to(dtype)
+
+    def encoder_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Named parameters of the encoder."""
+        return self.encoder.named_parameters()
+
+    def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Named parameters of temperature and calibration."""
+        yield from self.matching.named_parameters()
+        if self.calibration is not None:
+            yield from self.calibration.named_parameters()
+
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
         """Texts as token ids, on the CPU."""
         return self.tokenizer(texts)
@@ -179,16 +199,29 @@ class MetricModel(nn.Module):
                 f"Expected a metric with centering='corpus' to fit, but got centering={self.config.centering!r}."
             )
         fitted = CorpusMean(self.encoder.dimension).to(statistic.mean)
-        training = [module for module in self.modules() if module.training]
-        self.eval()
-        try:
+        with self._evaluating():
             for batch in batches:
-                moved = batch.to(self.encoder.device)
+                moved = batch.to(self.device)
                 fitted.add(self.token_vectors(moved), moved.mask)
-        finally:
-            for module in training:
-                module.training = True
         statistic.load_state_dict(fitted.state_dict())
+
+    @torch.no_grad()
+    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
+
+        Raises:
+            InputError: If the metric has no calibration head.
+        """
+        head = self.calibration
+        if head is None:
+            raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
+        with self._evaluating():
+            self.calibration = None
+            try:
+                scores = [self.pair_scores(*(side.to(self.device) for side in pair)).score for pair in pairs]
+            finally:
+                self.calibration = head
+        head.fit(torch.cat(scores).cpu(), ratings.cpu())
 
     @property
     def needs_fit(self) -> bool:
@@ -236,6 +269,17 @@ class MetricModel(nn.Module):
         encoder.to(getattr(torch, config.dtype))
         tokenizer = _tokenizer(config, encoder_folder, encoder_config)
         return cls(config, encoder, tokenizer, stated["identity"])
+
+    @contextlib.contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Evaluation mode inside, the earlier mode of every module afterwards."""
+        training = [module for module in self.modules() if module.training]
+        self.eval()
+        try:
+            yield
+        finally:
+            for module in training:
+                module.training = True
 
     def _pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Features of both sides from one pass through the encoder."""

@@ -160,7 +160,7 @@ class Engine:
         return table
 
     def _score_jointly(self, pairs: list[tuple[str, str]], rows: Sequence[int], table: _PairTable) -> None:
-        device = _device(self.metric)
+        device = self.metric.device
         hypotheses, references = (self.metric.tokenize([pair[side] for pair in pairs]) for side in (0, 1))
         scores = self.metric.pair_scores(hypotheses.to(device), references.to(device))
         cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
@@ -177,7 +177,7 @@ class Engine:
         tokens = self.metric.tokenize(missing)
         lengths = tokens.lengths.tolist()
         for rows in self._text_batches(lengths):
-            features = self.metric.text_features(tokens.select(rows).to(_device(self.metric)))
+            features = self.metric.text_features(tokens.select(rows).to(self.metric.device))
             if features is None:
                 return None
             for row, one in zip(rows, features.unbind(), strict=True):
@@ -264,11 +264,6 @@ class _evaluation_mode:  # noqa: N801 - a context manager reads like a function
         if self.module is not None:
             for module in self.training:
                 module.training = True
-
-
-def _device(metric: SegmentMetric) -> torch.device:
-    parameter = next(metric.parameters(), None) if isinstance(metric, nn.Module) else None
-    return torch.device("cpu") if parameter is None else parameter.device
 
 
 def _chunks(rows: range, size: int) -> Iterator[list[int]]:

@@ -60,7 +60,8 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
     try:
         with _plain_errors(path):
             yield beside
-            beside.chmod(0o777 & ~_umask())
+            for written in (beside, *beside.rglob("*")):  # temporary folders and safetensors keep others out
+                written.chmod((0o777 if written.is_dir() else 0o666) & ~_umask())
             if path.is_dir():
                 old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
                 os.replace(path, old)

@@ -11,7 +11,6 @@ import logging
 from typing import Literal
 
 import torch
-from torch import nn
 
 from textmover.types import InputError, SegmentMetric
 
@@ -47,44 +46,42 @@ def has_bfloat16(device: torch.device) -> bool:
     return False
 
 
-def apply_precision(metric: SegmentMetric, precision: Precision) -> str:
-    """Set the arithmetic of a metric's encoder, in place, and say what will run.
+def apply_precision(metric: SegmentMetric, precision: Precision) -> tuple[SegmentMetric, str]:
+    """A metric with the arithmetic that was asked for, and what it is.
 
     Args:
-        metric: The metric on its device.
+        metric: The metric on its device; ``fast`` changes it in place.
         precision: What was asked for.
 
     Returns:
-        ``"exact"`` or ``"bf16"``, for the signature.
+        The metric to score with, and ``"exact"`` or ``"bf16"`` for the signature.
+
+    Raises:
+        InputError: If the precision is ``auto`` and a statistic is missing that scoring needs.
     """
-    encoder = getattr(metric, "encoder", None)
-    if precision == "exact" or not isinstance(encoder, nn.Module):
-        return "exact"
-    device = next(encoder.parameters()).device
-    if not has_bfloat16(device):
+    if precision == "exact":
+        return metric, "exact"
+    if not has_bfloat16(metric.device):
         if precision == "fast":
-            logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", device.type)
-        return "exact"
-    original = encoder if precision == "fast" else copy.deepcopy(encoder)
+            logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", metric.device.type)
+        return metric, "exact"
     if precision == "fast":
-        encoder.to(torch.bfloat16)
-        return "bf16"
-    exact = _probe(metric)
-    encoder.to(torch.bfloat16)
-    deviation = float((_probe(metric) - exact).abs().max())
+        metric.cast_encoder(torch.bfloat16)
+        return metric, "bf16"
+    if metric.needs_fit:
+        raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
+    faster = copy.deepcopy(metric)
+    faster.cast_encoder(torch.bfloat16)
+    deviation = float((_probe(faster) - _probe(metric)).abs().max())
     if deviation <= AUTO_BOUND:
-        return "bf16"
+        return faster, "bf16"
     logger.info("Precision auto: bfloat16 deviates by %.4f on the probe pairs, so float32 runs.", deviation)
-    metric.encoder = original  # type: ignore[attr-defined]
-    return "exact"
+    return metric, "exact"
 
 
 def _probe(metric: SegmentMetric) -> torch.Tensor:
-    """Values of the probe pairs before calibration, where the metric has them."""
-    device = next(metric.parameters()).device  # type: ignore[attr-defined]
-    sides = [metric.tokenize([pair[side] for pair in PROBES]).to(device) for side in (0, 1)]
-    if metric.needs_fit:
-        raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
+    """Values of the probe pairs, before calibration where the metric has them."""
+    sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
     with torch.inference_mode():
         scores = metric.pair_scores(*sides)
     return scores.score if scores.f is None else scores.f

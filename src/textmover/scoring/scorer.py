@@ -94,7 +94,7 @@ class Scorer:
         metric = load_metric(name, revision=revision, **overrides)
         if isinstance(metric, nn.Module):
             metric.to(target)
-        ran = apply_precision(metric, precision)
+        metric, ran = apply_precision(metric, precision)
         return cls(metric, precision=ran, batch_tokens=batch_tokens, cache=cache, progress=progress)
 
     @property

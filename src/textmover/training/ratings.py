@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -16,11 +16,10 @@ from textmover.data.datamodule import RatingsDataModule
 from textmover.functional.losses import combined_loss
 from textmover.meta_evaluation.correlation import Correlation, MeanCorrelation, grouped_correlations, mean_correlation
 from textmover.metrics.ordered import OrderedScores
-from textmover.modules.metric_model import MetricModel
 from textmover.scoring.checkpoint import load_metric
 from textmover.scoring.precision import has_bfloat16
 from textmover.training.optimization import OptimizerConfig, build_optimizer, warmup_then_linear_decay
-from textmover.types import InputError, PairScores, TokenBatch
+from textmover.types import InputError, PairScores, Segment, SegmentMetric, TokenBatch, TrainableMetric
 
 __all__ = ["RatingsModule"]
 
@@ -34,7 +33,7 @@ CALIBRATION_SEGMENTS = 1000
 
 
 class RatingsModule(pl.LightningModule):
-    """Fine-tunes a transport metric on human ratings by regression, correlation or ranking.
+    """Fine-tunes a metric on human ratings by regression, correlation or ranking.
 
     Ratings keep their own scale: a calibration head maps scores to it, and the losses see both in units of the
     ratings' standard deviation, so that one recipe fits z-scores and 0-100 alike. Before the first step the corpus
@@ -76,15 +75,16 @@ class RatingsModule(pl.LightningModule):
         self.validation: dict[str, dict[str, Correlation]] = {}
         """Correlations of the last validation, by part and group."""
 
-    def _trainable(self, **overrides: Any) -> MetricModel:
+    def _trainable(self, **overrides: Any) -> Any:
+        # A TrainableMetric that is a torch module too, which Python's types cannot say.
         loaded = load_metric(self.start, **overrides)
-        if not isinstance(loaded, MetricModel):
-            raise InputError(f"Expected a metric of the transport family to train, but {self.start!r} is none.")
+        if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
+            raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
         return loaded.train()
 
-    def untrained(self) -> MetricModel:
+    def untrained(self) -> SegmentMetric:
         """The metric that training starts from, fitted where it needs to be: what a gain is measured against."""
-        metric = self._trainable(**self.overrides).to(self.device)
+        metric = self._trainable(**self.overrides).eval().to(self.device)
         self._fit_statistics(metric, self._data())
         return metric
 
@@ -104,7 +104,7 @@ class RatingsModule(pl.LightningModule):
             raise InputError("Expected ratings that differ, but all ratings to train on are equal: check the column.")
         self.rating_mean.copy_(ratings.mean())
         self.rating_deviation.copy_(deviation)
-        self._fit_calibration(data, deviation)
+        self._fit_calibration(data)
         self.prepared.fill_(True)
 
     def training_step(self, batch: RatingBatch, _: int) -> Tensor:
@@ -114,7 +114,7 @@ class RatingsModule(pl.LightningModule):
         loss = combined_loss(self._standardized(scores), self._standardized(batch.ratings), self.losses)
         if not torch.isfinite(loss):
             raise InputError(
-                f"Expected a finite loss, but got {float(loss)} at step {self.global_step} (segments "
+                f"Expected a finite loss, but got {loss.item()} at step {self.global_step} (segments "
                 f"{batch.positions.tolist()} of the training part): lower the learning rate."
             )
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch))
@@ -146,9 +146,7 @@ class RatingsModule(pl.LightningModule):
     def configure_optimizers(self) -> Any:
         """AdamW, warm-up and linear decay over all steps of the run."""
         optimizer = build_optimizer(
-            self.metric.encoder.named_parameters(),
-            [*self.metric.matching.named_parameters(), *_parameters(self.metric.calibration)],
-            self.optimizer_config,
+            self.metric.encoder_parameters(), self.metric.head_parameters(), self.optimizer_config
         )
         steps = int(self.trainer.estimated_stepping_batches)
         schedule = warmup_then_linear_decay(optimizer, steps, self.optimizer_config)
@@ -180,29 +178,17 @@ class RatingsModule(pl.LightningModule):
         wanted = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if wanted else contextlib.nullcontext()
 
-    def _fit_statistics(self, metric: MetricModel, data: RatingsDataModule) -> None:
+    def _fit_statistics(self, metric: SegmentMetric, data: RatingsDataModule) -> None:
         if metric.needs_fit:
             texts = data.training_texts(FITTING_TEXTS)
             with self._autocast():
                 metric.fit(metric.tokenize(texts[start : start + 64]) for start in range(0, len(texts), 64))
 
-    @torch.no_grad()
-    def _fit_calibration(self, data: RatingsDataModule, deviation: Tensor) -> None:
-        head = self.metric.calibration
-        if head is None:
-            raise RuntimeError("Expected the trained metric to have a calibration head, but it has none.")
-        head.scale.fill_(1.0)
-        head.offset.fill_(0.0)
+    def _fit_calibration(self, data: RatingsDataModule) -> None:
         step = max(1, len(data.segments) // CALIBRATION_SEGMENTS)
         sample = data.segments[::step][:CALIBRATION_SEGMENTS]
-        self.metric.eval()
-        scores = [value for batch in _batches(self.metric, sample, self.device) for value in self._calibration(batch)]
-        self.metric.train()
-        head.fit(torch.stack(scores), torch.from_numpy(data.ratings_of(sample)))
-
-    def _calibration(self, batch: tuple[TokenBatch, TokenBatch]) -> Tensor:
         with self._autocast():
-            return self.metric(*batch).score
+            self.metric.fit_calibration(_pairs(self.metric, sample), torch.from_numpy(data.ratings_of(sample)))
 
     def _data(self) -> RatingsDataModule:
         data = self.trainer.datamodule  # type: ignore[attr-defined]
@@ -211,20 +197,16 @@ class RatingsModule(pl.LightningModule):
         return data
 
 
-def _batches(
-    metric: MetricModel, segments: list[Any], device: torch.device, size: int = 32
+def _pairs(
+    metric: SegmentMetric, segments: Sequence[Segment], size: int = 32
 ) -> Iterator[tuple[TokenBatch, TokenBatch]]:
-    """Tokens of segments and their first references."""
+    """Tokens of hypotheses and their first references, in batches."""
     for start in range(0, len(segments), size):
         chunk = segments[start : start + size]
         yield (
-            metric.tokenize([one.hypothesis for one in chunk]).to(device),
-            metric.tokenize([one.references[0] for one in chunk]).to(device),
+            metric.tokenize([one.hypothesis for one in chunk]),
+            metric.tokenize([one.references[0] for one in chunk]),
         )
-
-
-def _parameters(module: nn.Module | None) -> list[tuple[str, nn.Parameter]]:
-    return [] if module is None else list(module.named_parameters())
 
 
 def _table(name: str, epoch: int, by_group: dict[str, Correlation], mean: MeanCorrelation) -> str:

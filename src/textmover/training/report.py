@@ -86,7 +86,7 @@ def judge(module: RatingsModule, data: RatingsDataModule, *, samples: int = 1000
     Returns:
         The report.
     """
-    before, after = Scorer(module.untrained().eval()), Scorer(module.metric)
+    before, after = Scorer(module.untrained()), Scorer(module.metric)
     parts = [
         PartReport(
             name=name,
