@@ -93,18 +93,18 @@ def write_recipe(path: Path, config: dict[str, Any]) -> Path:
 
 
 def main() -> int:
-    """Train with the given arguments, and kill this process at the step that the first one names (-1: never)."""
+    """Train with the given arguments; at the step and with the signal that the first two name, end this process."""
     import pytorch_lightning as pl
 
     from textmover.cli.train import main as train
 
-    step, *arguments = sys.argv[1:]
+    step, name, *arguments = sys.argv[1:]
 
     original = pl.LightningModule.on_train_batch_start
 
     def kill(self: pl.LightningModule, *args: Any) -> Any:
         if self.global_step == int(step):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.Signals[name])
         return original(self, *args)
 
     pl.LightningModule.on_train_batch_start = kill

@@ -10,8 +10,8 @@ from runs import recipe, write_ratings, write_recipe
 RUNS = Path(__file__).with_name("runs.py")
 
 
-def run(step: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(RUNS), str(step), "fit", *arguments]
+def run(step: int, *arguments: str, by: str = "SIGKILL") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(RUNS), str(step), by, "fit", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
 
 
@@ -43,6 +43,15 @@ def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weight
     assert finals["unbroken"].keys() == finals["killed"].keys()
     for name, tensor in finals["unbroken"].items():
         assert torch.equal(tensor, finals["killed"][name]), name
+
+
+def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path) -> None:
+    config = recipe(tmp_path, tiny_encoder, write_ratings(tmp_path / "ratings.tsv"))
+    ended = run(8, "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), by="SIGINT")
+    assert ended.returncode == 130, ended.stderr
+    assert f"--ckpt_path {tmp_path / 'checkpoints' / 'resume.ckpt'}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "metric").exists()
 
 
 def test_dropout_is_on_in_training(tiny_encoder: Path) -> None:

@@ -6,11 +6,12 @@ is, the gain is printed with its confidence interval, and the checkpoint is expo
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ __all__ = ["TrainCLI", "main"]
 
 logger = logging.getLogger(__name__)
 
-SUBCOMMANDS = ("fit", "validate", "test", "predict")
+UNTOLD = ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
+"""Beginnings of what Lightning logs and nobody needs."""
 
 
 class TrainCLI(LightningCLI):
@@ -68,20 +70,27 @@ class TrainCLI(LightningCLI):
             self._say_how_to_score(folder)
 
     def _setting(self, name: str) -> Any:
-        return self.config[self.subcommand].get(name) if self.subcommand else self.config.get(name)
+        return self.config[self.subcommand].get(name)
 
     def _recipe(self) -> str:
         """The configuration of this run as YAML, for the model card."""
-        return self.parser.dump(self.config, skip_none=True) if self.subcommand is None else self._subcommand_dump()
-
-    def _subcommand_dump(self) -> str:
-        parser = self._parser(self.subcommand)
-        return parser.dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
+        return self._parser(self.subcommand).dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
 
     @staticmethod
     def _say_how_to_score(folder: str) -> None:
         console().print(f"Exported to {folder}. Score with it:", soft_wrap=True)
         console().print(f"  textmover score -i hypotheses.txt references.txt --model {folder}", soft_wrap=True)
+
+
+class SayHowToResume(pl.Callback):
+    """After an interruption, names the checkpoint to go on from."""
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Log the option that resumes, where a checkpoint has been written."""
+        watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
+        written = [one.best_model_path for one in watched if one.monitor is None and one.best_model_path]
+        if isinstance(exception, KeyboardInterrupt) and written:
+            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, written[-1])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,20 +100,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _quiet_lightning()
     with guarded() as outcome:
         _check_recipe(arguments)
-        TrainCLI(
-            pl.LightningModule,
-            pl.LightningDataModule,
-            subclass_mode_model=True,
-            subclass_mode_data=True,
-            args=arguments,
-            save_config_kwargs={"overwrite": True},
-            trainer_defaults={
-                "callbacks": [RandomState()],
-                "use_distributed_sampler": False,  # the data module deals out the batches itself
-                "enable_model_summary": False,
-            },
-        )
+        with _interruptible():
+            TrainCLI(
+                pl.LightningModule,
+                pl.LightningDataModule,
+                subclass_mode_model=True,
+                subclass_mode_data=True,
+                args=arguments,
+                save_config_kwargs={"overwrite": True},
+                trainer_defaults={
+                    "callbacks": [RandomState(), SayHowToResume()],
+                    "use_distributed_sampler": False,  # the data module deals out the batches itself
+                    "enable_model_summary": False,
+                    "enable_progress_bar": sys.stdout.isatty(),
+                },
+            )
     return outcome.code
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Lightning turns an interruption into an exit with 1, as if something had failed; turn it back."""
+    try:
+        yield
+    except SystemExit as stop:
+        if isinstance(stop.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from stop
+        raise
 
 
 def _load_best(module: RatingsModule, trainer: pl.Trainer) -> None:
@@ -138,7 +160,11 @@ def _quiet_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*isinstance\\(treespec, LeafSpec\\).*")  # Lightning on recent PyTorch
     warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty.*")
     logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
-        lambda record: not record.getMessage().startswith(("GPU available", "TPU available", "💡", "HPU available"))
+        lambda record: (
+            not record.getMessage().startswith(
+                ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
+            )
+        )
     )
 
 
