@@ -103,8 +103,11 @@ def test_a_folder_is_replaced_on_request_only(run, refused, trained, tmp_path):
     assert "Expected metric to be new or empty" in said
     assert "--overwrite" in said
     assert (tmp_path / "metric" / "notes.txt").read_text() == "mine"
-    assert run("export", trained[0], "metric", "--overwrite").code == 0
-    assert not (tmp_path / "metric" / "notes.txt").exists()
+    assert "holds other files" in refused("export", trained[0], "metric", "--overwrite")
+    assert (tmp_path / "metric" / "notes.txt").read_text() == "mine"
+    (tmp_path / "metric" / "notes.txt").unlink()
+    for _ in range(2):
+        assert run("export", trained[0], "metric", "--overwrite").code == 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["metric", "run.ckpt"]
 
 

@@ -181,7 +181,69 @@ def test_an_unknown_preset_and_an_unknown_field(tmp_path, tiny_encoder, ratings,
     assert "`temperature`" in complaint(capsys)
 
 
-def test_a_misspelt_key_exits_with_2(tmp_path, tiny_encoder, ratings):
+def test_a_misspelt_key(tmp_path, tiny_encoder, ratings, capsys):
     config = recipe(tmp_path, tiny_encoder, ratings, model__init_args__lossses={"mse": 1.0})
-    with pytest.raises(SystemExit, match="2"):
-        run(tmp_path, config)
+    assert run(tmp_path, config) == 2
+    assert "lossses" in complaint(capsys)
+
+
+def test_no_arguments_at_all(capsys):
+    assert train([]) == 2
+    assert "subcommand" in complaint(capsys)
+
+
+def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, tiny_encoder, ratings, capsys):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("keep")
+    config = recipe(tmp_path, tiny_encoder, ratings, export=str(tmp_path / "precious"))
+    assert run(tmp_path, config) == 2
+    assert "holds other files" in complaint(capsys)
+    assert (tmp_path / "precious" / "thesis.txt").exists()
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        (["--model.init_args.losses", "{foo: 1}"], "foo"),
+        (["--data.init_args.batch_size", "many"], "batch_size"),
+        (["--model.init_args.optimizer.learning_rate", "fast"], "learning_rate"),
+        (["--trainer.max_epochs", "few"], "max_epochs"),
+        (["--trainer.foo", "3"], "--trainer.foo"),
+        (["--trainer.accelerator", "cuda"], "CUDA"),
+        (["--trainer.gradient_clip_val", "1.0"], "gradient_clip"),
+    ],
+)
+def test_a_wrong_value_or_key_is_told_in_one_sentence(changes, word, tmp_path, tiny_encoder, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), *changes) == 2
+    message = complaint(capsys)
+    assert word in message
+    assert len(message) < 600
+
+
+def test_a_damaged_checkpoint_to_resume_from(tmp_path, tiny_encoder, ratings, capsys):
+    (tmp_path / "half.ckpt").write_bytes(b"PK\x03\x04 half of it")
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), "--ckpt_path", str(tmp_path / "half.ckpt")) == 2
+    assert "half.ckpt" in complaint(capsys)
+    assert textmover(["export", str(tmp_path / "half.ckpt"), str(tmp_path / "out")]) == 2
+    assert "half.ckpt" in complaint(capsys)
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
+    import torch
+
+    from textmover.training import AtomicCheckpoints
+    from textmover.types import InputError
+
+    path = tmp_path / "resume.ckpt"
+    AtomicCheckpoints().save_checkpoint({"step": 1}, path)
+
+    def full(content, stream):
+        stream.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(InputError, match=r"resume\.ckpt, but got: No space left"):
+        AtomicCheckpoints().save_checkpoint({"step": 2}, path)
+    assert torch.load(path, weights_only=True) == {"step": 1}
+    assert [one.name for one in tmp_path.iterdir()] == ["resume.ckpt"]

@@ -237,3 +237,15 @@ def test_two_processes_give_the_scores_of_one_in_order(tiny_encoder, in_two_proc
         assert result["kept"].dtype == torch.int64
         torch.testing.assert_close(result["scores"], expected, rtol=0, atol=1e-6)
         torch.testing.assert_close(result["mean"], expected.mean(), rtol=0, atol=1e-6)
+
+
+def test_a_copied_module_scores_with_its_own_copy_of_the_metric(tiny_metric):
+    import copy
+
+    holder = torch.nn.Module()
+    holder.metric = tiny_metric()
+    holder.score = TextMoverScore(model=holder.metric)
+    twin = copy.deepcopy(holder)
+    assert twin.score.scorer.metric is twin.metric
+    assert holder.score.scorer.metric is holder.metric
+    assert holder.score.clone().scorer.metric is holder.metric

@@ -136,7 +136,7 @@ def test_a_dtype_is_taken_as_it_is_asked_for(tiny_metric, tmp_path):
     lower = load_checkpoint(tmp_path / "saved", dtype="bfloat16")
     assert {one.dtype for one in lower.encoder.parameters()} == {torch.bfloat16}
     assert scores(lower) == scores(tiny_metric(dtype="bfloat16"))
-    assert "dtype:bfloat16" in str(lower.signature)
+    assert lower.precision == "bf16"
 
 
 @pytest.mark.parametrize(
@@ -345,3 +345,11 @@ def test_paths_are_never_asked_of_the_hub(monkeypatch, name):
     with pytest.raises(InputError, match="there is no such folder"):
         load_metric(name)
     assert hub.asked == []
+
+
+def test_a_folder_that_holds_anything_but_a_checkpoint_is_never_replaced(tiny_metric, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("keep")
+    with pytest.raises(InputError, match="holds other files"):
+        save_checkpoint(tiny_metric(), tmp_path / "precious", card="", overwrite=True)
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "keep"

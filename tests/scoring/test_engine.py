@@ -289,6 +289,7 @@ class Overlap:
     config = None
     higher_is_better = False
     needs_fit = False
+    device = torch.device("cpu")
     range = (0.0, 1.0)
     signature = Signature({"metric": "overlap"})
 
@@ -315,3 +316,22 @@ def test_a_distance_without_features_is_scored_by_the_same_engine(rule, expected
     assert found.values["score"].tolist() == expected
     assert set(found.values) == {"score", "words"}
     assert dict(found.counts) == {}
+
+
+def test_with_batch_centring_batches_are_32_pairs_in_input_order(tiny_metric):
+    metric = tiny_metric(centering="batch", temperature=0.1).eval()
+    pairs = [("the dog ran", "a dog ran")] * 31 + [
+        ("she will sing", "he can sing"),
+        ("a cat", "the house"),
+        ("go", "go"),
+    ]
+    hypotheses, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = Engine(metric).score(hypotheses, [(one,) for one in references]).values["score"]
+    with torch.inference_mode():
+        expected = torch.cat(
+            [
+                metric(metric.tokenize(hypotheses[rows]), metric.tokenize(references[rows])).score
+                for rows in (slice(0, 32), slice(32, None))
+            ]
+        )
+    assert found == pytest.approx(expected.numpy(), abs=1e-6)

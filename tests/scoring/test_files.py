@@ -118,3 +118,35 @@ def test_a_folder_does_not_replace_a_file(tmp_path):
     with pytest.raises(InputError, match="but it is a file"):
         write_folder(tmp_path / "file", overwrite=True)
     assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    import os
+    import stat
+    import threading
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    with atomic_file(pipe) as stream:
+        stream.write("through\n")
+    reader.join(timeout=10)
+    assert read == ["through\n"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_full_device_is_told_in_one_sentence():
+    with pytest.raises(InputError, match="/dev/full, but got: No space left"), atomic_file("/dev/full") as stream:
+        stream.write("x")
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with atomic_file(link) as stream:
+        stream.write("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"

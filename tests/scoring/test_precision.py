@@ -27,7 +27,7 @@ def test_without_bfloat16_everything_is_exact(tiny_metric, processor, caplog, na
     processor(False)
     metric = tiny_metric()
     with caplog.at_level(logging.WARNING):
-        assert apply_precision(metric, name) == (metric, "exact")
+        assert apply_precision(metric, name) is metric
     assert dtypes(metric) == {torch.float32}
     assert [record.getMessage() for record in caplog.records] == (
         ["No bfloat16 arithmetic on this cpu: precision 'fast' runs in float32."] if warns else []
@@ -37,7 +37,7 @@ def test_without_bfloat16_everything_is_exact(tiny_metric, processor, caplog, na
 def test_exact_stays_float32_on_any_processor(tiny_metric, processor):
     processor(True)
     metric = tiny_metric()
-    assert apply_precision(metric, "exact") == (metric, "exact")
+    assert apply_precision(metric, "exact") is metric
     assert dtypes(metric) == {torch.float32}
 
 
@@ -59,18 +59,33 @@ def test_auto_is_fast_only_where_the_probes_hold(tiny_metric, processor, monkeyp
     monkeypatch.setattr(precision, "AUTO_BOUND", bound)
     metric = tiny_metric()
     before = Scorer(metric, cache=False).score(*TEXTS).scores
-    chosen, told = apply_precision(metric, "auto")
-    assert told == ran
+    chosen = apply_precision(metric, "auto")
+    assert chosen.precision == ran
     assert dtypes(chosen) == {torch.bfloat16 if ran == "bf16" else torch.float32}
     assert dtypes(metric) == {torch.float32}, "the metric that was given stays as it is"
     if ran == "exact":
         assert Scorer(chosen).score(*TEXTS).scores.tolist() == before.tolist()
 
 
-def test_auto_needs_fitted_statistics(tiny_encoder, processor):
+def test_auto_needs_fitted_statistics(tiny_metric, processor):
     processor(True)
     with pytest.raises(InputError, match="fit them first, or name a precision"):
-        Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), device="cpu", precision="auto")
+        apply_precision(tiny_metric(centering="corpus"), "auto")
+
+
+def test_auto_waits_for_the_fit_where_a_statistic_is_missing(tiny_encoder, processor, monkeypatch):
+    processor(True)
+    monkeypatch.setattr(precision, "AUTO_BOUND", 2.0)
+    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), device="cpu", precision="auto")
+    assert scorer.fit(TEXTS[0]).metric.precision == "bf16"
+    assert str(scorer.signature).endswith("|precision:bf16")
+    assert len(scorer.score(*TEXTS)) == 2
+
+
+@pytest.mark.parametrize(("dtype", "told"), [("float32", "exact"), ("bfloat16", "bf16"), ("float16", "fp16")])
+def test_the_signature_tells_the_type_of_the_weights(tiny_encoder, dtype, told):
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", dtype=dtype)
+    assert str(scorer.signature).endswith(f"|precision:{told}")
 
 
 @pytest.mark.parametrize("flags", [(True, False), (False, True), (False, False)])

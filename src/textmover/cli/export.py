@@ -88,7 +88,7 @@ def _read_run(path: Path) -> Run:
         raise InputError(f"Expected {path} to be the checkpoint of a training run, but {what}: give its .ckpt file.")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
+    except (PermissionError, IsADirectoryError):
         raise
     except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
         raise InputError(

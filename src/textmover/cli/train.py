@@ -9,21 +9,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import sys
 import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytorch_lightning as pl
 import torch
+from jsonargparse import ActionConfigFile
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from textmover.cli.console import console, guarded, set_up_logging
 from textmover.data.datamodule import RatingsDataModule
-from textmover.scoring.checkpoint import save_checkpoint
-from textmover.training.callbacks import RandomState
+from textmover.scoring.checkpoint import check_replaceable, save_checkpoint
+from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.ratings import RatingsModule
 from textmover.training.report import judge
 from textmover.types import InputError
@@ -36,21 +40,61 @@ UNTOLD = ("GPU available", "TPU available", "HPU available", "💡", "Loading `t
 """Beginnings of what Lightning logs and nobody needs."""
 
 
+WRAPPING = (
+    "Parser key",
+    "Does not validate",
+    "Subtypes:",
+    "Errors:",
+    "Given value",
+    "Problem with",
+    "Expected a <class 'NoneType'>",
+)
+"""Beginnings of the lines that jsonargparse wraps around what is wrong."""
+
+HELP = " (see --help)."
+
+
+class _OneSentenceParser(LightningArgumentParser):
+    """Raises what is wrong with the arguments, in place of printing the usage of some hundred options."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise the innermost of what jsonargparse says, with the key it is about."""
+        lines = [line.strip().removeprefix("- ") for line in message.splitlines()]
+        told = [line for line in lines if line and not line.startswith(WRAPPING)]
+        key = re.search(r'Parser key "(.+?)"', message)
+        value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
+        sentence = (told[0] if told else message.strip()).removesuffix(HELP).rstrip(". ")
+        if key is not None and not sentence.startswith(key[1]):
+            sentence = f"{key[1]}: {sentence}"
+        if value and "value" not in sentence:
+            sentence += f". {value}"
+        raise InputError(sentence + HELP) from ex
+
+
 class TrainCLI(LightningCLI):
     """LightningCLI over modules and data by class path, with a report and an export after ``fit``."""
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser that refuses in one sentence."""
+        parser = _OneSentenceParser(**kwargs)
+        parser.add_argument("-c", "--config", action=ActionConfigFile, help="A recipe, YAML.")
+        return parser
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add what is neither trainer, model nor data."""
         parser.add_argument("--export", type=str | None, default=None, help="Folder for the checkpoint that scores.")
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        """The trainer, which writes checkpoints whole or not at all."""
+        plugins = self.config_init[self.subcommand].trainer.plugins or []
+        plugins = plugins if isinstance(plugins, list) else [plugins]
+        return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
 
     def before_fit(self) -> None:
         """Refuse an export folder that cannot be written, before the work rather than after it."""
         folder = self._setting("export")
         if folder is not None:
             _check_writable(Path(folder))
-        checkpoint = self._setting("ckpt_path")
-        if checkpoint is not None and checkpoint not in ("last", "best") and not Path(checkpoint).is_file():
-            raise InputError(f"Expected {checkpoint} to be a checkpoint to resume from, but there is no such file.")
 
     def after_fit(self) -> None:
         """Report the gain on every part that was kept from training, and export."""
@@ -99,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_logging()
     _quiet_lightning()
     with guarded() as outcome:
-        _check_recipe(arguments)
-        with _interruptible():
+        _check_files(arguments)
+        with _lightning_errors():
             TrainCLI(
                 pl.LightningModule,
                 pl.LightningDataModule,
@@ -119,10 +163,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Lightning turns an interruption into an exit with 1, as if something had failed; turn it back."""
+def _lightning_errors() -> Iterator[None]:
+    """Lightning exits with 1 after an interruption, and has an error of its own for settings; turn both into ours."""
     try:
         yield
+    except MisconfigurationException as error:
+        raise InputError(str(error).strip().splitlines()[0]) from error
     except SystemExit as stop:
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from stop
@@ -139,18 +185,25 @@ def _load_best(module: RatingsModule, trainer: pl.Trainer) -> None:
         logger.info("Best weights: %s", path)
 
 
-def _check_recipe(arguments: Sequence[str]) -> None:
-    """Refuse a recipe that is not there, in one sentence instead of LightningCLI's whole usage."""
-    for name, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        path = following if name in ("--config", "-c") else name.removeprefix("--config=")
-        if path != name and not Path(path).is_file():
-            raise InputError(f"Expected --config to name a recipe, but there is no file {path or 'named'}.")
+def _check_files(arguments: Sequence[str]) -> None:
+    """Refuse files that are not there or no checkpoint, before LightningCLI looks into them in its own words."""
+    for name, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        option, _, value = name.partition("=")
+        value = value or following
+        if option in ("--config", "-c") and not Path(value).is_file():
+            raise InputError(f"Expected --config to name a recipe, but there is no file {value or 'named'}.")
+        if option == "--ckpt_path" and value not in ("last", "best", "hpc", "registry", "null"):
+            if not Path(value).is_file():
+                raise InputError(f"Expected {value} to be a checkpoint to resume from, but there is no such file.")
+            if not zipfile.is_zipfile(value):
+                raise InputError(f"Expected {value} to be a checkpoint to resume from, but it is damaged or none.")
 
 
 def _check_writable(folder: Path) -> None:
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise InputError(f"Expected `export` to be a folder that can be written, but got {folder}: give another place.")
+    check_replaceable(folder, overwrite=True)
 
 
 def _quiet_lightning() -> None:

@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from textmover.types import InputError
+
 __all__ = ["LOSSES", "combined_loss", "huber_loss", "mse_loss", "pairwise_loss", "pearson_loss"]
 
 
@@ -91,7 +93,7 @@ def combined_loss(
         The sum.
 
     Raises:
-        ValueError: If a name is unknown or no loss is named.
+        InputError: If a name is unknown or no loss is named.
 
     Example:
         >>> combined_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]), {"mse": 0.5, "pearson": 1.0})
@@ -99,7 +101,7 @@ def combined_loss(
     """
     unknown = sorted(set(weights) - set(LOSSES))
     if unknown or not weights:
-        raise ValueError(
+        raise InputError(
             f"Expected losses to be named among {', '.join(LOSSES)}, but got {', '.join(unknown) or 'none'}."
         )
     return torch.stack([weight * LOSSES[name](scores, ratings) for name, weight in weights.items()]).sum()

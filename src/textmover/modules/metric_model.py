@@ -95,7 +95,10 @@ class MetricModel(nn.Module):
 
     @property
     def range(self) -> tuple[float, float]:
-        """Nominal range of the score; identical texts score its upper end. Unbounded behind a calibration head."""
+        """Nominal range of the score; unbounded behind a calibration head.
+
+        Identical texts score its upper end, to the rounding of float32.
+        """
         if self.calibration is not None:
             return (float("-inf"), float("inf"))
         return (0.0 if self.config.matching == "wordset-cka" else -1.0, 1.0)
@@ -105,8 +108,6 @@ class MetricModel(nn.Module):
         """What the scores depend on."""
         config = self.config
         entries = {"metric": config.matching, "encoder": self.encoder_identity, "layer": str(self.encoder.layers[0])}
-        if config.dtype != "float32":
-            entries["dtype"] = config.dtype
         entries |= self.matching.signature_entries()
         entries["special"] = config.reference_special_tokens
         if self.weighting.roles_differ:
@@ -119,12 +120,17 @@ class MetricModel(nn.Module):
         if self.calibration is not None:
             scale, offset = _number(self.calibration.scale), _number(self.calibration.offset)
             entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
-        return Signature(entries)
+        return Signature({**entries, "precision": self.precision})
 
     @property
     def device(self) -> torch.device:
         """Where the encoder is, and batches have to be."""
         return self.encoder.device
+
+    @property
+    def precision(self) -> str:
+        """Arithmetic of the encoder by the type of its weights: ``exact`` for float32, ``bf16`` or ``fp16``."""
+        return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(next(self.encoder.parameters()).dtype, "exact")
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoder, in place."""
@@ -166,8 +172,13 @@ class MetricModel(nn.Module):
             Score, precision, recall and F ``[B]``; the last three before calibration.
 
         Raises:
+            ValueError: If their numbers differ.
             TypeError: If one side is tokens and the other features.
         """
+        if len(hypotheses) != len(references):
+            raise ValueError(
+                f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}."
+            )
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
             hypotheses, references = self._pair_features(hypotheses, references)
         if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):

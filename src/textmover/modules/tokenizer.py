@@ -69,8 +69,8 @@ class Tokenizer:
         if self.long_texts == "error" and any(truncated):
             position = truncated.index(True)
             raise InputError(
-                f"Expected texts of at most {self.max_length} tokens, but text {position + 1} of this batch is longer "
-                f"({stripped[position][:SHOWN]!r} …): shorten it, or set `long_texts` to 'truncate'."
+                f"Expected texts of at most {self.max_length} tokens, but the one that starts with "
+                f"{stripped[position][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate'."
             )
         longest = max(map(len, ids), default=0)
         batch = torch.zeros(3, len(texts), longest, dtype=torch.long)

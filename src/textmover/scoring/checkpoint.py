@@ -50,6 +50,7 @@ def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, ove
     if not isinstance(metric, nn.Module):
         raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
     folder = Path(folder)
+    check_replaceable(folder, overwrite=overwrite)
     with atomic_folder(folder, overwrite=overwrite) as beside:
         entries = metric.save_files(beside)
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in metric.state_dict().items()}
@@ -65,6 +66,27 @@ def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, ove
         }
         (beside / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     return folder
+
+
+def check_replaceable(folder: Path, *, overwrite: bool) -> None:
+    """Refuse to replace a folder that holds anything but a checkpoint.
+
+    Raises:
+        InputError: If the folder holds files and is not a checkpoint, or may not be replaced.
+    """
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not overwrite:
+        raise InputError(f"Expected {folder} to be new or empty, but it holds files: give another name or --overwrite.")
+    try:
+        is_checkpoint = "textmover" in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        is_checkpoint = False
+    if not is_checkpoint:
+        raise InputError(
+            f"Expected {folder} to be new, empty or an earlier checkpoint, but it holds other files, which would be "
+            "lost: give another name."
+        )
 
 
 def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
@@ -159,16 +181,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
         found, kind = entries["format"], entries["kind"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"Expected {path} to be the configuration of a textmover checkpoint, but it is not readable as one "
             f"({type(error).__name__}: {error}): give a folder that `textmover export` wrote."
         ) from error
-    if not isinstance(found, int) or found > FORMAT:
+    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= FORMAT:
         raise InputError(
             f"Expected {path} to have format {FORMAT} or earlier, but got {found}: install a newer textmover."
         )
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,9 +121,12 @@ class Engine:
     def _window(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int) -> RawScores:
         owners = np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references])
         pairs = [(one, text) for one, texts in zip(hypotheses, references, strict=True) for text in texts]
-        distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
-        scored = self._score_pairs(list(distinct))
-        where = np.array([distinct[pair] for pair in pairs])
+        texts = self._text_features(list(dict.fromkeys(text for pair in pairs for text in pair)))
+        if texts is None:
+            scored, where = self._score_jointly(pairs), np.arange(len(pairs))
+        else:
+            distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
+            scored, where = self._score_pairs(list(distinct), texts), np.array([distinct[pair] for pair in pairs])
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
         values = {name: self._combine(array[where], owners, name) for name, array in scored.values.items()}
         for name, array in values.items():
@@ -143,13 +146,8 @@ class Engine:
         best = np.maximum if self.metric.higher_is_better else np.minimum
         return best.reduceat(values, starts)
 
-    def _score_pairs(self, pairs: list[tuple[str, str]]) -> _PairTable:
-        texts = self._text_features(list(dict.fromkeys(text for pair in pairs for text in pair)))
+    def _score_pairs(self, pairs: list[tuple[str, str]], texts: Mapping[str, _Text]) -> _PairTable:
         table = _PairTable(len(pairs))
-        if texts is None:
-            for rows in _chunks(range(len(pairs)), JOINT_PAIRS):
-                self._score_jointly([pairs[row] for row in rows], rows, table)
-            return table
         lengths = np.array([[texts[text].length for text in pair] for pair in pairs]).reshape(-1, 2)
         for rows in self._pair_batches(lengths):
             sides = [[texts[pairs[row][side]] for row in rows] for side in (0, 1)]
@@ -159,12 +157,15 @@ class Engine:
         table.put_flag("truncated", [texts[h].truncated or texts[r].truncated for h, r in pairs])
         return table
 
-    def _score_jointly(self, pairs: list[tuple[str, str]], rows: Sequence[int], table: _PairTable) -> None:
-        device = self.metric.device
-        hypotheses, references = (self.metric.tokenize([pair[side] for pair in pairs]) for side in (0, 1))
-        scores = self.metric.pair_scores(hypotheses.to(device), references.to(device))
-        cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
-        table.put(rows, scores, {"truncated": np.array(cut)})
+    def _score_jointly(self, pairs: list[tuple[str, str]]) -> _PairTable:
+        """Pairs whose texts are read together: as they come, since their batch mates matter."""
+        table = _PairTable(len(pairs))
+        for rows in _chunks(range(len(pairs)), JOINT_PAIRS):
+            hypotheses, references = (self.metric.tokenize([pairs[row][side] for row in rows]) for side in (0, 1))
+            scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
+            cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
+            table.put(rows, scores, {"truncated": np.array(cut)})
+        return table
 
     def _text_features(self, texts: list[str]) -> dict[str, _Text] | None:
         """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""

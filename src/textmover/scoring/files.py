@@ -22,7 +22,11 @@ def atomic_file(path: Path | str) -> Iterator[IO[str]]:
     Raises:
         InputError: If the folder cannot be made or written to, or the disk is full.
     """
-    path = Path(path)
+    path = Path(path).resolve()  # a link stays, and what it points to is written
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with _plain_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream  # a device or a pipe is written to, never replaced
+        return
     with _plain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -80,10 +84,12 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
 @contextlib.contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
     """Turn what the file system refuses into one sentence."""
+    from safetensors import SafetensorError
+
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written."
         ) from error

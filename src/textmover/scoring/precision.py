@@ -46,37 +46,37 @@ def has_bfloat16(device: torch.device) -> bool:
     return False
 
 
-def apply_precision(metric: SegmentMetric, precision: Precision) -> tuple[SegmentMetric, str]:
-    """A metric with the arithmetic that was asked for, and what it is.
+def apply_precision(metric: SegmentMetric, precision: Precision) -> SegmentMetric:
+    """A metric with the arithmetic that was asked for; its ``precision`` says what runs.
 
     Args:
         metric: The metric on its device; ``fast`` changes it in place.
         precision: What was asked for.
 
     Returns:
-        The metric to score with, and ``"exact"`` or ``"bf16"`` for the signature.
+        The metric to score with. ``exact`` leaves it as it was configured.
 
     Raises:
         InputError: If the precision is ``auto`` and a statistic is missing that scoring needs.
     """
     if precision == "exact":
-        return metric, "exact"
+        return metric
     if not has_bfloat16(metric.device):
         if precision == "fast":
             logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", metric.device.type)
-        return metric, "exact"
+        return metric
     if precision == "fast":
         metric.cast_encoder(torch.bfloat16)
-        return metric, "bf16"
+        return metric
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
     faster = copy.deepcopy(metric)
     faster.cast_encoder(torch.bfloat16)
     deviation = float((_probe(faster) - _probe(metric)).abs().max())
     if deviation <= AUTO_BOUND:
-        return faster, "bf16"
+        return faster
     logger.info("Precision auto: bfloat16 deviates by %.4f on the probe pairs, so float32 runs.", deviation)
-    return metric, "exact"
+    return metric
 
 
 def _probe(metric: SegmentMetric) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -31,7 +32,6 @@ class Scorer:
 
     Args:
         metric: Any metric; it is used as it is, where it is.
-        precision: What the signature says of the arithmetic.
         batch_tokens: Tokens to an encoder batch, padding included. No score depends on it.
         cache: Keep what was computed of each text between calls. Turn it off where the metric's weights change.
         progress: Show a progress bar on long work, where standard error is a terminal.
@@ -40,20 +40,19 @@ class Scorer:
         >>> from textmover import Scorer
         >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
         >>> scorer.score(["A cat sat there."], ["There sat a cat."]).mean  # doctest: +SKIP
-        0.89
+        0.9073
     """
 
     def __init__(
         self,
         metric: SegmentMetric,
         *,
-        precision: str = "exact",
         batch_tokens: int = 4096,
         cache: bool = True,
         progress: bool = False,
     ) -> None:
         self.metric = metric
-        self._precision = precision
+        self._waits_for_fit = False
         self._progress = progress
         self._engine = Engine(metric, batch_tokens=batch_tokens, cache=cache)
 
@@ -94,14 +93,20 @@ class Scorer:
         metric = load_metric(name, revision=revision, **overrides)
         if isinstance(metric, nn.Module):
             metric.to(target)
-        metric, ran = apply_precision(metric, precision)
-        return cls(metric, precision=ran, batch_tokens=batch_tokens, cache=cache, progress=progress)
+        waits = precision == "auto" and metric.needs_fit  # its probes need the statistics
+        scorer = cls(
+            metric if waits else apply_precision(metric, precision),
+            batch_tokens=batch_tokens,
+            cache=cache,
+            progress=progress,
+        )
+        scorer._waits_for_fit = waits
+        return scorer
 
     @property
     def signature(self) -> Signature:
         """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
-        own = self.metric.signature.entries
-        return Signature({"textmover": __version__, **own, "precision": self._precision})
+        return Signature({"textmover": __version__, **self.metric.signature.entries})
 
     def score(self, hypotheses: Texts, references: References) -> SegmentScores:
         """Score each hypothesis against its reference or references.
@@ -142,7 +147,12 @@ class Scorer:
 
     def fit(self, texts: Sequence[str]) -> Scorer:
         """Fit the statistics that the metric needs (a corpus mean) on texts, and return the scorer."""
+        if isinstance(texts, str) or not any(text.strip() for text in texts):
+            raise InputError("Expected a list of texts to fit on, not all of them empty, but got one text or nothing.")
         self.metric.fit(self.metric.tokenize(texts[start : start + 32]) for start in range(0, len(texts), 32))
+        if self._waits_for_fit:
+            self.metric = self._engine.metric = apply_precision(self.metric, "auto")
+            self._waits_for_fit = False
         self.clear_cache()
         return self
 
@@ -215,12 +225,15 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
 
 def _resolve_device(device: str | torch.device | None) -> torch.device:
     if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        # Launchers say which GPU is this process's; a metric may be made before anything has chosen it.
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
     try:
         resolved = torch.device(device)
         torch.zeros(1, device=resolved)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = next(iter(str(error).splitlines()), type(error).__name__).split(". ")[0]
         raise InputError(
             f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}"
         ) from error

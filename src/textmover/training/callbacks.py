@@ -1,15 +1,49 @@
-"""Callbacks that make runs resumable to the last bit."""
+"""What makes runs resumable: checkpoints that are whole or absent, and the state of all random generators."""
 
 from __future__ import annotations
 
+import os
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-__all__ = ["RandomState"]
+from textmover.types import InputError
+
+__all__ = ["AtomicCheckpoints", "RandomState"]
+
+
+class AtomicCheckpoints(TorchCheckpointIO):
+    """Writes Lightning's checkpoints beside and renames them, so that a kill or a full disk leaves the earlier one."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Write a checkpoint to a local path.
+
+        Raises:
+            InputError: If it cannot be written.
+        """
+        target = Path(path)
+        beside = target.with_name(f".{target.name}.part")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with beside.open("wb") as stream:
+                torch.save(checkpoint, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside, target)
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+            reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
+            raise InputError(
+                f"Expected to be able to write the checkpoint {target}, but got: {reason}. Make room."
+            ) from error
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 class RandomState(pl.Callback):

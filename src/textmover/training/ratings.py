@@ -152,8 +152,19 @@ class RatingsModule(pl.LightningModule):
         schedule = warmup_then_linear_decay(optimizer, steps, self.optimizer_config)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def configure_gradient_clipping(self, optimizer: Any, *_: Any, **__: Any) -> None:
-        """Clip by norm, in one pass over all parameters (Lightning refuses to clip for a fused optimiser)."""
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clip by norm, in one pass over all parameters (Lightning refuses to clip for a fused optimiser).
+
+        Raises:
+            InputError: If the trainer is asked to clip as well.
+        """
+        if gradient_clip_val is not None:
+            raise InputError(
+                "Expected the module alone to clip gradients, but got trainer.gradient_clip_val: "
+                "set model.init_args.gradient_clip instead."
+            )
         if self.gradient_clip is not None:
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
             nn.utils.clip_grad_norm_(parameters, self.gradient_clip, foreach=True)
