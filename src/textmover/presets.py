@@ -13,7 +13,7 @@ from textmover.types import InputError, SegmentMetric
 
 __all__ = ["KINDS", "PRESETS", "Preset", "build_metric", "preset_config"]
 
-KINDS: dict[str, type[MetricModel]] = {"transport": MetricModel}
+KINDS: dict[str, type[SegmentMetric]] = {"transport": MetricModel}
 """Metric classes by the ``kind`` of their configuration."""
 
 
@@ -22,14 +22,16 @@ class Preset:
     """A named configuration and what there is to know about it.
 
     Attributes:
-        config: The configuration.
+        config: The configuration, of the class that its ``kind`` names.
         formula: What it computes, in one line.
         source: Where it comes from.
+        higher_is_better: False for distances.
     """
 
-    config: MetricConfig
+    config: Any
     formula: str
     source: str
+    higher_is_better: bool = True
 
 
 _CHEN = "Chen et al. 2020"
@@ -66,7 +68,7 @@ PRESETS: dict[str, Preset] = {
 """All presets by name. Their encoder is the embedded one; every field can be overridden."""
 
 
-def preset_config(name: str, **overrides: Any) -> MetricConfig:
+def preset_config(name: str, **overrides: Any) -> Any:
     """Configuration of a preset, with some fields changed.
 
     Raises:
@@ -86,12 +88,22 @@ def preset_config(name: str, **overrides: Any) -> MetricConfig:
     return PRESETS[name].config.override(**overrides)
 
 
-def build_metric(config: MetricConfig | Mapping[str, Any]) -> SegmentMetric:
+def build_metric(config: Any) -> Any:
     """The metric that a configuration describes, on its pretrained encoder.
 
+    Args:
+        config: A configuration object, or a mapping with its ``kind`` and fields.
+
+    Returns:
+        A :class:`~textmover.types.SegmentMetric` that is a torch module.
+
     Raises:
-        InputError: If the kind is unknown or the encoder cannot be found.
+        InputError: If the kind or a field is unknown, or the encoder cannot be found.
     """
-    if isinstance(config, Mapping):
-        config = MetricConfig.from_dict(config)
-    return KINDS[config.kind].from_config(config)
+    kind = config.get("kind", "transport") if isinstance(config, Mapping) else config.kind
+    if kind not in KINDS:
+        raise InputError(f"Expected `kind` to be one of {', '.join(KINDS)}, but got {kind!r}.")
+    metric_class = KINDS[kind]
+    return metric_class.from_config(
+        metric_class.config_class.from_dict(config) if isinstance(config, Mapping) else config
+    )

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
     from typing_extensions import Self
 
@@ -323,7 +325,21 @@ class SegmentMetric(Protocol):
     ``i`` of the references.
     """
 
+    config_class: ClassVar[type[Any]]
+    """Frozen dataclass with ``kind``, ``override``, ``to_dict`` and ``from_dict``; its fields are the overrides."""
+
+    optional_parts: ClassVar[tuple[str, ...]]
+    """Beginnings of the names of weights that an override may add to a checkpoint, to start afresh, or leave out."""
+
     config: Any
+
+    @classmethod
+    def from_config(cls, config: Any) -> Self:
+        """The metric that a configuration describes, on its pretrained encoder."""
+
+    @classmethod
+    def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> Self:
+        """The metric that :meth:`save_files` described, with weights that the caller fills."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -364,7 +380,7 @@ class SegmentMetric(Protocol):
     def fit(self, batches: Iterable[TokenBatch]) -> None:
         """Fit the statistics that the metric needs on a corpus."""
 
-    def save_files(self, folder: Any) -> dict[str, Any]:
+    def save_files(self, folder: Path) -> dict[str, Any]:
         """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""
 
 

@@ -181,4 +181,4 @@ def test_output_that_cannot_be_written_is_refused_before_the_work(refused, ratin
 
 def test_draws_that_cannot_be_made(refused, ratings, tiny_encoder):
     said = refused("evaluate", "--data", ratings, "--encoder", tiny_encoder, "--samples", "0")
-    assert "at least one bootstrap sample" in said
+    assert "Expected --samples to be at least 1" in said

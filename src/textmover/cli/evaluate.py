@@ -33,7 +33,7 @@ from textmover.meta_evaluation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.types import Segment, SegmentScores
+from textmover.types import InputError, Segment, SegmentScores
 
 __all__ = ["add_arguments", "run"]
 
@@ -97,17 +97,20 @@ def run(options: argparse.Namespace) -> None:
         InputError: If data or metric cannot be used.
     """
     set_up_logging(quiet=True)
+    for name, least in (("samples", 1), ("seed", 0)):
+        if getattr(options, name) < least:
+            raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     output = check_output(options.output or _default_output(options.data[0]), options.data)
     tables = read_tables(options.data, options, score=True)
     segments = [segment for table in tables for segment in table]
     scorer = load_scorer(options)
     result = scorer.score([one.hypothesis for one in segments], [one.references for one in segments])
-    judgement = _judge(result.scores, segments, options.samples, options.seed)
     files = [name for name, table in zip(options.data, tables, strict=True) for _ in table]
     text, altered = _scores_table(segments, result.scores, files if len(tables) > 1 else None)
     write_output(text, output)
     if altered:
         logger.warning("%s: a tab or line break in %d of the texts was written as a space.", output, altered)
+    judgement = _judge(result.scores, segments, options.samples, options.seed)
     if options.format == "json":
         sys.stdout.write(json.dumps(_as_json(judgement, result, options.model, output), indent=2) + "\n")
         return

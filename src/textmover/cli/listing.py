@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 from textmover.cli.console import print_table
-from textmover.modules.metric_model import MetricModel
 from textmover.presets import KINDS, PRESETS, Preset
 
 __all__ = ["add_arguments", "run"]
@@ -32,11 +31,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:
-    trainable = issubclass(KINDS[preset.config.kind], MetricModel)  # what `textmover train` takes
+    trainable = hasattr(KINDS[preset.config.kind], "fit_calibration")  # a TrainableMetric
     return {
         "name": name,
         "formula": preset.formula,
-        "higher_is_better": True,  # every kind is a similarity so far
+        "higher_is_better": preset.higher_is_better,
         "trainable": trainable,
         "source": preset.source,
         "config": preset.config.to_dict(),

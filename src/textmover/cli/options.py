@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import yaml
 
 from textmover.data.readers import Columns, read_lines, read_segments
-from textmover.modules.config import MetricConfig
+from textmover.presets import KINDS
 from textmover.scoring.files import atomic_file
 from textmover.scoring.precision import Precision
 from textmover.types import InputError, Segment
@@ -69,16 +69,15 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fit-on", metavar="FILE", help="texts, one a line, to fit the metric's corpus statistics on")
     parser.add_argument("--quiet", action="store_true", help="no signature, no progress, no notes; warnings remain")
     group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
-    hints, comments = get_type_hints(MetricConfig), _field_comments()
-    for name in (entry.name for entry in fields(MetricConfig)):
+    for name, (hint, comment) in _metric_fields().items():
         if name not in NOT_FIELDS:
             group.add_argument(
                 f"--{name.replace('_', '-')}",
                 dest=f"{FIELD}{name}",
-                type=_value_parser(hints[name]),
+                type=_value_parser(hint),
                 default=argparse.SUPPRESS,
-                metavar=_metavar(hints[name]),
-                help=comments.get(name),
+                metavar=_metavar(hint),
+                help=comment,
             )
 
 
@@ -204,10 +203,19 @@ def _metavar(hint: Any) -> str:
     return "TEXT" if str in alternatives else "NUMBER"
 
 
-def _field_comments() -> dict[str, str]:
+def _metric_fields() -> dict[str, tuple[Any, str | None]]:
+    """Type and comment of every field that a kind of metric has."""
+    found: dict[str, tuple[Any, str | None]] = {}
+    for config_class in {metric_class.config_class for metric_class in KINDS.values()}:
+        hints, comments = get_type_hints(config_class), _field_comments(config_class)
+        found.update({entry.name: (hints[entry.name], comments.get(entry.name)) for entry in fields(config_class)})
+    return found
+
+
+def _field_comments(config_class: type) -> dict[str, str]:
     """What the source says of each field, for the help."""
     try:
-        source = inspect.getsource(MetricConfig)
+        source = inspect.getsource(config_class)
     except OSError:  # installed without source
         return {}
     found = re.findall(r"^ {4}(\w+): [^#\n]*# (.+)$", source, flags=re.MULTILINE)

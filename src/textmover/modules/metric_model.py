@@ -48,6 +48,8 @@ class MetricModel(nn.Module):
         Chen et al. 2020 (TWMD), Eq. 1.
     """
 
+    config_class: ClassVar[type[MetricConfig]] = MetricConfig
+
     optional_parts: ClassVar[tuple[str, ...]] = ("calibration.", "centering.statistic.", "matching.log_temperature")
     """Parts of the state that an override may add to a checkpoint, to start afresh, or leave out."""
 

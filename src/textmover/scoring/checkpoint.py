@@ -119,7 +119,7 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
                 "exchanged: export or copy the checkpoint anew."
             )
     try:
-        metric = KINDS[entries["kind"]].load_files(folder, entries, overrides)
+        metric: Any = KINDS[entries["kind"]].load_files(folder, entries, overrides)
     except (KeyError, TypeError) as error:
         raise InputError(
             f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
