@@ -1,16 +1,20 @@
 import json
 import logging
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+import yaml
 from runs import write_ratings
 from scipy.stats import pearsonr
 
 from textmover import Scorer
-from textmover.data import Columns, RatingsDataModule
+from textmover.data import Columns, RatingsDataModule, read_segments
+from textmover.data.split import hold_out_groups, split_held_back
 from textmover.scoring import save_checkpoint
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.training.report import judge
@@ -171,40 +175,42 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tiny_encoder: Path,
 
 @pytest.mark.slow
 def test_the_quickstart_recipe_does_not_improve_on_shuffled_ratings(embedded: Path, tmp_path: Path) -> None:
-    """The same data, encoder, losses and rates; only which rating belongs to which row is left to a fixed seed."""
-    import csv
-    import random
-
-    import yaml
-
+    """The recipe as it is; only which rating belongs to which training row is left to a fixed seed."""
     root = Path(__file__).parents[2]
     settings = yaml.safe_load((root / "configs/quickstart.yaml").read_text())
-    source = root / settings["data"]["init_args"]["train"][0]
-    with source.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
-    scores = [row["score"] for row in rows]
-    random.Random(0).shuffle(scores)
-    shuffled = tmp_path / "shuffled.tsv"
-    names = list(rows[0])
-    lines = [
-        "\t".join({**row, "score": score}[name] for name in names) for row, score in zip(rows, scores, strict=True)
-    ]
-    shuffled.write_text("\n".join(["\t".join(names), *lines]) + "\n", encoding="utf-8")
+    given = settings["data"]["init_args"]
+    columns = Columns(groups=("perturbation",))
+    train, held_back = split_held_back(read_segments(root / given["train"][0], columns), given["held_back"])
+    train, _ = hold_out_groups(train, given["held_out"])
+    ratings = [one.score for one in train]
+    random.Random(0).shuffle(ratings)
+    files = {
+        "train.tsv": [replace(one, score=rating) for one, rating in zip(train, ratings, strict=True)],
+        "held_back.tsv": held_back,
+    }
+    for name, segments in files.items():
+        rows = [f"{one.hypothesis}\t{one.references[0]}\t{one.score}\t{one.groups['perturbation']}" for one in segments]
+        (tmp_path / name).write_text("\n".join(["hypothesis\treference\tscore\tperturbation", *rows]) + "\n", "utf-8")
 
     recipe = settings["model"]["init_args"]
-    trained = RatingsModule(
-        recipe["metric"],
-        recipe["overrides"],
-        recipe["losses"],
-        OptimizerConfig(**recipe["optimizer"]),
-        recipe["bfloat16"],
-    )
-    data = RatingsDataModule([str(shuffled)], validation=[str(source)], columns=Columns(groups=("perturbation",)))
     pl.seed_everything(settings["seed_everything"], verbose=False)
+    trained = RatingsModule(**{**recipe, "optimizer": OptimizerConfig(**recipe["optimizer"])})
+    data = RatingsDataModule(
+        [str(tmp_path / "train.tsv")],
+        validation=[str(tmp_path / "held_back.tsv")],
+        columns=columns,
+        batch_size=given["batch_size"],
+        seed=given["seed"],
+    )
     trainer = pl.Trainer(
-        accelerator="cpu", max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
-        enable_model_summary=False, limit_val_batches=0,
-    )  # fmt: skip
+        accelerator="cpu",
+        max_epochs=settings["trainer"]["max_epochs"],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        limit_val_batches=0,
+    )
     trainer.fit(trained, datamodule=data)
     (part,) = judge(trained, data, samples=200).parts
     assert part.gains["pearson"].estimate < 0.02, part.gains["pearson"]
