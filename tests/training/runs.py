@@ -99,6 +99,7 @@ def main() -> int:
     from textmover.cli.train import main as train
 
     step, name, *arguments = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has children ignore it
 
     original = pl.LightningModule.on_train_batch_start
 
