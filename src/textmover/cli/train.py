@@ -150,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pl.LightningDataModule,
                 subclass_mode_model=True,
                 subclass_mode_data=True,
+                auto_configure_optimizers=False,  # the module brings its own
                 args=arguments,
                 save_config_kwargs={"overwrite": True},
                 trainer_defaults={
