@@ -410,7 +410,7 @@ class TestLines:
 def test_wmt_direct_assessment(year, count, pairs):
     path = Path(__file__).parents[3] / "shared" / "data" / "wmt_da" / f"newstest{year}_da_toen.tsv"
     if not path.is_file():
-        pytest.skip("the WMT direct assessment files are not beside the repository")
+        pytest.skip("needs the data folder ../shared beside the clone")
     segments = read_segments(path, Columns(source="source", groups=("lp", "system")))
     assert len(segments) == count
     assert len({segment.groups["lp"] for segment in segments}) == pairs
