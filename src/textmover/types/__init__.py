@@ -1,0 +1,26 @@
+"""The words that every part of the project shares: texts, tokens, features, scores, signature and the metric protocol.
+
+Nothing here computes a score. A *segment* is one hypothesis with its references (and, where people rated it, their
+score); a *metric* turns segments into numbers through the :class:`SegmentMetric` protocol, which is all that the
+doors (training, torchmetrics, engine, command line) know of it.
+"""
+
+from textmover.types.metric import MatchResult, PairScores, SegmentMetric, TrainableMetric
+from textmover.types.segments import InputError, Segment, SegmentScores, Signature
+from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
+
+__all__ = [
+    "InputError",
+    "MatchResult",
+    "PairScores",
+    "Segment",
+    "SegmentMetric",
+    "SegmentScores",
+    "Signature",
+    "SpecialToken",
+    "TextFeatures",
+    "TokenBatch",
+    "TokenEmbeddings",
+    "TokenTrait",
+    "TrainableMetric",
+]

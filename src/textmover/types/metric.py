@@ -1,0 +1,148 @@
+"""What a matching and a metric give, and the protocol behind every door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import torch
+
+from textmover.types.segments import Signature
+from textmover.types.tokens import TextFeatures, TokenBatch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+    from typing_extensions import Self
+
+__all__ = [
+    "MatchResult",
+    "PairScores",
+    "SegmentMetric",
+    "TrainableMetric",
+]
+
+
+class MatchResult(NamedTuple):
+    """Similarity of ``B`` pairs of texts, and how it came about.
+
+    Attributes:
+        recall: How much of the reference is found in the hypothesis, ``[B]``.
+        precision: How much of the hypothesis is found in the reference, ``[B]``.
+        f: Their combination, ``[B]``.
+        plan: Transport plan ``[B, M, N]`` (rows: reference tokens, columns: hypothesis tokens) where asked for.
+        converged: Whether the solver reached its tolerance, bool ``[B]``; ``None`` for closed forms and for a fixed
+            number of iterations.
+    """
+
+    recall: Tensor
+    precision: Tensor
+    f: Tensor
+    plan: Tensor | None = None
+    converged: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """Scores of ``B`` pairs, on the device and with gradients.
+
+    Attributes:
+        score: The metric's one number, ``[B]``, after calibration.
+        precision: ``[B]`` or ``None`` where the metric has none.
+        recall: ``[B]`` or ``None``.
+        f: ``[B]`` or ``None``.
+        components: Further named values, ``[B]`` each (RoMe's features, say).
+        flags: Named bool ``[B]``: what was out of the ordinary, such as ``"empty"``. Counted by the doors.
+    """
+
+    score: Tensor
+    precision: Tensor | None = None
+    recall: Tensor | None = None
+    f: Tensor | None = None
+    components: Mapping[str, Tensor] = field(default_factory=dict)
+    flags: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@runtime_checkable
+class SegmentMetric(Protocol):
+    """What every metric is to every door.
+
+    A door tokenises texts, asks for features that it may keep per text, and asks for the scores of pairs. Where
+    :meth:`text_features` answers ``None`` the texts must be read together, and :meth:`pair_scores` takes the token
+    batches themselves. Implementations are ``torch.nn.Module``; row ``i`` of the hypotheses is scored against row
+    ``i`` of the references.
+    """
+
+    config_class: ClassVar[type[Any]]
+    """Frozen dataclass with ``kind``, ``override``, ``to_dict`` and ``from_dict``; its fields are the overrides."""
+
+    optional_parts: ClassVar[tuple[str, ...]]
+    """Beginnings of the names of weights that an override may add to a checkpoint, to start afresh, or leave out."""
+
+    config: Any
+
+    @classmethod
+    def from_config(cls, config: Any) -> Self:
+        """The metric that a configuration describes, on its pretrained encoder."""
+
+    @classmethod
+    def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> Self:
+        """The metric that :meth:`save_files` described, with weights that the caller fills."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for distances."""
+
+    @property
+    def multi_reference(self) -> str:
+        """How values against several references become one: ``"best"`` (the best of each value) or ``"mean"``."""
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether a statistic is missing that scoring needs."""
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest score that can occur, infinite where a calibration head sets the scale."""
+
+    @property
+    def signature(self) -> Signature:
+        """What the scores depend on."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches have to be."""
+
+    def cast_encoder(self, dtype: torch.dtype) -> None:
+        """Set the arithmetic of the encoder, in place; everything behind it stays in float32."""
+
+    def tokenize(self, texts: Sequence[str]) -> TokenBatch:
+        """Texts as token ids, on the CPU."""
+
+    def text_features(self, batch: TokenBatch) -> TextFeatures | None:
+        """What is needed of each text, independent of its batch mates; ``None`` where texts are read together."""
+
+    def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
+        """Scores of the pairs (hypothesis ``i``, reference ``i``), differentiable where the metric is."""
+
+    def fit(self, batches: Iterable[TokenBatch]) -> None:
+        """Fit the statistics that the metric needs on a corpus."""
+
+    def save_files(self, folder: Path) -> dict[str, Any]:
+        """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""
+
+
+@runtime_checkable
+class TrainableMetric(SegmentMetric, Protocol):
+    """What training needs to know of a metric beside how it scores."""
+
+    def encoder_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Named parameters that were trained before and take a small learning rate."""
+
+    def head_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Named parameters that start afresh, such as temperature and calibration."""
+
+    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+        """Map scores to the scale of ratings ``[n]``, given the ``n`` pairs of hypotheses and references."""

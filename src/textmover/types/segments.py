@@ -1,0 +1,95 @@
+"""Segments, their scores, and what a score depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+__all__ = [
+    "InputError",
+    "Segment",
+    "SegmentScores",
+    "Signature",
+]
+
+
+class InputError(ValueError):
+    """Something that the user gave cannot be used; the message names it and the way out.
+
+    The command line prints the message alone and exits with 2; every other exception is a defect and keeps its
+    traceback.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One hypothesis, what it is compared with, and what people thought of it.
+
+    Attributes:
+        hypothesis: The text to judge.
+        references: One or more texts that say what was wanted.
+        score: Human score in float64, higher is better; ``None`` where nobody rated it.
+        source: The text that was translated or described, if known.
+        groups: Named keys for grouping, such as ``{"lp": "de-en", "system": "online-A"}``.
+    """
+
+    hypothesis: str
+    references: tuple[str, ...]
+    score: float | None = None
+    source: str | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Everything that a number depends on, as ordered key-value pairs in the manner of sacrebleu.
+
+    Example:
+        >>> str(Signature({"metric": "twmd", "layer": "6"}))
+        'metric:twmd|layer:6'
+    """
+
+    entries: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return "|".join(f"{key}:{value}" for key, value in self.entries.items())
+
+    def extended(self, **entries: str) -> Signature:
+        """The same signature with further entries at its end (or with new values in their old places)."""
+        return Signature({**self.entries, **entries})
+
+
+@dataclass(frozen=True)
+class SegmentScores:
+    """Scores of a list of segments, in input order.
+
+    Attributes:
+        scores: The metric's score of each segment, float64 ``[n]``.
+        precision: float64 ``[n]``, or ``None`` where the metric has none.
+        recall: float64 ``[n]`` or ``None``.
+        f: float64 ``[n]`` or ``None``.
+        components: Further named values, float64 ``[n]`` each.
+        signature: What the numbers depend on.
+        counts: How many segments or texts were out of the ordinary: ``"empty"``, ``"truncated"``, …
+    """
+
+    scores: np.ndarray
+    precision: np.ndarray | None
+    recall: np.ndarray | None
+    f: np.ndarray | None
+    signature: Signature
+    components: Mapping[str, np.ndarray] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.scores.tolist())
+
+    @property
+    def mean(self) -> float:
+        """Mean score over all segments; NaN where there are none."""
+        return float(np.mean(self.scores)) if len(self.scores) else float("nan")

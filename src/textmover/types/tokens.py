@@ -1,0 +1,199 @@
+"""Texts as tokens and as token vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from typing_extensions import Self
+
+__all__ = [
+    "SpecialToken",
+    "TextFeatures",
+    "TokenBatch",
+    "TokenEmbeddings",
+    "TokenTrait",
+]
+
+
+class SpecialToken:
+    """What a position of a text holds: an ordinary token, or a special one at the start or further on."""
+
+    NONE = 0
+    FIRST = 1
+    OTHER = 2
+
+
+class TokenTrait:
+    """What a token is within its text, as bits that can be added up."""
+
+    CONTINUATION = 1
+    """A further piece of the word that the token before it belongs to."""
+    PUNCTUATION = 2
+    """A single ASCII punctuation mark."""
+    STOP_WORD = 4
+    """A whole word of the list of stop words."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """Tokenised texts, padded on the right.
+
+    Attributes:
+        input_ids: Token ids, int64 ``[B, L]``.
+        mask: True where there is a token, bool ``[B, L]``.
+        special: Kind of token as :class:`SpecialToken`, int8 ``[B, L]``; 0 where padded.
+        texts: The ``B`` texts as they were tokenised.
+        truncated: True for each text that was cut at the length limit, ``B`` flags.
+        traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``, 0 where padded; ``None`` where nobody asks for them.
+    """
+
+    input_ids: Tensor
+    mask: Tensor
+    special: Tensor
+    texts: tuple[str, ...]
+    truncated: tuple[bool, ...]
+    traits: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def lengths(self) -> Tensor:
+        """Number of tokens of each text, special ones included, int64 ``[B]``."""
+        return self.mask.sum(dim=1)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
+        """The same batch with its tensors on ``device``."""
+        tensors = {name: getattr(self, name) for name in ("input_ids", "mask", "special", "traits")}
+        moved = {name: one.to(device, non_blocking=non_blocking) for name, one in tensors.items() if one is not None}
+        return replace(self, **moved)
+
+    def select(self, rows: Sequence[int]) -> Self:
+        """The given rows in the given order, cut to the longest of them."""
+        index = torch.as_tensor(list(rows), dtype=torch.long, device=self.mask.device)
+        longest = int(self.lengths[index].max()) if len(index) else 0
+        return type(self)(
+            input_ids=self.input_ids[index, :longest],
+            mask=self.mask[index, :longest],
+            special=self.special[index, :longest],
+            texts=tuple(self.texts[row] for row in rows),
+            truncated=tuple(self.truncated[row] for row in rows),
+            traits=None if self.traits is None else self.traits[index, :longest],
+        )
+
+    @classmethod
+    def concatenate(cls, batches: Sequence[Self]) -> Self:
+        """Several batches as one, padded to the longest."""
+        longest = max(batch.mask.shape[1] for batch in batches)
+
+        def joined(name: str) -> Tensor:
+            parts = (getattr(batch, name) for batch in batches)
+            return torch.cat([torch.nn.functional.pad(part, (0, longest - part.shape[1])) for part in parts])
+
+        return cls(
+            input_ids=joined("input_ids"),
+            mask=joined("mask"),
+            special=joined("special"),
+            texts=tuple(text for batch in batches for text in batch.texts),
+            truncated=tuple(flag for batch in batches for flag in batch.truncated),
+            traits=None if any(batch.traits is None for batch in batches) else joined("traits"),
+        )
+
+
+@runtime_checkable
+class TextFeatures(Protocol):
+    """What a metric keeps of a batch of texts: opaque to the doors, which only split, keep and join it."""
+
+    def __len__(self) -> int:
+        """Number of texts."""
+
+    def unbind(self) -> list[Self]:
+        """One object per text, without padding and without holding on to the batch's memory."""
+
+    @classmethod
+    def collate(cls, features: Sequence[Self]) -> Self:
+        """Several objects as one batch."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEmbeddings:
+    """Token vectors of a batch of texts, ready to be matched with those of another.
+
+    Attributes:
+        vectors: Unit vectors (of the kind that the metric's representation makes), ``[B, L, D]``; 0 where padded.
+        mask: True where there is a token, bool ``[B, L]``.
+        special: Kind of token as :class:`SpecialToken`, int8 ``[B, L]``.
+        input_ids: Token ids, int64 ``[B, L]``: what token weights such as idf are looked up by.
+        self_similarity: Similarity of each text with itself, ``[B, 2, 3]``: in the role of a reference and of a
+            hypothesis; recall, precision, F. ``None`` where the metric does not normalise.
+        traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``; ``None`` where the metric asks for none.
+    """
+
+    vectors: Tensor
+    mask: Tensor
+    special: Tensor
+    input_ids: Tensor
+    self_similarity: Tensor | None = None
+    traits: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.mask.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by the tensors, in bytes."""
+        tensors = (getattr(self, entry.name) for entry in fields(self))
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+    def unbind(self) -> list[Self]:
+        """One object per text, cut to its own length; copies, so that the batch can be freed."""
+        return [
+            type(self)(
+                vectors=self.vectors[row : row + 1, :length].clone(),
+                mask=self.mask[row : row + 1, :length].clone(),
+                special=self.special[row : row + 1, :length].clone(),
+                input_ids=self.input_ids[row : row + 1, :length].clone(),
+                self_similarity=None if self.self_similarity is None else self.self_similarity[row : row + 1].clone(),
+                traits=None if self.traits is None else self.traits[row : row + 1, :length].clone(),
+            )
+            for row, length in enumerate(self.mask.sum(dim=1).tolist())
+        ]
+
+    @classmethod
+    def collate(cls, features: Sequence[Self]) -> Self:
+        """Several texts as one batch, padded to the longest. Each object may hold one text only."""
+
+        def padded(name: str) -> Tensor:
+            return pad_sequence([getattr(one, name)[0] for one in features], batch_first=True)
+
+        selves = [one.self_similarity for one in features if one.self_similarity is not None]
+        return cls(
+            vectors=padded("vectors"),
+            mask=padded("mask"),
+            special=padded("special"),
+            input_ids=padded("input_ids"),
+            self_similarity=torch.cat(selves) if selves else None,
+            traits=None if features[0].traits is None else padded("traits"),
+        )
+
+    def select(self, rows: Tensor) -> Self:
+        """The rows at the given indices; gradients flow."""
+        return type(self)(
+            vectors=self.vectors[rows],
+            mask=self.mask[rows],
+            special=self.special[rows],
+            input_ids=self.input_ids[rows],
+            self_similarity=None if self.self_similarity is None else self.self_similarity[rows],
+            traits=None if self.traits is None else self.traits[rows],
+        )
