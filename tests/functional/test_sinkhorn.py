@@ -111,7 +111,8 @@ def test_converged_is_true_within_the_tolerance_and_false_where_iterations_run_o
     short = sinkhorn(*given[:3], 0.02, tolerance=1e-5, max_iterations=3)
     assert not short.converged.any()
     assert (short.iterations == 3).all()
-    assert_same(short, sinkhorn(*given[:3], 0.02, iterations=3), bound=0)
+    bound = 1e-12 if dtype == torch.float64 else 2e-5  # the same steps, in another arithmetic form
+    assert_same(short, sinkhorn(*given[:3], 0.02, iterations=3), bound)
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.005])

@@ -59,9 +59,9 @@ def saved(tmp_path_factory):
     return folder
 
 
-def encoder_from(folder, layer: int, freeze: int | None = None, dtype: torch.dtype = torch.float32) -> Encoder:
+def encoder_from(folder, *layers: int, freeze: int | None = None) -> Encoder:
     config = AutoConfig.from_pretrained(folder)
-    return Encoder.from_source(EncoderSource(folder, "folder", ""), config, (layer,), dtype, freeze).eval()
+    return Encoder.from_source(EncoderSource(folder, "folder", ""), config, layers, torch.float32, freeze).eval()
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, 3])
@@ -73,6 +73,21 @@ def test_each_layer_is_that_of_the_whole_encoder(saved, kind, layer):
         hidden = whole(batch.input_ids, attention_mask=batch.mask.long(), output_hidden_states=True).hidden_states
         (found,) = encoder_from(folder, layer)(batch)
     torch.testing.assert_close(found[batch.mask], hidden[layer][batch.mask], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("layers", [(0, 1, 2), (2, 0), (3, 2, 1)])
+@pytest.mark.parametrize("kind", TYPES)
+def test_several_layers_come_in_the_order_asked_for(saved, kind, layers):
+    folder, batch = saved(kind), token_batch()
+    whole = AutoModel.from_pretrained(folder).eval()
+    encoder = encoder_from(folder, *layers)
+    if kind in POST_NORM_TYPES:
+        assert encoder.model.config.num_hidden_layers == max(layers)
+    with torch.no_grad():
+        hidden = whole(batch.input_ids, attention_mask=batch.mask.long(), output_hidden_states=True).hidden_states
+        found = encoder(batch)
+    for layer, states in zip(layers, found, strict=True):
+        torch.testing.assert_close(states[batch.mask], hidden[layer][batch.mask], rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", POST_NORM_TYPES)
@@ -116,7 +131,7 @@ def test_padding_does_not_move_a_vector(saved, kind):
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize(("count", "frozen_layers"), [(None, None), (0, set()), (1, {0}), (2, {0, 1})])
 def test_frozen_layers_are_the_lowest(saved, kind, count, frozen_layers):
-    encoder = encoder_from(saved(kind), 3, count)
+    encoder = encoder_from(saved(kind), 3, freeze=count)
     frozen = {name for name, parameter in encoder.named_parameters() if not parameter.requires_grad}
     trained = {name for name, parameter in encoder.named_parameters() if parameter.requires_grad}
     assert trained
@@ -127,6 +142,18 @@ def test_frozen_layers_are_the_lowest(saved, kind, count, frozen_layers):
     if kind != "albert":
         numbers = {int(part) for name in frozen for part in name.split(".") if part.isdigit()}
         assert numbers == frozen_layers
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_padding_to_a_longer_text_does_not_move_windows(saved, kind):
+    """Nine tokens in windows of five, with six and with a text that fits: each type finds its positions anew."""
+    encoder, batch = encoder_from(saved(kind), 1, 3), token_batch(rows=6)
+    encoder.window = 5
+    with torch.no_grad():
+        together = encoder(batch)
+        for row, length in enumerate(batch.lengths.tolist()):
+            for joint, alone in zip(together, encoder(batch.select([row])), strict=True):
+                torch.testing.assert_close(joint[row, :length], alone[0], rtol=0, atol=2e-6)
 
 
 def test_frozen_parameters_get_no_gradient(tiny_metric):

@@ -9,7 +9,7 @@ from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.greedy import greedy_matching
 from textmover.functional.kernels import mean_cosine, wordset_cka
 from textmover.functional.normalization import f_score, normalize_by_self
-from textmover.functional.sinkhorn import SinkhornResult, sinkhorn
+from textmover.functional.sinkhorn import SinkhornResult, sinkhorn, unbalanced_sinkhorn
 from textmover.functional.tempered import trwmd, twmd
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "sinkhorn",
     "trwmd",
     "twmd",
+    "unbalanced_sinkhorn",
     "unit_vectors",
     "wordset_cka",
 ]

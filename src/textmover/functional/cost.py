@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["pairwise_similarity", "unit_vectors"]
+__all__ = ["Cost", "pairwise_cost", "pairwise_similarity", "unit_vectors"]
+
+Cost = Literal["cosine", "squared-euclidean", "euclidean"]
 
 
 def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
@@ -53,3 +57,42 @@ def pairwise_similarity(
         )
     with torch.autocast(reference.device.type, enabled=False):
         return torch.bmm(reference, hypothesis.transpose(1, 2))
+
+
+def pairwise_cost(
+    reference: Float[Tensor, "B M D"],
+    hypothesis: Float[Tensor, "B N D"],
+    similarity: Float[Tensor, "B M N"],
+    kind: Cost,
+) -> Float[Tensor, "B M N"]:
+    r"""Cost of moving one unit of mass between each pair of unit vectors.
+
+    ``cosine``: :math:`1 - S`, in [0, 2]; ``squared-euclidean``: :math:`\|x - y\|^2 = 2 - 2S`, in [0, 4];
+    ``euclidean``: :math:`\|x - y\|`, in [0, 2], from the vectors themselves, since the root of a rounded :math:`2 - 2S`
+    would tell a token from itself.
+
+    Args:
+        reference: Reference unit vectors.
+        hypothesis: Hypothesis unit vectors.
+        similarity: Their inner products.
+        kind: One of the three.
+
+    Returns:
+        Costs, 0 or above to rounding.
+
+    Raises:
+        ValueError: If the kind is unknown.
+
+    Example:
+        >>> x, y = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[0.0, 1.0]]])
+        >>> [pairwise_cost(x, y, pairwise_similarity(x, y), kind).item() for kind in ("cosine", "squared-euclidean")]
+        [1.0, 2.0]
+    """
+    if kind == "cosine":
+        return 1 - similarity
+    if kind == "squared-euclidean":
+        return 2 - 2 * similarity
+    if kind == "euclidean":
+        with torch.autocast(reference.device.type, enabled=False):
+            return torch.cdist(reference, hypothesis, compute_mode="donot_use_mm_for_euclid_dist")
+    raise ValueError(f"Expected `kind` to be 'cosine', 'squared-euclidean' or 'euclidean', but got {kind!r}.")

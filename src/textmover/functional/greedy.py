@@ -20,6 +20,7 @@ def greedy_matching(
     reference_mask: Bool[Tensor, "B M"],
     hypothesis_mask: Bool[Tensor, "B N"],
     *,
+    alpha: float = 0.5,
     with_plan: bool = False,
 ) -> MatchResult:
     r"""Best partner of each token, :math:`R = \sum_i a_i \max_j S_{ij}` and :math:`P = \sum_j b_j \max_i S_{ij}`.
@@ -33,10 +34,11 @@ def greedy_matching(
         b: Hypothesis weights, likewise.
         reference_mask: True for reference tokens that may be matched.
         hypothesis_mask: True for hypothesis tokens that may be matched.
+        alpha: Weight of F_alpha (see :func:`~textmover.functional.normalization.f_score`).
         with_plan: Return the recall plan, ``a_i`` at each token's (first) best partner.
 
     Returns:
-        Recall, precision and their harmonic mean, in the range of the similarities; 0 where one side has no token.
+        Recall, precision and F_alpha, in the range of the similarities; 0 where one side has no token.
 
     Example:
         >>> similarity = torch.tensor([[[0.9, 0.1], [0.2, 0.4]]])
@@ -57,4 +59,4 @@ def greedy_matching(
     if with_plan:
         best = to_hypothesis.argmax(dim=2, keepdim=True)
         plan = torch.zeros_like(similarity).scatter_(2, best, a.where(matchable[:, None], 0.0)[:, :, None])
-    return MatchResult(recall, precision, f_score(precision, recall), plan)
+    return MatchResult(recall, precision, f_score(precision, recall, alpha), plan)

@@ -9,23 +9,34 @@ from torch import Tensor
 __all__ = ["f_score", "normalize_by_self"]
 
 
-def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    r"""Harmonic mean :math:`F = 2PR/(P+R)`, and 0 where :math:`P + R \le 0`.
+def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:
+    r"""Weighted harmonic mean :math:`F_\alpha = PR/(\alpha P + (1-\alpha)R)`, 0 where the denominator is not positive.
 
     Args:
         precision: Any real values, in [-1, 1] for cosines.
         recall: Likewise.
+        alpha: Weight in [0, 1]: 0.5 is the harmonic mean, 1 gives recall and 0 precision.
 
     Returns:
         F, with finite gradients everywhere.
 
+    Raises:
+        ValueError: If ``alpha`` is out of range.
+
     Example:
         >>> f_score(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]))
         tensor([0.6667, 0.0000])
+        >>> f_score(torch.tensor([0.5]), torch.tensor([1.0]), alpha=1.0)
+        tensor([1.])
+
+    Reference:
+        van Rijsbergen 1979; Lo 2019 (YiSi) with alpha = 0.7.
     """
-    total = precision + recall
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"Expected `alpha` to be between 0 and 1, but got {alpha}.")
+    total = alpha * precision + (1 - alpha) * recall
     nothing = total <= 0  # false for NaN, which stays one
-    return torch.where(nothing, 0.0, 2 * precision * recall / torch.where(nothing, 1.0, total))
+    return torch.where(nothing, 0.0, precision * recall / torch.where(nothing, 1.0, total))
 
 
 def normalize_by_self(

@@ -1,38 +1,38 @@
-r"""Entropic optimal transport between two weighted sets, batched, masked, in the log domain.
+r"""Entropic optimal transport between two weighted sets, balanced or with marginals that give way; batched and masked.
 
-The problem is :math:`\min_P \langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,a \otimes b)` with row sums ``a`` and
-column sums ``b``; its solution has the form :math:`P_{ij} = a_i b_j \exp((f_i + g_j - C_{ij})/\varepsilon)`. The
-reference measure :math:`a \otimes b` (rather than the plain entropy, which has the same solution) makes a token of
+The balanced problem is :math:`\min_P \langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,a \otimes b)` with row sums
+``a`` and column sums ``b``; its solution has the form :math:`P_{ij} = a_i b_j \exp((f_i + g_j - C_{ij})/\varepsilon)`.
+The reference measure :math:`a \otimes b` (rather than the plain entropy, which has the same solution) makes a token of
 weight 0 exactly invisible at every iteration, and splitting a token in two equal halves changes nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from textmover.functional._arguments import check_problem, check_temperature, log_weights
+from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature, log_weights
+from textmover.functional._potentials import ConvergedPotential, Problem, column_half_step, row_half_step
 
-__all__ = ["SinkhornResult", "sinkhorn"]
+__all__ = ["Measure", "SinkhornResult", "sinkhorn", "unbalanced_sinkhorn"]
 
-CHECK_EVERY = 10
-"""Iterations between two looks at the marginals: a look costs as much as an iteration."""
+Measure = Literal["entropy", "product"]
 
 
 class SinkhornResult(NamedTuple):
     r"""Solution of ``B`` entropic transport problems.
 
     Attributes:
-        plan: Transport plan ``P``, row sums exactly ``a``.
+        plan: Transport plan ``P``; hard rows sum exactly to ``a``.
         f: Potential of the rows, in the units of the cost; 0 where the weight is 0.
         g: Potential of the columns, likewise.
         transport: Transport cost :math:`\langle P, C\rangle`.
-        objective: Regularised value :math:`\langle P, C\rangle + \varepsilon\,\mathrm{KL}(P\,|\,a\otimes b)`
-            at this plan (the primal value; at convergence also the dual one).
-        marginal_error: :math:`\sum_j |\sum_i P_{ij} - b_j|`.
+        objective: Regularised value at this plan (the primal value; at convergence also the dual one).
+        marginal_error: :math:`\sum_j |\sum_i P_{ij} - b_j e^{-g_j/\lambda_c}|`; balanced: distance of the column sums
+            from ``b``.
         converged: Whether that error is within the tolerance; ``None`` for a fixed number of iterations.
         iterations: Iterations that each problem took.
     """
@@ -65,8 +65,8 @@ def sinkhorn(
     With ``iterations`` the loop is unrolled and differentiated as it is. With ``tolerance`` each problem stops on its
     own (so that it does not depend on its batch mates), and gradients come from the implicit function theorem at the
     solution: memory does not grow with iterations, and they are as exact as the solution is. A problem that has not
-    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate. A problem without
-    mass on one side moves nothing: its plan and values are 0.
+    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate. This solver works in
+    float64 wherever the device has it. A problem without mass on one side moves nothing: its plan and values are 0.
 
     Args:
         cost: Cost of each pair, any real values.
@@ -93,8 +93,141 @@ def sinkhorn(
     Reference:
         Cuturi 2013; Peyré and Cuturi 2019, section 4; Cuturi et al. 2020 for the implicit gradients.
     """
+    infinite = float("inf")
+    stop = (iterations, tolerance, max_iterations)
+    return _solve(cost, a, b, epsilon, (infinite, infinite), "product", (a > 0, b > 0), stop)
+
+
+def unbalanced_sinkhorn(
+    cost: Float[Tensor, "B M N"],
+    a: Float[Tensor, "B M"],
+    b: Float[Tensor, "B N"],
+    epsilon: Float[Tensor, ""] | float,
+    row_penalty: Float[Tensor, ""] | float,
+    column_penalty: Float[Tensor, ""] | float,
+    *,
+    measure: Measure = "entropy",
+    row_mask: Bool[Tensor, "B M"] | None = None,
+    column_mask: Bool[Tensor, "B N"] | None = None,
+    iterations: int | None = None,
+    tolerance: float | None = None,
+    max_iterations: int = 1000,
+) -> SinkhornResult:
+    r"""Solve entropic transport whose marginals may give way, each at its own price.
+
+    :math:`\min_P \langle P, C\rangle + \lambda_r\mathrm{KL}(P1\,|\,a) + \lambda_c\mathrm{KL}(P^\top 1\,|\,b) + R(P)`
+    with :math:`R = -\varepsilon H(P)`, :math:`H = -\sum P(\log P - 1)`, or
+    :math:`R = \varepsilon\,\mathrm{KL}(P\,|\,a\otimes b)`. An infinite penalty makes its marginal hard; 0 frees it: the
+    side then takes whatever mass comes, within its mask. With both infinite this is :func:`sinkhorn` (at convergence,
+    whatever the measure); with one infinite and the other 0 the solution is a softmax, reached in one iteration.
+
+    Stopping, gradients and degenerate problems are as in :func:`sinkhorn`; penalties given as tensors get gradients.
+
+    Args:
+        cost: Cost of each pair, any real values.
+        a: Row weights, at least 0, each row sums to 1; 0 where padded.
+        b: Column weights, likewise.
+        epsilon: Strength of the regularisation, above 0, in units of the cost; a tensor gets a gradient.
+        row_penalty: :math:`\lambda_r` in [0, inf], in units of the cost.
+        column_penalty: :math:`\lambda_c` in [0, inf].
+        measure: ``"entropy"`` (what Lazy-EMD takes) or ``"product"``. Under the product measure a token of weight 0 is
+            invisible and a free side is drawn to its weights; under the entropy each token counts alike.
+        row_mask: Rows that may take mass where they are free under the entropy; those with weight if ``None``.
+        column_mask: The same for columns.
+        iterations: Number of iterations, at least 1. Exactly one of this and ``tolerance`` is given.
+        tolerance: Largest marginal error to stop at, in units of mass.
+        max_iterations: Bound on the iterations where ``tolerance`` is given.
+
+    Returns:
+        Plan, potentials, values, and how well the conditions of the columns are met (those of the rows hold exactly).
+
+    Raises:
+        ValueError: If shapes do not fit, a number is out of range, or not exactly one stopping rule is given.
+        TypeError: If dtypes or devices are mixed, or below float32.
+
+    Example:
+        >>> half = torch.full((1, 2), 0.5)
+        >>> cost = torch.tensor([[[0.0, 1.0], [1.0, 0.8]]])
+        >>> result = unbalanced_sinkhorn(cost, half, half, 0.01, 0.2, 0.2, tolerance=1e-6)
+        >>> [round(mass, 2) for mass in result.plan.sum(dim=2)[0].tolist()]
+        [0.51, 0.07]
+
+    Reference:
+        Chizat et al. 2018; Lazy-EMD (Chen et al., IJCAI 2020), Definition 4.
+    """
+    if measure not in ("entropy", "product"):
+        raise ValueError(f"Expected `measure` to be 'entropy' or 'product', but got {measure!r}.")
+    for name, penalty in (("row_penalty", row_penalty), ("column_penalty", column_penalty)):
+        if not isinstance(penalty, Tensor) and not penalty >= 0:
+            raise ValueError(f"Expected `{name}` to be a number from 0 to infinity, but got {penalty}.")
+    masks = (a > 0 if row_mask is None else row_mask, b > 0 if column_mask is None else column_mask)
+    stop = (iterations, tolerance, max_iterations)
+    return _solve(cost, a, b, epsilon, (row_penalty, column_penalty), measure, masks, stop)
+
+
+def _solve(
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: Tensor | float,
+    penalties: tuple[Tensor | float, Tensor | float],
+    measure: Measure,
+    masks: tuple[Tensor, Tensor],
+    stop: tuple[int | None, float | None, int],
+) -> SinkhornResult:
+    iterations, tolerance, max_iterations = stop
     check_problem(cost, a, b, name="cost")
     check_temperature(epsilon, name="epsilon")
+    _check_stop(*stop)
+    given = cost.dtype
+    if tolerance is not None and cost.device.type != "mps":
+        # A cost over a small epsilon is a large exponent: in float32 its rounding alone can exceed the tolerance.
+        cost, a, b = cost.double(), a.double(), b.double()
+    has_mass = ((a > 0).any(dim=1) & (b > 0).any(dim=1))[:, None]
+    a, b = a.where(has_mass, 0.0), b.where(has_mass, 0.0)
+    epsilon = torch.as_tensor(epsilon, dtype=cost.dtype, device=cost.device)
+    row_penalty, column_penalty = (torch.as_tensor(one, dtype=cost.dtype, device=cost.device) for one in penalties)
+    log_a, log_b = log_weights(a), log_weights(b)
+    if measure == "product":
+        log_m, log_n = log_a, log_b
+    else:
+        log_m, log_n = (torch.where(mask & has_mass, 0.0, LOG_ZERO).to(cost.dtype) for mask in masks)
+        log_a, log_b = log_a.where(log_m == 0, LOG_ZERO), log_b.where(log_n == 0, LOG_ZERO)
+    problem = Problem(
+        -cost / epsilon, log_a, log_b, log_m, log_n, _kappa(epsilon, row_penalty), _kappa(epsilon, column_penalty)
+    )
+    if iterations is not None:
+        phi = torch.zeros_like(a)
+        for _ in range(iterations):
+            gamma = column_half_step(problem, phi)
+            phi, plan = row_half_step(problem, gamma)
+        took = torch.full((len(cost),), iterations, device=cost.device)
+    else:
+        parts = (problem.logits, log_a, log_b, log_m, log_n, problem.kappa_rows, problem.kappa_columns)
+        gamma, took = ConvergedPotential.apply(*parts, tolerance, max_iterations)  # type: ignore[no-untyped-call]
+        phi, plan = row_half_step(problem, gamma)
+    f, g = (epsilon * phi).where(a > 0, 0.0), (epsilon * gamma).where(b > 0, 0.0)
+    rows, columns = plan.sum(dim=2), plan.sum(dim=1)
+    error = _column_error(columns, b, g, column_penalty)
+    # epsilon KL(P | measure) is <P, f + g - C>, up to the masses.
+    objective = (
+        ((rows * f).sum(dim=1) + (columns * g).sum(dim=1))
+        + epsilon * _excess(rows, a, b, measure)
+        + (_give_way(rows, a, row_penalty) + _give_way(columns, b, column_penalty))
+    )
+    return SinkhornResult(
+        plan=plan.to(given),
+        f=f.to(given),
+        g=g.to(given),
+        transport=(plan * cost).sum(dim=(1, 2)).to(given),
+        objective=objective.to(given),
+        marginal_error=error.to(given),
+        converged=None if tolerance is None else error <= tolerance,
+        iterations=took,
+    )
+
+
+def _check_stop(iterations: int | None, tolerance: float | None, max_iterations: int) -> None:
     if (iterations is None) == (tolerance is None):
         raise ValueError("Expected exactly one of `iterations` and `tolerance`, but got both or neither.")
     if iterations is not None and iterations < 1:
@@ -103,109 +236,32 @@ def sinkhorn(
         raise ValueError(f"Expected `tolerance` to be positive, but got {tolerance}.")
     if max_iterations < 1:
         raise ValueError(f"Expected `max_iterations` to be at least 1, but got {max_iterations}.")
-    has_mass = ((a > 0).any(dim=1) & (b > 0).any(dim=1))[:, None]
-    a, b = a.where(has_mass, 0.0), b.where(has_mass, 0.0)
-    log_a, log_b = log_weights(a), log_weights(b)
-    epsilon = torch.as_tensor(epsilon, dtype=cost.dtype, device=cost.device)
-    logits = -cost / epsilon
-    if iterations is not None:
-        f = torch.zeros_like(a)
-        for _ in range(iterations):
-            g = _column_potential(logits, f, log_a)
-            f, plan = _row_potential_and_plan(logits, g, a, log_b)
-        took = torch.full((len(cost),), iterations, device=cost.device)
-    else:
-        g, took = _ConvergedPotential.apply(logits, a, b, tolerance, max_iterations)  # type: ignore[no-untyped-call]
-        f, plan = _row_potential_and_plan(logits, g, a, log_b)
-    error = (plan.sum(dim=1) - b).abs().sum(dim=1).detach()
-    f, g = (epsilon * f).where(a > 0, 0.0), (epsilon * g).where(b > 0, 0.0)
-    return SinkhornResult(
-        plan=plan,
-        f=f,
-        g=g,
-        transport=(plan * cost).sum(dim=(1, 2)),
-        objective=(plan.sum(dim=2) * f).sum(dim=1) + (plan.sum(dim=1) * g).sum(dim=1),
-        marginal_error=error,
-        converged=None if tolerance is None else error <= tolerance,
-        iterations=took,
-    )
 
 
-def _column_potential(logits: Tensor, f: Tensor, log_a: Tensor) -> Tensor:
-    """Potential of the columns that makes the column sums ``b``, in units of epsilon."""
-    return -torch.logsumexp(logits + (f + log_a)[:, :, None], dim=1)
+def _kappa(epsilon: Tensor, penalty: Tensor) -> Tensor:
+    """``epsilon / lambda``, a constant where the penalty is 0 or infinite."""
+    if penalty.isinf():
+        return torch.zeros_like(epsilon).detach()
+    return torch.full_like(epsilon, float("inf")).detach() if penalty == 0 else epsilon / penalty
 
 
-def _row_potential_and_plan(logits: Tensor, g: Tensor, a: Tensor, log_b: Tensor) -> tuple[Tensor, Tensor]:
-    """Potential of the rows that makes the row sums ``a``, and the plan there.
-
-    The plan is taken from a softmax: its rows sum to ``a`` to the last bit that float32 has.
-    """
-    weighted = logits + (g + log_b)[:, None, :]
-    return -torch.logsumexp(weighted, dim=2), a[:, :, None] * weighted.softmax(dim=2)
-
-
-class _ConvergedPotential(torch.autograd.Function):
-    r"""Potential of the columns at convergence, with implicit gradients; that of the rows is one half-step away.
-
-    The marginal conditions :math:`r(f, g; \theta) = 0` define the potentials; for a loss with gradient :math:`v` with
-    respect to them, :math:`\nabla_\theta = -(\partial r/\partial\theta)^\top J^{-1} v` with
-    :math:`J = \partial r/\partial(f, g)`, which for this problem is
-    :math:`\bigl[\begin{smallmatrix}\mathrm{diag}(P1) & P\\ P^\top & \mathrm{diag}(P^\top 1)\end{smallmatrix}\bigr]`.
-    It is singular along :math:`(1, -1)` alone, a shift that no plan sees, and is lifted there.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, a: Tensor, b: Tensor, tolerance: float, max_iterations: int
-    ) -> tuple[Tensor, Tensor]:
-        log_a, log_b = log_weights(a), log_weights(b)
-        f, g = torch.zeros_like(a), torch.zeros_like(b)
-        active = torch.ones(len(a), dtype=torch.bool, device=a.device)
-        took = torch.zeros(len(a), dtype=torch.long, device=a.device)
-        for step in range(1, max_iterations + 1):
-            next_g = _column_potential(logits, f, log_a)
-            next_f, plan = _row_potential_and_plan(logits, next_g, a, log_b)
-            f, g = torch.where(active[:, None], next_f, f), torch.where(active[:, None], next_g, g)
-            took += active
-            if step % CHECK_EVERY == 0 or step == max_iterations:
-                active = active & ((plan.sum(dim=1) - b).abs().sum(dim=1) > tolerance)
-                if not active.any():
-                    break
-        ctx.save_for_backward(logits, a, b, f, g)
-        ctx.mark_non_differentiable(took)
-        return g, took
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_g: Tensor, _: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
-        saved = ctx.saved_tensors
-        logits, a, b, f, g = (tensor.detach().double() for tensor in saved)
-        needed = [position for position in range(3) if ctx.needs_input_grad[position]]
-        with torch.enable_grad():
-            inputs = [tensor.requires_grad_() for tensor in (logits, a, b)]
-            plan = (logits + (f + log_weights(a))[:, :, None] + (g + log_weights(b))[:, None, :]).exp()
-            rows, columns = plan.sum(dim=2), plan.sum(dim=1)
-            residual = torch.cat([rows - a, columns - b], dim=1)
-        adjoint = _solve_marginals(plan.detach(), torch.cat([torch.zeros_like(f), grad_g], dim=1))
-        found = torch.autograd.grad(residual, [inputs[position] for position in needed], grad_outputs=-adjoint)
-        grads: list[Tensor | None] = [None, None, None]
-        for position, grad in zip(needed, found, strict=True):
-            grads[position] = grad.to(saved[position].dtype)
-        return grads[0], grads[1], grads[2], None, None
+def _column_error(columns: Tensor, b: Tensor, g: Tensor, penalty: Tensor) -> Tensor:
+    """How far the columns are from what their condition asks for, ``[B]``; free ones are asked for nothing."""
+    if penalty == 0:
+        return torch.zeros_like(columns[:, 0]).detach()
+    asked = b if penalty.isinf() else b * (-g / penalty).exp()
+    return (columns - asked).abs().sum(dim=1).detach()
 
 
-def _solve_marginals(plan: Tensor, right: Tensor) -> Tensor:
-    """Solve the linearised marginal conditions for ``right [B, M + N]``; 0 for tokens without mass."""
-    sums = torch.cat([plan.sum(dim=2), plan.sum(dim=1)], dim=1)
-    rows = plan.shape[1]
-    matrix = torch.diag_embed(torch.where(sums > 0, sums, 1.0))
-    matrix[:, :rows, rows:] = plan
-    matrix[:, rows:, :rows] = plan.transpose(1, 2)
-    shift = (sums > 0).to(plan.dtype)
-    shift[:, rows:] *= -1
-    # The mean diagonal entry keeps the lifted direction on the scale of the others.
-    scale = (sums.mean(dim=1) / shift.square().sum(dim=1).clamp(min=1))[:, None, None]
-    matrix = matrix + scale * shift[:, :, None] * shift[:, None, :]
-    right = torch.where(sums > 0, right, 0.0)
-    return torch.linalg.solve(matrix, right)
+def _excess(rows: Tensor, a: Tensor, b: Tensor, measure: Measure) -> Tensor:
+    """The mass of the reference measure less that of the plan (the plain entropy has none), ``[B]``."""
+    mass = rows.sum(dim=1)
+    return a.sum(dim=1) * b.sum(dim=1) - mass if measure == "product" else -mass
+
+
+def _give_way(sums: Tensor, weights: Tensor, penalty: Tensor) -> Tensor:
+    """``lambda KL(sums | weights)``, ``[B]``; 0 for hard and for free sides."""
+    if penalty.isinf() or penalty == 0:
+        return torch.zeros_like(sums[:, 0])
+    relative = torch.where(sums > 0, sums * (log_weights(sums) - log_weights(weights)), 0.0)
+    return penalty * (relative - sums + weights).sum(dim=1)

@@ -28,6 +28,7 @@ def twmd(
     tolerance: float | None = None,
     max_iterations: int = 1000,
     value: Value = "transport",
+    alpha: float = 0.5,
     with_plan: bool = False,
 ) -> MatchResult:
     r"""Tempered word mover similarity: entropic transport that maximises :math:`\langle P, S\rangle`.
@@ -49,6 +50,7 @@ def twmd(
         tolerance: Marginal error to converge to; gradients are then implicit (see :func:`sinkhorn`).
         max_iterations: Bound on the iterations where ``tolerance`` is given.
         value: Which number of the plan to report.
+        alpha: Weight of F_alpha (see :func:`~textmover.functional.normalization.f_score`).
         with_plan: Return the recall plan.
 
     Returns:
@@ -75,7 +77,7 @@ def twmd(
     forward = solve(similarity, a, b)
     recall = -getattr(forward, value)
     precision = recall if tolerance is not None else -getattr(solve(similarity.transpose(1, 2), b, a), value)
-    f = recall if tolerance is not None else f_score(precision, recall)
+    f = recall if tolerance is not None else f_score(precision, recall, alpha)
     return MatchResult(recall, precision, f, forward.plan if with_plan else None, forward.converged)
 
 
@@ -88,6 +90,7 @@ def trwmd(
     temperature: Float[Tensor, ""] | float,
     *,
     value: Value = "transport",
+    alpha: float = 0.5,
     with_plan: bool = False,
 ) -> MatchResult:
     r"""Tempered relaxed word mover similarity: greedy matching with a softmax in place of the maximum.
@@ -107,6 +110,7 @@ def trwmd(
         hypothesis_mask: True for hypothesis tokens that may be matched.
         temperature: ``T`` above 0, in units of the similarity; a tensor gets a gradient.
         value: Which number to report.
+        alpha: Weight of F_alpha.
         with_plan: Return the recall plan.
 
     Returns:
@@ -140,4 +144,4 @@ def trwmd(
     recall, attention = side(a, hypothesis_mask, 2)
     precision, _ = side(b, reference_mask, 1)
     plan = a.where(matchable[:, None], 0.0)[:, :, None] * attention if with_plan else None
-    return MatchResult(recall, precision, f_score(precision, recall), plan)
+    return MatchResult(recall, precision, f_score(precision, recall, alpha), plan)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.encoder_source import EncoderSource
+from textmover.modules.windows import encode_windows
 from textmover.types import InputError, TokenBatch
 
 __all__ = ["Encoder", "default_layer", "plain_errors", "position_limit"]
@@ -78,16 +79,27 @@ class Encoder(nn.Module):
         depth: Number of layers that it had before any were cut off.
         layers: The layers that are read, in order, counted from 0, the embeddings.
         freeze_layers: Not trained: 0 the embeddings, ``n`` also the first ``n`` layers; ``None`` trains all.
+        window: Longest text in tokens that is read in one piece; longer ones are read in overlapping windows of that
+            many (see :func:`~textmover.modules.windows.plan_windows`). ``None`` reads every text in one piece.
 
     Note:
         Built by :meth:`from_source` (pretrained weights) or :meth:`from_config` (to be filled from a checkpoint).
     """
 
-    def __init__(self, model: Any, depth: int, layers: Sequence[int], freeze_layers: int | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        depth: int,
+        layers: Sequence[int],
+        freeze_layers: int | None = None,
+        *,
+        window: int | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.depth = depth
         self.layers = tuple(layers)
+        self.window = window
         # With the layers above cut off, the last hidden state is the one wanted layer.
         self._is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
         if freeze_layers is not None:
@@ -95,7 +107,14 @@ class Encoder(nn.Module):
 
     @classmethod
     def from_source(
-        cls, source: EncoderSource, config: Any, layers: Sequence[int], dtype: torch.dtype, freeze_layers: int | None
+        cls,
+        source: EncoderSource,
+        config: Any,
+        layers: Sequence[int],
+        dtype: torch.dtype,
+        freeze_layers: int | None,
+        *,
+        window: int | None = None,
     ) -> Encoder:
         """An encoder with the pretrained weights of ``source``; ``config`` is its Hugging Face configuration."""
         from transformers import AutoModel
@@ -105,17 +124,19 @@ class Encoder(nn.Module):
             model = AutoModel.from_pretrained(
                 str(source.folder), config=config, dtype=dtype, attn_implementation=_attention(config)
             )
-        return cls(_without_pooler(model), depth, layers, freeze_layers)
+        return cls(_without_pooler(model), depth, layers, freeze_layers, window=window)
 
     @classmethod
-    def from_config(cls, config: Any, depth: int, layers: Sequence[int], freeze_layers: int | None) -> Encoder:
+    def from_config(
+        cls, config: Any, depth: int, layers: Sequence[int], freeze_layers: int | None, *, window: int | None = None
+    ) -> Encoder:
         """An encoder with random weights in the shape of ``config``, to be filled by ``load_state_dict``."""
         from transformers import AutoModel
 
         config = _cut(config, max(layers))
         with _quiet_loading():
             model = AutoModel.from_config(config, attn_implementation=_attention(config))
-        return cls(_without_pooler(model), depth, layers, freeze_layers)
+        return cls(_without_pooler(model), depth, layers, freeze_layers, window=window)
 
     @property
     def dimension(self) -> int:
@@ -128,11 +149,20 @@ class Encoder(nn.Module):
         return next(self.model.parameters()).device
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:
-        """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing."""
+        """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing.
+
+        Raises:
+            InputError: If a text is longer than a window, and its special tokens alone fill one.
+        """
+        if self.window is None or batch.mask.shape[1] <= self.window:
+            return self._hidden_states(batch.input_ids, batch.mask)
+        return encode_windows(self._hidden_states, batch, self.window)
+
+    def _hidden_states(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
         output = self.model(
-            input_ids=batch.input_ids,
+            input_ids=input_ids,
             # Where nothing is padded, no mask lets attention take its fastest path.
-            attention_mask=None if bool(batch.mask.all()) else batch.mask.long(),
+            attention_mask=None if bool(mask.all()) else mask.long(),
             output_hidden_states=not self._is_top,
         )
         if self._is_top:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
-__all__ = ["SingleLayer"]
+from textmover.functional import unit_vectors
+from textmover.functional.aggregation import Kernel, power_mean, routing
+from textmover.types import InputError
+
+__all__ = ["PowerMeans", "Routing", "ScalarMix", "SingleLayer"]
 
 
 class SingleLayer(nn.Module):
@@ -16,11 +21,154 @@ class SingleLayer(nn.Module):
         layer: Which one, counted from 0, the embeddings.
     """
 
+    width_factor = 1
+    """Width of the token vectors, in widths ``D`` of a hidden state."""
+
     def __init__(self, layer: int) -> None:
         super().__init__()
         self.needed = (layer,)
         """Layers that the encoder has to give, in this order."""
 
+    def signature_entries(self) -> dict[str, str]:
+        """What a score depends on."""
+        return {"layer": str(self.needed[0])}
+
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
         """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
         return hidden_states[0]
+
+
+class _UnitLayers(nn.Module):
+    """Several layers, in each of which every token is scaled to unit length first, in at least float32."""
+
+    width_factor = 1
+    """Width of the token vectors, in widths ``D`` of a hidden state."""
+
+    def __init__(self, layers: Sequence[int]) -> None:
+        super().__init__()
+        if not layers:
+            raise InputError("Expected `layers` to name at least one layer, but got none.")
+        self.needed = tuple(layers)
+        """Layers that the encoder has to give, in this order."""
+
+    def signature_entries(self) -> dict[str, str]:
+        """What a score depends on."""
+        return {"layers": _ranges(self.needed)}
+
+    def unit_layers(self, hidden_states: Sequence[Tensor]) -> Tensor:
+        """Hidden states of the needed layers, ``[B, L, D]`` each, to unit vectors ``[layers, B, L, D]``."""
+        if len(hidden_states) != len(self.needed):
+            raise ValueError(
+                f"Expected `hidden_states` to hold {len(self.needed)} layers, but got {len(hidden_states)}."
+            )
+        precise = (state.to(torch.promote_types(state.dtype, torch.float32)) for state in hidden_states)
+        return torch.stack([unit_vectors(state) for state in precise])
+
+
+class PowerMeans(_UnitLayers):
+    """Power means of the unit vectors of several layers, side by side (:func:`~textmover.functional.power_mean`).
+
+    Args:
+        layers: Which ones, counted from 0, the embeddings.
+        powers: Exponents in the order of the concatenation; MoverScore takes ``(-inf, 1, inf)``.
+
+    Reference:
+        Zhao et al. 2019 (MoverScore), Eq. 4 and 5; Rücklé et al. 2018.
+    """
+
+    def __init__(self, layers: Sequence[int], powers: Sequence[float]) -> None:
+        super().__init__(layers)
+        if not powers or any(power != power for power in powers):
+            raise InputError(f"Expected `powers` to be one or more numbers, infinite ones too, but got {list(powers)}.")
+        self.powers = tuple(float(power) for power in powers)
+        self.width_factor = len(self.powers)
+
+    def signature_entries(self) -> dict[str, str]:
+        """Layers and powers."""
+        return super().signature_entries() | {"powers": ",".join(f"{power:g}" for power in self.powers)}
+
+    def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
+        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, len(powers) * D]``."""
+        layers = self.unit_layers(hidden_states)
+        return torch.cat([power_mean(layers, power) for power in self.powers], dim=-1)
+
+
+class ScalarMix(_UnitLayers):
+    r"""Learned weighted mean of the unit vectors of several layers, :math:`\sum_l \mathrm{softmax}(s)_l\, z_l`.
+
+    It starts with equal weights. ELMo's factor before the sum is left out: token vectors are scaled to unit length.
+
+    Args:
+        layers: Which ones, counted from 0, the embeddings.
+
+    Reference:
+        Peters et al. 2018 (ELMo), Eq. 1.
+    """
+
+    def __init__(self, layers: Sequence[int]) -> None:
+        super().__init__(layers)
+        self.logits = nn.Parameter(torch.zeros(len(self.needed)))
+
+    def signature_entries(self) -> dict[str, str]:
+        """Layers and their present weights."""
+        weights = self.logits.detach().softmax(dim=0).tolist()
+        return super().signature_entries() | {"mix": ",".join(f"{weight:.6g}" for weight in weights)}
+
+    def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
+        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
+        layers = self.unit_layers(hidden_states)
+        weights = self.logits.to(layers.dtype).softmax(dim=0)
+        return (weights[:, None, None, None] * layers).sum(dim=0)
+
+
+class Routing(_UnitLayers):
+    """Mode of the unit vectors of several layers by mean shift (:func:`~textmover.functional.routing`).
+
+    Args:
+        layers: Which ones, counted from 0, the embeddings.
+        kernel: ``gaussian`` or ``epanechnikov``.
+        step: How fast the closeness of the layers follows the kernel.
+        tolerance: Move to stop at, judged for each token.
+        max_iterations: Bound on the iterations.
+
+    Reference:
+        Zhao et al. 2019 (MoverScore), appendix A.2.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[int],
+        kernel: Kernel = "gaussian",
+        step: float = 1.0,
+        tolerance: float = 1e-5,
+        max_iterations: int = 20,
+    ) -> None:
+        super().__init__(layers)
+        self.kernel: Kernel = kernel
+        self.step, self.tolerance, self.max_iterations = step, tolerance, max_iterations
+
+    def signature_entries(self) -> dict[str, str]:
+        """Layers, kernel, step, and when the iterations stop."""
+        options = (self.kernel, f"step{self.step:g}", f"to{self.tolerance:g}", f"max{self.max_iterations}")
+        return super().signature_entries() | {"routing": ",".join(options)}
+
+    def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
+        """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
+        return routing(
+            self.unit_layers(hidden_states),
+            kernel=self.kernel,
+            step=self.step,
+            tolerance=self.tolerance,
+            max_iterations=self.max_iterations,
+        )
+
+
+def _ranges(layers: Sequence[int]) -> str:
+    """Layers as text, three or more consecutive ones as a range: ``0,4-6``."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)

@@ -1,14 +1,18 @@
-"""Texts to token ids, with special tokens marked and truncation counted."""
+"""Texts to token ids, with special tokens marked, words told from their pieces, and truncation counted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import string
+import unicodedata
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 
-from textmover.types import InputError, SpecialToken, TokenBatch
+from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 __all__ = ["Tokenizer"]
 
@@ -22,22 +26,56 @@ alone, to which every word is unknown, and says nothing."""
 SHOWN = 60
 """Characters of a text that an error message shows."""
 
+MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
+"""How vocabularies mark the place of a piece in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
+``Ġ`` (byte-level) begin one, ``</w>`` ends one, ``@@`` goes on (both BPE)."""
+
+OPENS, CLOSES = 8, 16
+"""Bits beside those of :class:`~textmover.types.TokenTrait`: nothing before a piece is of its word, nothing behind."""
+
+LETTER = "\N{REPLACEMENT CHARACTER}"
+"""Stands for a part of a character, or an unknown one: neither punctuation nor white space."""
+
+
+class _Encoded(NamedTuple):
+    """What Hugging Face says of texts; the words are ``None`` from a tokenizer written in Python."""
+
+    ids: list[list[int]]
+    special: list[list[int]]
+    truncated: list[bool]
+    words: list[list[int | None]] | None
+
 
 class Tokenizer:
     """A Hugging Face tokenizer whose output says which tokens are special and which texts were cut.
 
     Texts are stripped of white space at both ends, as BERTScore does.
 
+    Traits speak of words, which end at white space and at punctuation, with any tokenizer; Chinese characters stand
+    alone. With WordPiece the pieces that continue a word are those that start with ``##``; otherwise a piece does where
+    neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
+    before it.
+
     Args:
         folder: Where the tokenizer's files lie.
         model_type: The encoder's type in its configuration, which decides on a leading space.
         max_length: Longest text in tokens, special ones included. Stated at each call: some ``tokenizer.json`` files
             carry a shorter limit of their own, which would cut in silence.
-        long_texts: What happens to longer texts.
+        long_texts: What happens to longer texts; with ``"window"`` they stay whole, to be encoded in windows of
+            ``max_length`` tokens.
+        traits: Whether to say what each token is within its text.
+        stop_words: Words in lower case that are marked among the traits; one of several pieces is never found.
     """
 
     def __init__(
-        self, folder: Path, model_type: str, max_length: int, long_texts: Literal["truncate", "error"] = "truncate"
+        self,
+        folder: Path,
+        model_type: str,
+        max_length: int,
+        long_texts: Literal["truncate", "error", "window"] = "truncate",
+        *,
+        traits: bool = False,
+        stop_words: frozenset[str] = frozenset(),
     ) -> None:
         from transformers import AutoTokenizer
 
@@ -47,6 +85,7 @@ class Tokenizer:
             raise InputError(f"Expected {folder} to hold a tokenizer, but its vocabulary is missing: fetch it anew.")
         self.max_length = max_length
         self.long_texts = long_texts
+        self._flags = self._vocabulary_flags(stop_words) if traits else None
 
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts.
@@ -65,38 +104,52 @@ class Tokenizer:
             if not isinstance(text, str):
                 raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
         stripped = [text.strip() for text in texts]
-        ids, special, truncated = self._encode(stripped)
-        if self.long_texts == "error" and any(truncated):
-            position = truncated.index(True)
+        encoded = self._encode(stripped)
+        if self.long_texts == "error" and any(encoded.truncated):
+            position = encoded.truncated.index(True)
             raise InputError(
                 f"Expected texts of at most {self.max_length} tokens, but the one that starts with "
-                f"{stripped[position][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate'."
+                f"{stripped[position][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' or "
+                "'window'."
             )
-        longest = max(map(len, ids), default=0)
+        longest = max(map(len, encoded.ids), default=0)
         batch = torch.zeros(3, len(texts), longest, dtype=torch.long)
         batch[0] = self._tokenizer.pad_token_id or 0
-        for row, (tokens, marks) in enumerate(zip(ids, special, strict=True)):
+        for row, (tokens, marks) in enumerate(zip(encoded.ids, encoded.special, strict=True)):
             width = len(tokens)
             batch[0, row, :width] = torch.tensor(tokens, dtype=torch.long)
             batch[1, row, :width] = 1
             batch[2, row, :width] = torch.tensor(self._kinds(marks), dtype=torch.long)
-        return TokenBatch(batch[0], batch[1].bool(), batch[2].to(torch.int8), tuple(stripped), tuple(truncated))
+        ids, mask, kinds = batch[0], batch[1].bool(), batch[2].to(torch.int8)
+        traits = None
+        if self._flags is not None:
+            ordinary = mask & (kinds == SpecialToken.NONE)
+            traits = torch.from_numpy(_traits(self._flags[ids.numpy()], ordinary.numpy(), encoded.words))
+        return TokenBatch(ids, mask, kinds, tuple(stripped), tuple(encoded.truncated), traits)
 
-    def _encode(self, texts: list[str]) -> tuple[list[list[int]], list[list[int]], list[bool]]:
+    def _encode(self, texts: list[str]) -> _Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list
-            return [], [], []
+            return _Encoded([], [], [], None)
+        cut = self.long_texts != "window"
         encoded = self._tokenizer(
-            texts, truncation=True, max_length=self.max_length, return_special_tokens_mask=True, verbose=False
+            texts,
+            truncation=cut,
+            max_length=self.max_length if cut else None,
+            return_special_tokens_mask=True,
+            verbose=False,
         )
-        ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+        ids, special, words = encoded["input_ids"], encoded["special_tokens_mask"], None
         if encoded.encodings is not None:
-            truncated = [bool(one.overflowing) for one in encoded.encodings]
+            truncated = [cut and bool(one.overflowing) for one in encoded.encodings]
+            words = [one.word_ids for one in encoded.encodings] if self._flags is not None else None
         else:  # a tokenizer written in Python does not say what it cut
             truncated = [
-                len(tokens) >= self.max_length and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
+                cut
+                and len(tokens) >= self.max_length
+                and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
                 for text, tokens in zip(texts, ids, strict=True)
             ]
-        return ids, special, truncated
+        return _Encoded(ids, special, truncated, words)
 
     @staticmethod
     def _kinds(special: list[int]) -> list[int]:
@@ -110,3 +163,86 @@ class Tokenizer:
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
         self._tokenizer.save_pretrained(str(folder))
+
+    def _vocabulary_flags(self, stop_words: frozenset[str]) -> np.ndarray:
+        """Traits that each token would have as a whole word, and whether it opens or closes one, int8 ``[V]``."""
+        vocabulary: Mapping[str, int] = self._tokenizer.get_vocab()
+        counts = {marker: sum(marker in piece for piece in vocabulary) for marker in MARKERS}
+        marker = max(MARKERS, key=counts.__getitem__) if any(counts.values()) else ""
+        surfaces = _surfaces(list(vocabulary), marker, self._tokenizer.unk_token)
+        flags = np.zeros(max(len(self._tokenizer), *vocabulary.values()) + 1, dtype=np.int8)
+        for (piece, index), surface in zip(vocabulary.items(), surfaces, strict=True):
+            word = surface.strip()
+            value = TokenTrait.PUNCTUATION if len(word) == 1 and word in string.punctuation else 0
+            value |= TokenTrait.STOP_WORD if word.lower() in stop_words else 0
+            if marker == "##":
+                value |= 0 if piece.startswith("##") else OPENS
+            else:
+                value |= OPENS if _divides(surface[:1]) else 0
+                value |= CLOSES if _divides(surface[-1:]) else 0
+            flags[index] = value
+        return flags
+
+
+def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None]] | None) -> np.ndarray:
+    """Bits of :class:`~textmover.types.TokenTrait`, int8 ``[B, L]``.
+
+    Args:
+        flags: What the vocabulary says of each token, int8 ``[B, L]``.
+        ordinary: True where there is a token that is not special, bool ``[B, L]``.
+        words: Word of each token, by which other words can be told apart; ``None`` leaves that to the flags.
+    """
+    continued = np.zeros_like(ordinary)  # by the next token
+    joined = ordinary[:, :-1] & ordinary[:, 1:] & (flags[:, :-1] & CLOSES == 0) & (flags[:, 1:] & OPENS == 0)
+    if words is not None:
+        numbers = np.full(ordinary.shape, np.nan)
+        for row, one in enumerate(words):
+            numbers[row, : len(one)] = one  # None becomes NaN
+        joined &= numbers[:, :-1] == numbers[:, 1:]
+    continued[:, :-1] = joined
+    continuing = np.zeros_like(ordinary)
+    continuing[:, 1:] = joined
+    of_words = flags & (TokenTrait.PUNCTUATION | TokenTrait.STOP_WORD)
+    whole = ordinary & ~continuing & ~continued
+    return np.where(whole, of_words, continuing * TokenTrait.CONTINUATION).astype(np.int8)
+
+
+def _surfaces(pieces: Sequence[str], marker: str, unknown: str | None) -> list[str]:
+    """Pieces as they stand in a text, with white space where their marker says that a word begins or ends."""
+    if marker == "##":
+        surfaces = [piece.removeprefix(marker) for piece in pieces]
+    elif marker in ("▁", "</w>"):
+        surfaces = [piece.replace(marker, " ") for piece in pieces]
+    elif marker == "Ġ":
+        from tokenizers.decoders import ByteLevel
+
+        decoder = ByteLevel()
+        surfaces = [decoder.decode([piece]) for piece in pieces]
+    elif marker == "@@":
+        surfaces = [piece.removesuffix(marker) if piece.endswith(marker) else f"{piece} " for piece in pieces]
+    else:
+        surfaces = list(pieces)
+    return [
+        LETTER if piece == unknown else _byte(surface) if surface.startswith("<0x") else surface
+        for piece, surface in zip(pieces, surfaces, strict=True)
+    ]
+
+
+def _byte(piece: str) -> str:
+    """What ``<0x2C>``, a byte that stands for itself, is in a text."""
+    digits = re.fullmatch(r"<0x([0-9A-F]{2})>", piece)
+    return bytes.fromhex(digits[1]).decode("utf-8", "replace") if digits else piece
+
+
+def _divides(character: str) -> bool:
+    """Whether it stands between words or is one, as BERT splits texts: white space, punctuation, a Chinese character.
+
+    Nothing at all, the end of an empty piece, divides too.
+    """
+    return (
+        not character
+        or character.isspace()
+        or character in string.punctuation
+        or unicodedata.category(character).startswith("P")
+        or unicodedata.name(character, "").startswith("CJK")
+    )

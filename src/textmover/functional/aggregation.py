@@ -1,0 +1,177 @@
+"""One vector per token from those of several layers: power means, and routing by mean shift (MoverScore)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+__all__ = ["Kernel", "power_mean", "routing"]
+
+Kernel = Literal["gaussian", "epanechnikov"]
+
+
+def power_mean(vectors: Float[Tensor, " layers *rest"], power: float) -> Float[Tensor, "*rest"]:
+    r"""Power mean of each entry over the layers, :math:`\bigl(\frac1L \sum_l z_l^p\bigr)^{1/p}`, as a real number.
+
+    * :math:`\infty`: the maximum; :math:`-\infty`: the minimum; 1: the arithmetic mean.
+    * Even :math:`p > 0`: the formula as it stands, at least 0.
+    * Other :math:`p > 0`: powers and root keep the sign, :math:`\mathrm{sign}(z)\,|z|^p`. For odd ``p`` that is the
+      formula with its real root.
+    * :math:`p \le 0`: values of one sign give the mean of their magnitudes with that sign (0: the geometric mean).
+      Values of both signs, or with a 0 among them, have no such mean and give 0, without gradient.
+
+    The slope of a power or root is infinite at 0 where its exponent is below 1; there, below :math:`10^{-19}` of the
+    largest magnitude in float32, it is replaced by its chord.
+
+    Args:
+        vectors: Vectors of all layers along the first axis, float32 or float64.
+        power: ``p``, any number or :math:`\pm\infty`.
+
+    Returns:
+        The means, with finite gradients, at 0 too, as long as magnitudes stay below :math:`10^{18}` in float32.
+
+    Raises:
+        ValueError: If there is no layer, or ``power`` is NaN.
+        TypeError: If the vectors are below float32.
+
+    Example:
+        >>> layers = torch.tensor([[1.0, -1.0], [4.0, 4.0]])
+        >>> power_mean(layers, 0.0), power_mean(layers, float("-inf"))
+        (tensor([2., 0.]), tensor([ 1., -1.]))
+
+    Reference:
+        Zhao et al. 2019 (MoverScore), Eq. 4; Rücklé et al. 2018.
+    """
+    _check_layers(vectors)
+    if math.isnan(power):
+        raise ValueError("Expected `power` to be a number or infinite, but got nan.")
+    if math.isinf(power):
+        return vectors.amax(dim=0) if power > 0 else vectors.amin(dim=0)
+    if power == 1:
+        return vectors.mean(dim=0)
+    sizes = vectors.abs()
+    largest = sizes.detach().amax(dim=0)
+    smallest_number = torch.finfo(vectors.dtype).tiny
+    if power > 0:
+        # In units of the largest magnitude nothing overflows. The mean is homogeneous: no gradient is owed to the unit.
+        unit = torch.where(largest > smallest_number, largest, 1.0)
+        scaled = (sizes if power % 2 == 0 else vectors) / unit
+        return unit * _signed_power(_signed_power(scaled, power).mean(dim=0), 1 / power)
+    one_sign = (vectors > 0).all(dim=0) | (vectors < 0).all(dim=0)
+    defined = one_sign & (sizes.detach().amin(dim=0) > smallest_number**0.5 * largest)
+    logs = torch.where(defined, sizes, 1.0).log()
+    if power == 0:
+        log_mean = logs.mean(dim=0)
+    else:
+        log_mean = (torch.logsumexp(power * logs, dim=0) - math.log(len(vectors))) / power
+    return torch.where(defined, log_mean.exp() * vectors[0].detach().sign(), 0.0)
+
+
+def routing(
+    vectors: Float[Tensor, "layers *rest D"],
+    *,
+    kernel: Kernel = "gaussian",
+    step: float = 1.0,
+    tolerance: float = 1e-5,
+    max_iterations: int = 20,
+) -> Float[Tensor, "*rest D"]:
+    r"""Where each token's layer vectors are densest: mean shift with a closeness :math:`\gamma_i` of every layer.
+
+    From :math:`v = \frac1L \sum_i z_i` and :math:`\gamma_i = \frac1L`, repeat with :math:`d_i = \|v - z_i\|^2`
+
+    .. math:: v \leftarrow \frac{\sum_i \gamma_i k'(d_i) z_i}{\sum_i \gamma_i k'(d_i)}, \qquad
+              \gamma \leftarrow \mathrm{softmax}(\gamma + \alpha\,k(d)),
+
+    where :math:`k(x) = e^{-x/2}` (Gaussian) or :math:`\max(1 - x, 0)` (Epanechnikov). The paper divides by
+    :math:`\sum_i k'(d_i)`, which shrinks ``v`` about ``L``-fold and so measures distances from a point near the origin;
+    weights that sum to 1 keep ``v`` among the ``z_i``, as in mean shift, and equal layers where they are. A ``v`` with
+    every layer beyond the reach of the kernel stays where it is. With a large step, one layer gains all the closeness;
+    between equally near ones it is then rounding that decides.
+
+    Each token stops on its own (so that it does not depend on its batch mates), once neither :math:`v` nor a
+    :math:`\gamma_i` has moved by more than the tolerance, or after ``max_iterations``. Gradients run through all its
+    iterations.
+
+    Args:
+        vectors: Unit vectors of all layers along the first axis, float32 or float64.
+        kernel: Name of :math:`k`.
+        step: :math:`\alpha`, at least 0; with 0 all layers stay equally close.
+        tolerance: Length of the move to stop at, at least 0.
+        max_iterations: Bound on the iterations, at least 1. The first has equal :math:`\gamma`.
+
+    Returns:
+        One vector per token, a weighted mean of its layers: of length 1 or below.
+
+    Raises:
+        ValueError: If there is no layer, or an option is out of its range.
+        TypeError: If the vectors are below float32.
+
+    Example:
+        >>> layers = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> routing(layers)
+        tensor([0.9070, 0.0930])
+
+    Reference:
+        Zhao et al. 2019 (MoverScore), appendix A.2, Algorithm 1; Comaniciu and Meer 2002 for mean shift.
+    """
+    _check_layers(vectors)
+    if kernel not in get_args(Kernel):
+        raise ValueError(f"Expected `kernel` to be one of {', '.join(get_args(Kernel))}, but got {kernel!r}.")
+    for name, number in (("step", step), ("tolerance", tolerance)):
+        if not 0 <= number < float("inf"):
+            raise ValueError(f"Expected `{name}` to be a finite number of at least 0, but got {number}.")
+    if max_iterations < 1:
+        raise ValueError(f"Expected `max_iterations` to be at least 1, but got {max_iterations}.")
+    center = vectors.mean(dim=0)  # [*rest, D]
+    closeness = torch.full_like(vectors[..., 0], 1 / len(vectors))  # [layers, *rest]
+    active = torch.ones_like(center[..., 0], dtype=torch.bool)  # [*rest]
+    for _ in range(max_iterations):
+        weights = closeness * _slope(_squared_distance(center, vectors), kernel)
+        total = weights.sum(dim=0)
+        reached = total > 0
+        weights = weights / torch.where(reached, total, 1.0)
+        moved_center = torch.where(reached[..., None], (weights[..., None] * vectors).sum(dim=0), center)
+        gain = _height(_squared_distance(moved_center, vectors), kernel)
+        moved_closeness = (closeness + step * gain).softmax(dim=0)
+        with torch.no_grad():
+            move = torch.linalg.vector_norm(moved_center - center, dim=-1)
+            move = torch.maximum(move, (moved_closeness - closeness).abs().amax(dim=0))
+        center, closeness = torch.where(active[..., None], moved_center, center), moved_closeness
+        active = active & ~(move <= tolerance)
+        if not active.any():
+            break
+    return center
+
+
+def _check_layers(vectors: Tensor) -> None:
+    """Raise unless there is a layer, in at least float32."""
+    if vectors.ndim < 1 or len(vectors) == 0:
+        raise ValueError(f"Expected `vectors` to hold at least one layer, but got shape {list(vectors.shape)}.")
+    if vectors.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"Expected `vectors` to be float32 or float64, but got {vectors.dtype}: call `.float()` first.")
+
+
+def _signed_power(values: Tensor, exponent: float) -> Tensor:
+    """``sign(x) |x|^e`` for ``e > 0`` and ``x`` in [-1, 1]; a straight line through 0 where ``|x|`` is tiny."""
+    # The steepest power in the gradient is -2, and that of this bound is still finite.
+    sizes = values.abs().clamp(min=torch.finfo(values.dtype).tiny ** 0.5)
+    return values * sizes.pow(exponent - 1)
+
+
+def _squared_distance(center: Tensor, vectors: Tensor) -> Tensor:
+    """Distance of ``center [*rest, D]`` to each of ``vectors [layers, *rest, D]``: ``[layers, *rest]``."""
+    return (center - vectors).square().sum(dim=-1)
+
+
+def _height(distance: Tensor, kernel: Kernel) -> Tensor:
+    """Value of the kernel."""
+    return (-distance / 2).exp() if kernel == "gaussian" else (1 - distance).clamp(min=0)
+
+
+def _slope(distance: Tensor, kernel: Kernel) -> Tensor:
+    """Size of the slope of the kernel, up to a factor: its sign and the factor cancel in the weights."""
+    return (-distance / 2).exp() if kernel == "gaussian" else (distance < 1).to(distance.dtype)

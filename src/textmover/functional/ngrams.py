@@ -1,0 +1,107 @@
+"""From the tokens of a text to its words and n-grams: vectors, weights and masks of larger units."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+__all__ = ["Units", "compact", "ngrams", "words"]
+
+
+class Units(NamedTuple):
+    """What is matched: vectors ``[B, L, D]``, those that take part ``[B, L]``, and their weights ``[B, L]``."""
+
+    vectors: Float[Tensor, "B L D"]
+    mask: Bool[Tensor, "B L"]
+    weights: Float[Tensor, "B L"]
+
+
+def compact(units: Units) -> Units:
+    """The units that take part, moved to the front in their order, cut to the longest text.
+
+    Example:
+        >>> mask = torch.tensor([[False, True, True]])
+        >>> compact(Units(torch.eye(3)[None], mask, torch.tensor([[0.0, 0.3, 0.7]]))).weights
+        tensor([[0.3000, 0.7000]])
+    """
+    longest = int(units.mask.sum(dim=1).max()) if len(units.mask) else 0
+    order = torch.argsort(~units.mask, dim=1, stable=True)[:, :longest]
+    mask = units.mask.gather(1, order)
+    vectors = units.vectors.gather(1, order[:, :, None].expand(-1, -1, units.vectors.shape[2]))
+    return Units(vectors, mask, units.weights.gather(1, order).where(mask, 0.0))
+
+
+def ngrams(units: Units, n: int | None) -> Units:
+    r"""All stretches of ``n`` units: :math:`v_k = \sum_t w_t x_t / \sum_t w_t` and :math:`w_k = \sum_t w_t`.
+
+    A text of fewer than ``n`` units is one stretch, as in the authors' code. A stretch without weight has weight 0 and
+    the zero vector.
+
+    Args:
+        units: Units that take part, at the front (see :func:`compact`).
+        n: Length of a stretch, at least 1; ``None`` makes the whole text one.
+
+    Returns:
+        The stretches, at the front; their vectors are means, not unit vectors.
+
+    Raises:
+        ValueError: If ``n`` is below 1.
+
+    Example:
+        >>> units = Units(torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool), torch.ones(1, 3))
+        >>> ngrams(units, 2).vectors.tolist()
+        [[[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]]
+        >>> ngrams(units, None).weights
+        tensor([[3.]])
+
+    Reference:
+        Zhao et al. 2019 (MoverScore), section 3.1.
+    """
+    if n is not None and n < 1:
+        raise ValueError(f"Expected `n` to be at least 1 or None, but got {n}.")
+    vectors, mask, weights = units
+    size = mask.shape[1] if n is None else min(n, mask.shape[1])
+    if size <= 1:
+        return units
+    count = mask.shape[1] - size + 1
+    weights = weights.where(mask, 0.0)
+    weighted = weights[:, :, None] * vectors
+    # Sums of the shifted units, not differences of running sums: those would lose digits.
+    total = torch.stack([weights[:, start : start + count] for start in range(size)]).sum(dim=0)
+    summed = weighted[:, :count].clone()
+    for start in range(1, size):
+        summed = summed + weighted[:, start : start + count]
+    lengths = mask.sum(dim=1, keepdim=True)
+    complete = torch.arange(count, device=mask.device) <= (lengths - size).clamp(min=0)
+    complete = complete & (lengths > 0)
+    means = summed / torch.where(total > 0, total, 1.0)[:, :, None]
+    return Units(means * complete[:, :, None], complete, total.where(complete, 0.0))
+
+
+def words(units: Units, starts: Bool[Tensor, "B L"]) -> Units:
+    """The words that pieces belong to: mean vector and mean weight of their pieces.
+
+    Args:
+        units: Pieces; those that do not take part are left out.
+        starts: True for each piece that begins a word.
+
+    Returns:
+        The words in order, at the front, as many places as there were pieces.
+
+    Example:
+        >>> units = Units(torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool), torch.ones(1, 3))
+        >>> words(units, torch.tensor([[True, False, True]])).vectors[0, :2].tolist()
+        [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+    vectors, mask, weights = units
+    # A word whose first piece takes no part begins with the first that does.
+    first = mask & (starts | (mask.cumsum(dim=1) == 1))
+    index = (first.cumsum(dim=1) - 1).clamp(min=0)
+    counts = torch.zeros_like(weights).scatter_add(1, index, mask.to(weights.dtype))
+    share = torch.where(counts > 0, counts, 1.0)
+    summed = torch.zeros_like(vectors).scatter_add(1, index[:, :, None].expand_as(vectors), vectors * mask[:, :, None])
+    weight = torch.zeros_like(weights).scatter_add(1, index, weights.where(mask, 0.0))
+    return Units(summed / share[:, :, None], counts > 0, weight / share)

@@ -1,0 +1,134 @@
+"""Texts longer than an encoder reads, encoded in windows that overlap by half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from textmover.types import InputError, SpecialToken, TokenBatch
+
+__all__ = ["Windows", "encode_windows", "plan_windows"]
+
+WINDOW_TOKENS = 4096
+"""Tokens that are encoded at a time, padding included; one window at the least."""
+
+Encode = Callable[[Tensor, Tensor], list[Tensor]]
+"""Token ids and mask, ``[W, S]`` each, to the hidden states of each layer, ``[W, S, D]``."""
+
+
+class Windows(NamedTuple):
+    """Where the tokens of each window stand.
+
+    Attributes:
+        rows: Text of each window, int64 ``[W]``, ascending.
+        positions: Places of its tokens in that text, int64 ``[W, limit]``; a text that fits has one window, which runs
+            on into its padding.
+    """
+
+    rows: Tensor
+    positions: Tensor
+
+
+def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
+    """Windows of at most ``limit`` tokens that hold every token of every text.
+
+    A window of a text that is too long holds the special tokens that open the text, a stretch of what lies between, and
+    the special tokens that close it. Each stretch starts half its length after the one before; the last ends with the
+    text, so that all are full.
+
+    Args:
+        mask: True where there is a token, bool ``[B, L]``, padded on the right.
+        special: Kind of token as :class:`~textmover.types.SpecialToken`, ``[B, L]``.
+        limit: Longest window in tokens, special ones included, at most ``L``.
+
+    Returns:
+        The windows of the first text, then those of the second, and so on.
+
+    Raises:
+        InputError: If the special tokens of a text that is too long fill a window.
+
+    Example:
+        >>> mask, special = torch.ones(1, 8).bool(), torch.tensor([[1, 0, 0, 0, 0, 0, 0, 2]])
+        >>> plan_windows(mask, special, 6).positions.tolist()
+        [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
+    """
+    lengths = mask.sum(dim=1)
+    opening = (mask & (special == SpecialToken.FIRST)).long().cumprod(dim=1).sum(dim=1)
+    ending = (~mask | (special == SpecialToken.OTHER)).long().flip(1).cumprod(dim=1).sum(dim=1)
+    closing = ending - (~mask).sum(dim=1)
+    places = torch.arange(limit)
+    rows: list[int] = []
+    positions: list[Tensor] = []
+    for row, (length, first, last) in enumerate(torch.stack([lengths, opening, closing], dim=1).tolist()):
+        beyond = length - limit
+        if beyond <= 0:
+            rows.append(row)
+            positions.append(places[None])
+            continue
+        room = limit - first - last
+        if room < 1:
+            raise InputError(
+                f"Expected windows of more than the {first + last} special tokens of a text, but got windows of "
+                f"{limit}: raise `max_length`."
+            )
+        starts = torch.tensor([*range(0, beyond, max(1, room // 2)), beyond])[:, None]
+        shifts = torch.where(places < first, 0, torch.where(places < limit - last, starts, beyond))
+        rows += [row] * len(starts)
+        positions.append(places + shifts)
+    joined = torch.cat(positions) if positions else torch.zeros(0, limit, dtype=torch.long)
+    return Windows(torch.tensor(rows, dtype=torch.long, device=mask.device), joined.to(mask.device))
+
+
+def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = WINDOW_TOKENS) -> list[Tensor]:
+    """Hidden states of texts of any length: each token has the mean over the windows that hold it.
+
+    Gradients flow through the mean, which is taken in at least float32.
+
+    Args:
+        encode: Reads texts of at most ``limit`` tokens.
+        batch: The texts.
+        limit: Longest window in tokens, less than ``L``.
+        tokens: Tokens that ``encode`` gets at a time, padding included; one window at the least.
+
+    Returns:
+        Hidden states of each layer, ``[B, L, D]``; 0 where padded.
+
+    Raises:
+        InputError: If the special tokens of a text that is too long fill a window.
+    """
+    windows = plan_windows(batch.mask, batch.special, limit)
+    rows, width = windows.rows[:, None], batch.mask.shape[1]
+    ids, mask = batch.input_ids[rows, windows.positions], batch.mask[rows, windows.positions]  # [W, limit]
+    places = rows * width + windows.positions
+    counts = torch.bincount(places[mask], minlength=len(batch) * width).clamp(min=1)[:, None]  # [B * L, 1]
+    sums: list[Tensor] = []
+    layers: list[Tensor] = []
+    for chosen, longest in _chunks(mask.sum(dim=1).tolist(), tokens):
+        index = torch.tensor(chosen, device=mask.device)
+        inside = mask[index, :longest]
+        layers = encode(ids[index, :longest], inside)
+        if not sums:
+            sums = [
+                layer.new_zeros(len(counts), layer.shape[-1], dtype=torch.promote_types(layer.dtype, torch.float32))
+                for layer in layers
+            ]
+        held = places[index, :longest][inside]
+        for total, layer in zip(sums, layers, strict=True):
+            total.index_add_(0, held, layer[inside].to(total.dtype))
+    return [
+        (total / counts).to(layer.dtype).view(len(batch), width, -1) for total, layer in zip(sums, layers, strict=True)
+    ]
+
+
+def _chunks(lengths: Sequence[int], tokens: int) -> Iterator[tuple[list[int], int]]:
+    """Windows to be encoded together, the longest first, and the length of the longest of them."""
+    order = sorted(range(len(lengths)), key=lambda window: -lengths[window])
+    start = 0
+    while start < len(order):
+        longest = max(1, lengths[order[start]])
+        size = max(1, tokens // longest)
+        yield order[start : start + size], longest
+        start += size
