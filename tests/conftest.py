@@ -211,12 +211,12 @@ def embedded_metric(embedded: Path):
 
     def build(preset: str, **fields):
         config = preset_config(preset, encoder=str(embedded), **fields)
-        if config.layer is not None:
+        if config.layer is not None or config.aggregation != "single" or config.subwords != "all":
             return MetricModel.from_config(config).eval()
         if not first:
             first.append(MetricModel.from_config(preset_config("twmd", encoder=str(embedded))))
         one = first[0]
-        return MetricModel(config, one.encoder, one.tokenizer, one.encoder_identity).eval()
+        return MetricModel(config, one.parts).eval()
 
     return build
 

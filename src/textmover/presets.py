@@ -25,24 +25,110 @@ class Preset:
         config: The configuration, of the class that its ``kind`` names.
         formula: What it computes, in one line.
         source: Where it comes from.
-        higher_is_better: False for distances.
     """
 
     config: Any
     formula: str
     source: str
-    higher_is_better: bool = True
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for distances."""
+        return self.config.higher_is_better
 
 
-_CHEN = "Chen et al. 2020"
-_GREEDY: dict[str, Any] = {
-    "matching": "bertscore",
+_CHEN = "Chen et al. 2020 (TWMD)"
+_ZHANG = "Zhang et al. 2020 (BERTScore)"
+_ZHAO = "Zhao et al. 2019 (MoverScore)"
+_LAZY = "Chen et al. 2020 (Lazy-EMD)"
+_KUSNER = "Kusner et al. 2015 (WMD)"
+
+_TARGETS: dict[str, Any] = {
     "hypothesis_special_tokens": "targets",
     "reference_special_tokens": "targets",
     "normalize": False,
 }
+_GREEDY: dict[str, Any] = {"matching": "bertscore", **_TARGETS}
+_IDF: dict[str, Any] = {"weights": "idf", "idf_from": "references"}
+_MOVER_TOKENS: dict[str, Any] = {
+    "hypothesis_special_tokens": "keep",
+    "reference_special_tokens": "keep",
+    "subwords": "first",
+    "punctuation": "drop",
+    "weights": "idf",
+    "idf_from": "sides",
+    "normalize": False,
+}
+_MOVER: dict[str, Any] = {
+    "matching": "emd",
+    "cost": "squared-euclidean",
+    "aggregation": "power-means",
+    **_MOVER_TOKENS,
+}
+_HMD: dict[str, Any] = {"matching": "bertscore", **_MOVER_TOKENS}
+_DROP: dict[str, Any] = {
+    "hypothesis_special_tokens": "drop",
+    "reference_special_tokens": "drop",
+    "normalize": False,
+}
+
+
+def _lazy(hypothesis: float, reference: float) -> MetricConfig:
+    return MetricConfig(
+        matching="lazy-emd",
+        hypothesis_penalty=hypothesis,
+        reference_penalty=reference,
+        temperature=0.009,
+        tolerance=1e-6,
+        output="distance",
+        **_DROP,
+    )
+
+
+_LAZY_FORMULA = "<C,P> of min <C,P> + lc KL(P'1|b) + lr KL(P1|a) - eps H(P)"
 
 PRESETS: dict[str, Preset] = {
+    "sbert": Preset(MetricConfig(matching="sbert"), "mean of S over all pairs, normalised", _CHEN),
+    "sbert-pooled": Preset(
+        MetricConfig(matching="sbert-pooled", hypothesis_special_tokens="keep", reference_special_tokens="keep"),
+        "cosine of the mean token vectors",
+        "Reimers and Gurevych 2019 (SBERT)",
+    ),
+    "wordset-cka": Preset(
+        MetricConfig(matching="wordset-cka", centering="dimension"),
+        "mean of S squared over all pairs, normalised",
+        "Zhelezniak et al. 2019 (CKA)",
+    ),
+    "bertscore-p": Preset(MetricConfig(**_GREEDY, score="precision"), "P = sum_j b_j max_i S", _ZHANG),
+    "bertscore-r": Preset(MetricConfig(**_GREEDY, score="recall"), "R = sum_i a_i max_j S", _ZHANG),
+    "bertscore-f1": Preset(MetricConfig(**_GREEDY), "F1 = 2PR/(P+R)", _ZHANG),
+    "bertscore-p-idf": Preset(MetricConfig(**_GREEDY, **_IDF, score="precision"), "P with idf weights", _ZHANG),
+    "bertscore-r-idf": Preset(MetricConfig(**_GREEDY, **_IDF, score="recall"), "R with idf weights", _ZHANG),
+    "bertscore-f1-idf": Preset(MetricConfig(**_GREEDY, **_IDF), "F1 with idf weights", _ZHANG),
+    "yisi-1": Preset(
+        MetricConfig(**_GREEDY, **_IDF, idf="plus-one", alpha=0.7),
+        "F_alpha = PR/(alpha P + (1-alpha) R), alpha .7, idf log(1 + (n+1)/(df+1))",
+        "Lo 2019 (YiSi)",
+    ),
+    "f-alpha": Preset(MetricConfig(**_GREEDY, alpha=0.48), "F_alpha, alpha .48", _LAZY),
+    "rwmd": Preset(MetricConfig(**_GREEDY, score="recall"), "sum_i a_i max_j S, transport with one side free", _KUSNER),
+    "wmd": Preset(MetricConfig(matching="emd", normalize=False), "max <P,S> with marginals a, b (1 - EMD)", _KUSNER),
+    "moverscore-wmd1": Preset(MetricConfig(**_MOVER), "1 - EMD, cost |x-y|^2, power means of 5 layers, idf", _ZHAO),
+    "moverscore-wmd2": Preset(MetricConfig(**_MOVER, ngram=2), "moverscore-wmd1 over bigrams", _ZHAO),
+    "moverscore-smd": Preset(
+        MetricConfig(**_MOVER, ngram="sentence"), "1 - |x-y|^2 of the idf-weighted sentence vectors", _ZHAO
+    ),
+    "moverscore-v2": Preset(
+        MetricConfig(matching="emd", cost="euclidean", output="inverse", layer=-1, **_MOVER_TOKENS),
+        "1/(1 + EMD), cost |x-y|, last layer, idf",
+        f"{_ZHAO}, the authors' second version",
+    ),
+    "hmd-p": Preset(MetricConfig(**_HMD, score="precision"), "P over MoverScore's tokens and weights", _ZHAO),
+    "hmd-r": Preset(MetricConfig(**_HMD, score="recall"), "R over MoverScore's tokens and weights", _ZHAO),
+    "hmd-f1": Preset(MetricConfig(**_HMD), "F1 over MoverScore's tokens and weights", _ZHAO),
+    "lazy-emd-en": Preset(_lazy(0.23, 0.31), f"{_LAZY_FORMULA}, (lc, lr) = (.23, .31)", _LAZY),
+    "lazy-emd-zh": Preset(_lazy(0.018, 0.97), f"{_LAZY_FORMULA}, (lc, lr) = (.018, .97)", _LAZY),
+    "lazy-emd-other": Preset(_lazy(0.009, 0.95), f"{_LAZY_FORMULA}, (lc, lr) = (.009, .95)", _LAZY),
     "twmd": Preset(MetricConfig(), "max <P,S> + T H(P), one Sinkhorn iteration, F, normalised", _CHEN),
     "twmd-b": Preset(
         MetricConfig(temperature=0.1, centering="corpus"), "twmd over centred vectors, F, normalised", _CHEN
@@ -53,16 +139,12 @@ PRESETS: dict[str, Preset] = {
         "trwmd over centred vectors, F, normalised",
         _CHEN,
     ),
-    "bertscore-f1": Preset(
-        MetricConfig(**_GREEDY), "sum_i a_i max_j S and its transpose, harmonic mean", "Zhang et al. 2020"
-    ),
-    "bertscore-p": Preset(MetricConfig(**_GREEDY, score="precision"), "sum_j b_j max_i S", "Zhang et al. 2020"),
-    "bertscore-r": Preset(MetricConfig(**_GREEDY, score="recall"), "sum_i a_i max_j S", "Zhang et al. 2020"),
-    "sbert": Preset(MetricConfig(matching="sbert"), "mean of S over all pairs, normalised", _CHEN),
-    "wordset-cka": Preset(
-        MetricConfig(matching="wordset-cka", centering="dimension"),
-        "mean of S squared over all pairs, normalised",
-        "Zhelezniak et al. 2019",
+    "sinkhorn-divergence": Preset(
+        MetricConfig(
+            matching="sinkhorn-divergence", temperature=0.1, tolerance=1e-6, normalize=False, output="distance"
+        ),
+        "OT(x,y) - OT(x,x)/2 - OT(y,y)/2, OT entropic with eps .1",
+        "Feydy et al. 2019",
     ),
 }
 """All presets by name. Their encoder is the embedded one; every field can be overridden."""

@@ -137,6 +137,7 @@ def test_the_first_of_repeated_words_wins_and_they_are_counted(tmp_path, caplog)
         (["a 1 2 3", "b 1 2 3 4"], "a word and 3 numbers, but line 2 holds 4: "),
         (["2 3", "a 1 2 3", "b"], "a word and 3 numbers, but line 3 holds 0: "),
         (["2 3", "a 1 2", "b 1 2 3"], "a word and 3 numbers, but line 2 holds 2: "),
+        (["7 99999999999999", "a 1 2"], "a word and 99999999999999 numbers, but line 2 holds 2: "),
         (["a 1 2 3", "", "b 1 2x 3"], "3 numbers, but line 3 holds '2x', which is no finite number"),
         (["a 1 2 3", "b 1 1_0 3"], "3 numbers, but line 2 holds '1_0', which is no finite number"),
         (["a 1 2 3", ". . . 1 2"], r"3 numbers, but line 2 holds '\.', which is no finite number"),
@@ -289,7 +290,7 @@ def test_no_room_anywhere_is_an_error(tmp_path, monkeypatch):
 
     path = glove(tmp_path / "v")
     monkeypatch.setattr(static_vectors.tempfile, "mkdtemp", full)
-    with pytest.raises(InputError, match="room for the vectors of .*No space left on device. Set XDG_CACHE_HOME"):
+    with pytest.raises(InputError, match=r"room for the vectors of .*No space left on device\. Set XDG_CACHE_HOME"):
         StaticVectors.open(path)
 
 

@@ -5,24 +5,40 @@ everything is batched over ``B`` problems. Ragged batches are padded; a padded t
 cannot change a result.
 """
 
-from textmover.functional.cost import pairwise_similarity, unit_vectors
+from textmover.functional.aggregation import power_mean, routing
+from textmover.functional.cost import pairwise_cost, pairwise_similarity, unit_vectors
+from textmover.functional.exact import ExactResult, exact_transport
 from textmover.functional.greedy import greedy_matching
 from textmover.functional.kernels import mean_cosine, wordset_cka
+from textmover.functional.lazy import lazy_emd
+from textmover.functional.ngrams import Units, compact, ngrams, words
 from textmover.functional.normalization import f_score, normalize_by_self
+from textmover.functional.order import fragmentation
 from textmover.functional.sinkhorn import SinkhornResult, sinkhorn, unbalanced_sinkhorn
 from textmover.functional.tempered import trwmd, twmd
 
 __all__ = [
+    "ExactResult",
     "SinkhornResult",
+    "Units",
+    "compact",
+    "exact_transport",
     "f_score",
+    "fragmentation",
     "greedy_matching",
+    "lazy_emd",
     "mean_cosine",
+    "ngrams",
     "normalize_by_self",
+    "pairwise_cost",
     "pairwise_similarity",
+    "power_mean",
+    "routing",
     "sinkhorn",
     "trwmd",
     "twmd",
     "unbalanced_sinkhorn",
     "unit_vectors",
+    "words",
     "wordset_cka",
 ]

@@ -77,10 +77,11 @@ class _Exact(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, cost: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         given = [tensor.detach().cpu().double().numpy() for tensor in (cost, a, b)]
-        plan, f, g, done = (np.zeros_like(array) for array in (*given, given[0][:, 0, 0] if cost.numel() else given[1]))
-        _solve_all(*given, plan, f, g, done)
+        plan, f, g = (np.zeros_like(array) for array in given)
+        done = np.zeros(len(given[0]), dtype=bool)
+        _solve_all(given[0], given[1], given[2], plan, f, g, done)
         plans, f_, g_ = (torch.from_numpy(array).to(cost) for array in (plan, f, g))
-        converged = torch.from_numpy(done > 0).to(cost.device)
+        converged = torch.from_numpy(done).to(cost.device)
         ctx.save_for_backward(plans, f_, g_, a, b)
         ctx.mark_non_differentiable(plans, converged)
         return plans, (plans * cost).sum(dim=(1, 2)), converged

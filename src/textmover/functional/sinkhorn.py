@@ -65,8 +65,9 @@ def sinkhorn(
     With ``iterations`` the loop is unrolled and differentiated as it is. With ``tolerance`` each problem stops on its
     own (so that it does not depend on its batch mates), and gradients come from the implicit function theorem at the
     solution: memory does not grow with iterations, and they are as exact as the solution is. A problem that has not
-    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate. This solver works in
-    float64 wherever the device has it. A problem without mass on one side moves nothing: its plan and values are 0.
+    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate. This solver
+    works in float64 wherever the device has it. A problem without mass on one side moves nothing:
+    plan and values are 0.
 
     Args:
         cost: Cost of each pair, any real values.

@@ -9,7 +9,10 @@ __all__ = ["Calibration"]
 
 
 class Calibration(nn.Module):
-    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset.
+    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset; higher is better behind it.
+
+    Args:
+        falling: Whether lower scores are better, so that the scale is negative.
 
     Example:
         >>> head = Calibration()
@@ -18,9 +21,10 @@ class Calibration(nn.Module):
         [20.0]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, falling: bool = False) -> None:
         super().__init__()
-        self.scale = nn.Parameter(torch.ones(()))
+        self.sign = -1.0 if falling else 1.0
+        self.scale = nn.Parameter(torch.tensor(self.sign))
         self.offset = nn.Parameter(torch.zeros(()))
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -29,13 +33,13 @@ class Calibration(nn.Module):
 
     @torch.no_grad()
     def fit(self, scores: Tensor, ratings: Tensor) -> None:
-        """Least squares over given scores and ratings ``[n]``; the identity's slope where the scores are constant.
+        """Least squares over given scores and ratings ``[n]``; a slope of 1 (or -1) where the scores are constant.
 
-        A negative slope is not fitted: a head must never turn the order of two texts around.
+        A slope of the wrong sign is not fitted: a head must never turn the order of two texts around.
         """
         x, y = scores.double(), ratings.double()
         spread = (x - x.mean()).square().sum()
-        slope = ((x - x.mean()) * (y - y.mean())).sum() / spread if spread > 0 else torch.ones(())
-        slope = slope if slope > 0 else torch.ones(())
+        slope = ((x - x.mean()) * (y - y.mean())).sum() / spread if spread > 0 else torch.zeros(())
+        slope = slope if slope * self.sign > 0 else torch.tensor(self.sign)
         self.scale.copy_(slope)
         self.offset.copy_(y.mean() - slope * x.mean())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from textmover.types import InputError
 
@@ -17,8 +18,40 @@ SpecialTokens = Literal["keep", "drop", "first", "targets"]
 """What happens to special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
 or weight 0, though other tokens may still be matched with them (BERTScore)."""
 
-Matching = Literal["twmd", "trwmd", "bertscore", "sbert", "wordset-cka"]
+Matching = Literal[
+    "twmd",
+    "trwmd",
+    "bertscore",
+    "emd",
+    "lazy-emd",
+    "sinkhorn-divergence",
+    "sbert",
+    "sbert-pooled",
+    "wordset-cka",
+]
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]
+
+TEMPERED = frozenset({"twmd", "trwmd", "lazy-emd", "sinkhorn-divergence"})
+ITERATED = frozenset({"twmd", "lazy-emd", "sinkhorn-divergence"})
+COSTS = frozenset({"emd", "lazy-emd", "sinkhorn-divergence"})
+SIDES = frozenset({"twmd", "trwmd", "bertscore"})
+
+READ_BY: dict[str, frozenset[str]] = {
+    "temperature": TEMPERED,
+    "learn_temperature": TEMPERED,
+    "iterations": ITERATED,
+    "tolerance": ITERATED,
+    "value": frozenset({"twmd", "trwmd"}),
+    "alpha": SIDES,
+    "score": SIDES,
+    "cost": COSTS,
+    "output": COSTS,
+    "hypothesis_penalty": frozenset({"lazy-emd"}),
+    "reference_penalty": frozenset({"lazy-emd"}),
+    "measure": frozenset({"lazy-emd"}),
+    "order_penalty": frozenset({"emd"}),
+}
+"""The matchings that read a field, where not all do: changing it for another one is refused."""
 
 
 def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
@@ -31,6 +64,8 @@ def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
 class MetricConfig:
     """A transport metric from encoder to calibration; the class for ``kind: transport``.
 
+    Infinite numbers may be written as ``"inf"`` and ``"-inf"``, and are in files.
+
     Example:
         >>> MetricConfig(matching="trwmd").override(temperature=0.1).temperature
         0.1
@@ -38,87 +73,157 @@ class MetricConfig:
 
     kind: Literal["transport"] = "transport"  # class of the metric; this one is the transport family
     matching: Matching = "twmd"  # how the tokens of two texts are matched
-    encoder: str = DEFAULT_ENCODER  # name on the hub, or folder
+    encoder: str = DEFAULT_ENCODER  # name on the hub, folder, or file of static word vectors
     revision: str | None = None  # commit or tag of the encoder on the hub; None: its main branch
     layer: int | None = None  # hidden layer (0: embeddings, negative: from the end); None: table per encoder
+    aggregation: Literal["single", "power-means", "scalar-mix", "routing"] = "single"  # one layer, or the last ones
+    last_layers: int = 5  # layers that are aggregated, down from the one that `layer` names (the last if None)
+    powers: tuple[float, ...] = (-math.inf, 1.0, math.inf)  # exponents of the power means that are concatenated
+    routing_kernel: Literal["gaussian", "epanechnikov"] = "gaussian"  # how a layer's weight falls with its distance
+    routing_step: float = 1.0  # step of routing's weights
+    routing_tolerance: float = 1e-5  # change of a token's vector and weights at which routing stops
+    routing_iterations: int = 20  # most iterations of routing
     max_length: int | None = None  # longest text in tokens, special ones included; None: what the encoder allows
-    long_texts: Literal["truncate", "error"] = "truncate"  # what happens to longer texts
+    long_texts: Literal["truncate", "error", "window"] = "truncate"  # longer ones: cut, refused, read in windows
+    unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words that static vectors lack
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the encoder's weights and arithmetic
     freeze_layers: int | None = None  # not trained: 0 the embeddings, n also the first n layers; None: all trained
     centering: Centering = "none"  # mean that is subtracted from the token vectors
     hypothesis_special_tokens: SpecialTokens = "first"  # which special tokens of the hypothesis take part
     reference_special_tokens: SpecialTokens = "first"  # which special tokens of the reference take part
-    weights: Literal["uniform"] = "uniform"  # weight of each token
-    temperature: float = 0.02  # T of twmd and trwmd, in units of the cosine
+    subwords: Literal["all", "first", "mean"] = "all"  # pieces of a word: all, the first, or their mean
+    punctuation: Literal["keep", "drop"] = "keep"  # single punctuation marks
+    stop_words: str = "keep"  # words that are dropped: keep (none), english, or the words with spaces between
+    ngram: int | Literal["sentence"] = 1  # tokens to a unit of matching
+    weights: Literal["uniform", "idf", "tf-idf"] = "uniform"  # weight of each token
+    idf: Literal["smooth", "plus-one"] = "smooth"  # log((n+1)/(df+1)), or log(1 + (n+1)/(df+1))
+    idf_from: Literal["corpus", "references", "sides"] = "corpus"  # fitted before; else on a call's references or sides
+    temperature: float = 0.02  # T of twmd and trwmd; epsilon of lazy-emd and sinkhorn-divergence
     learn_temperature: bool = False  # train T (its logarithm) along with the encoder
-    iterations: int = 1  # Sinkhorn iterations of twmd, where no tolerance is given
-    tolerance: float | None = None  # marginal error that twmd converges to, instead of a number of iterations
+    iterations: int = 1  # Sinkhorn iterations, where no tolerance is given
+    tolerance: float | None = None  # marginal error to converge to, instead of a number of iterations
     value: Literal["transport", "objective"] = "transport"  # number of the plan that twmd and trwmd report
+    cost: Literal["cosine", "squared-euclidean", "euclidean"] = "cosine"  # of moving mass, over unit vectors
+    hypothesis_penalty: float = math.inf  # lambda_c of lazy-emd: price of leaving hypothesis tokens, 0 to inf
+    reference_penalty: float = math.inf  # lambda_r of lazy-emd: price of leaving reference tokens, 0 to inf
+    measure: Literal["entropy", "product"] = "entropy"  # what lazy-emd's entropy is relative to
+    order_penalty: float = 0.0  # delta of WMDo: added to the distance per share of broken order
+    output: Literal["similarity", "inverse", "distance"] = "similarity"  # of a distance E: 1 - E, 1/(1 + E), or E
     normalize: bool = True  # divide by the similarity of each text with itself
+    alpha: float = 0.5  # of F_alpha = PR/(alpha P + (1 - alpha) R)
     score: Literal["f", "precision", "recall"] = "f"  # which value is the score
-    multi_reference: Literal["best", "mean"] = "best"  # of several references: maximum of each value, or mean
+    rescale: bool = False  # (x - b)/(1 - b), b the fitted value of unrelated texts
+    multi_reference: Literal["best", "mean", "all"] = "best"  # best of each value, mean, or all as one text
     calibrate: bool = False  # a learned scale and offset that map the score to the human scale
 
     def __post_init__(self) -> None:
         """Check every field."""
-        annotations = {
-            "matching": get_args(Matching),
-            "centering": get_args(Centering),
-            "hypothesis_special_tokens": get_args(SpecialTokens),
-            "reference_special_tokens": get_args(SpecialTokens),
-            "kind": ("transport",),
-            "long_texts": ("truncate", "error"),
-            "dtype": ("float32", "bfloat16", "float16"),
-            "weights": ("uniform",),
-            "value": ("transport", "objective"),
-            "score": ("f", "precision", "recall"),
-            "multi_reference": ("best", "mean"),
-            "learn_temperature": (True, False),
-            "normalize": (True, False),
-            "calibrate": (True, False),
-        }
-        for name, choices in annotations.items():
-            check_choice(name, getattr(self, name), choices)
-        self._check_number("temperature", self.temperature, 0.0)
+        for name, hint in get_type_hints(type(self)).items():
+            if hint is bool or get_origin(hint) is Literal:
+                check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
+        self._read_infinities()
+        for name in ("routing_step", "routing_tolerance"):
+            self._check_number(name, lambda value: 0 < value < math.inf, "a finite number above 0")
         if self.tolerance is not None:
-            self._check_number("tolerance", self.tolerance, 0.0)
-        self._check_integer("iterations", self.iterations, 1)
-        if self.max_length is not None:
-            self._check_integer("max_length", self.max_length, 3)
-        if self.freeze_layers is not None:
-            self._check_integer("freeze_layers", self.freeze_layers, 0)
+            self._check_number("tolerance", lambda value: 0 < value < math.inf, "a finite number above 0")
+        if self.matching == "lazy-emd":
+            self._check_number("temperature", lambda value: 0 <= value < math.inf, "a finite number of at least 0")
+        else:
+            self._check_number("temperature", lambda value: 0 < value < math.inf, "a finite number above 0")
+        for name in ("hypothesis_penalty", "reference_penalty"):
+            self._check_number(name, lambda value: value >= 0, 'a number of at least 0 or "inf"')
+        self._check_number("order_penalty", lambda value: 0 <= value < math.inf, "a finite number of at least 0")
+        self._check_number("alpha", lambda value: 0 <= value <= 1, "a number between 0 and 1")
+        for name, least in (("iterations", 1), ("last_layers", 1), ("routing_iterations", 1)):
+            self._check_integer(name, getattr(self, name), least)
+        for name, least in (("max_length", 3), ("freeze_layers", 0)):
+            if getattr(self, name) is not None:
+                self._check_integer(name, getattr(self, name), least)
+        if self.ngram != "sentence":
+            self._check_integer("ngram", self.ngram, 1, ' or "sentence"')
+        self._check_texts()
+        self._check_together()
+
+    def _read_infinities(self) -> None:
+        """Turn ``"inf"`` and ``"-inf"`` into numbers, and a list of powers into a tuple."""
+        infinite = {"inf": math.inf, "-inf": -math.inf}
+        for name in ("hypothesis_penalty", "reference_penalty"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, infinite.get(value, value) if isinstance(value, str) else value)
+        powers = self.powers if isinstance(self.powers, (list, tuple)) else (self.powers,)
+        numbers = tuple(infinite.get(one, one) if isinstance(one, str) else one for one in powers)
+        if not numbers or not all(_is_number(one) and not math.isnan(one) for one in numbers):
+            raise InputError(f'Expected `powers` to be numbers, "inf" or "-inf" among them, but got {self.powers!r}.')
+        object.__setattr__(self, "powers", tuple(float(one) for one in numbers))
+
+    def _check_texts(self) -> None:
         if self.layer is not None and (not isinstance(self.layer, int) or isinstance(self.layer, bool)):
             raise InputError(f"Expected `layer` to be a whole number or null, but got {self.layer!r}.")
         if not isinstance(self.encoder, str) or not self.encoder:
-            raise InputError(f"Expected `encoder` to be a name or a folder, but got {self.encoder!r}.")
+            raise InputError(f"Expected `encoder` to be a name, a folder or a file, but got {self.encoder!r}.")
+        if not isinstance(self.stop_words, str) or not self.stop_words.strip():
+            raise InputError(f"Expected `stop_words` to be keep, english or words, but got {self.stop_words!r}.")
         if self.revision is not None and (not isinstance(self.revision, str) or not self.revision):
             raise InputError(
                 f"Expected `revision` to be a commit or tag in quotes, or null, but got {self.revision!r}."
             )
 
-    @staticmethod
-    def _check_number(name: str, value: object, above: float) -> None:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not above < value < float("inf"):  # type: ignore[operator]
-            raise InputError(f"Expected `{name}` to be a finite number above {above:g}, but got {value!r}.")
+    def _check_together(self) -> None:
+        """Refuse combinations that have no meaning."""
+        if self.normalize and (self.matching in ("lazy-emd", "sinkhorn-divergence") or self.output != "similarity"):
+            what = f"matching={self.matching!r}" if self.output == "similarity" else f"output={self.output!r}"
+            raise InputError(f"Expected `normalize` to be false with {what}, but got true: a distance has no quotient.")
+        penalties = (self.hypothesis_penalty, self.reference_penalty)
+        if self.matching != "lazy-emd":
+            return
+        if penalties == (0, 0):
+            raise InputError("Expected a penalty above 0 on one side of lazy-emd at least, but got 0 for both.")
+        if self.temperature == 0 and not set(penalties) <= {0, math.inf}:
+            raise InputError(
+                'Expected penalties of 0 or "inf" where the `temperature` of lazy-emd is 0, but got '
+                f"{penalties[0]} and {penalties[1]}: take a temperature above 0."
+            )
+        if self.temperature == 0 and self.learn_temperature:
+            raise InputError("Expected a `temperature` above 0 to learn it, but got 0.")
+
+    def _check_number(self, name: str, fits: Callable[[float], bool], what: str) -> None:
+        value = getattr(self, name)
+        if not _is_number(value) or not fits(value):
+            raise InputError(f"Expected `{name}` to be {what}, but got {value!r}.")
 
     @staticmethod
-    def _check_integer(name: str, value: object, least: int) -> None:
+    def _check_integer(name: str, value: object, least: int, alternative: str = "") -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InputError(f"Expected `{name}` to be a whole number of at least {least}, but got {value!r}.")
+            raise InputError(
+                f"Expected `{name}` to be a whole number of at least {least}{alternative}, but got {value!r}."
+            )
 
     def override(self, **changes: Any) -> MetricConfig:
         """The same configuration with some fields changed.
 
         Raises:
-            InputError: If a field does not exist or a value does not fit; names the nearest field.
+            InputError: If a field does not exist (names the nearest), a value does not fit, or the matching does not
+                read the field.
         """
         check_fields(changes, type(self))
-        return replace(self, **changes)
+        changed = replace(self, **changes)
+        for name in changes:
+            readers = READ_BY.get(name, frozenset({changed.matching}))
+            if changed.matching not in readers and getattr(changed, name) != getattr(self, name):
+                raise InputError(
+                    f"Expected a field that matching={changed.matching!r} reads, but got `{name}`, which "
+                    f"{', '.join(sorted(readers))} read{'s' if len(readers) == 1 else ''}: leave it out."
+                )
+        return changed
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for distances; behind a calibration head higher is always better."""
+        return self.calibrate or self.matching not in COSTS or self.output != "distance"
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values, for JSON and YAML."""
-        return asdict(self)
+        return {name: _plain(value) for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> MetricConfig:
@@ -139,3 +244,14 @@ def check_fields(values: Mapping[str, Any], config_class: type) -> None:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"the fields are {', '.join(known)}."
             raise InputError(f"Expected a field of the metric's configuration, but got `{name}`: {hint}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value

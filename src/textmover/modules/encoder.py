@@ -86,6 +86,8 @@ class Encoder(nn.Module):
         Built by :meth:`from_source` (pretrained weights) or :meth:`from_config` (to be filled from a checkpoint).
     """
 
+    trainable = True
+
     def __init__(
         self,
         model: Any,

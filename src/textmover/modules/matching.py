@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from textmover import functional
 from textmover.modules.config import MetricConfig
+from textmover.modules.weighting import Side
 from textmover.types import MatchResult
 
-__all__ = ["MATCHINGS", "Matching", "Side", "build_matching"]
-
-
-class Side(NamedTuple):
-    """One side of a matching: tokens that may be matched, bool ``[B, L]``, and their weights ``[B, L]``."""
-
-    mask: Tensor
-    weights: Tensor
+__all__ = ["MATCHINGS", "Matching", "build_matching"]
 
 
 class Matching(nn.Module):
@@ -28,6 +22,24 @@ class Matching(nn.Module):
 
     has_sides: ClassVar[bool] = True
     """False where recall and precision are one and the same number."""
+
+    debiased: ClassVar[bool] = False
+    """Whether the values of each text with itself are subtracted."""
+
+    unit_vectors: ClassVar[bool] = True
+    """Whether token vectors are scaled to unit length."""
+
+    bounds: tuple[float, float] = (-1.0, 1.0)
+    """Lowest and highest value that can occur."""
+
+    @property
+    def nothing(self) -> float:
+        """Value of a pair with an empty side: as if all tokens were orthogonal."""
+        return 0.0
+
+    def report(self, value: Tensor) -> Tensor:
+        """The number that is asked for, given the one that was computed."""
+        return value
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> Matching:
@@ -47,46 +59,56 @@ class Matching(nn.Module):
         """Match similarities ``[B, M, N]`` (rows: reference tokens)."""
 
 
-class _Tempered(Matching):
-    """A matching with a temperature, fixed or learned (as its logarithm, so that it stays positive)."""
+class _Temperature(nn.Module):
+    """A temperature, fixed or learned (as its logarithm, so that it stays positive)."""
 
-    def __init__(self, temperature: float, *, learn: bool, value: functional.tempered.Value) -> None:
+    def __init__(self, config: MetricConfig) -> None:
         super().__init__()
-        self.value = value
-        self._fixed = temperature
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature))) if learn else None
+        self._fixed = config.temperature
+        learned = torch.tensor(math.log(config.temperature)) if config.learn_temperature else None
+        self.log_temperature = None if learned is None else nn.Parameter(learned)
 
-    @property
-    def temperature(self) -> Tensor | float:
+    def forward(self) -> Tensor | float:
         """``T``, with gradient where it is learned."""
         return self._fixed if self.log_temperature is None else self.log_temperature.exp()
 
-    def signature_entries(self) -> dict[str, str]:
-        """Temperature, and the value where it is not the default."""
-        temperature = self.learned_fields().get("temperature", self._fixed)
-        return {"T": f"{temperature:.6g}"} | ({"value": self.value} if self.value != "transport" else {})
+    @property
+    def value(self) -> float:
+        """The present temperature."""
+        return self._fixed if self.log_temperature is None else self.log_temperature.exp().item()
 
     def learned_fields(self) -> dict[str, float]:
         """The temperature, where it is learned."""
-        return {} if self.log_temperature is None else {"temperature": self.log_temperature.exp().item()}
+        return {} if self.log_temperature is None else {"temperature": self.value}
+
+
+class _Tempered(Matching):
+    """A matching with a temperature."""
+
+    def __init__(self, config: MetricConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.temperature = _Temperature(config)
+
+    @classmethod
+    def from_config(cls, config: MetricConfig) -> Matching:
+        """See :meth:`Matching.from_config`."""
+        return cls(config)
+
+    def learned_fields(self) -> dict[str, float]:
+        """The temperature, where it is learned."""
+        return self.temperature.learned_fields()
+
+    def _stop(self) -> str:
+        return str(self.config.iterations) if self.config.tolerance is None else f"to{self.config.tolerance:g}"
 
 
 class Twmd(_Tempered):
     """Tempered word mover similarity (:func:`textmover.functional.twmd`)."""
 
-    def __init__(self, config: MetricConfig) -> None:
-        super().__init__(config.temperature, learn=config.learn_temperature, value=config.value)
-        self.iterations, self.tolerance = config.iterations, config.tolerance
-
-    @classmethod
-    def from_config(cls, config: MetricConfig) -> Twmd:
-        """See :meth:`Matching.from_config`."""
-        return cls(config)
-
     def signature_entries(self) -> dict[str, str]:
-        """Temperature, value, and when the iterations stop."""
-        stop = str(self.iterations) if self.tolerance is None else f"to{self.tolerance:g}"
-        return super().signature_entries() | {"k": stop}
+        """Temperature, value and F where they are not the default, and when the iterations stop."""
+        return {"T": f"{self.temperature.value:.6g}", **_value(self.config), **_alpha(self.config), "k": self._stop()}
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
@@ -94,10 +116,11 @@ class Twmd(_Tempered):
             similarity,
             reference.weights,
             hypothesis.weights,
-            self.temperature,
-            iterations=self.iterations,
-            tolerance=self.tolerance,
-            value=self.value,
+            self.temperature(),
+            iterations=self.config.iterations,
+            tolerance=self.config.tolerance,
+            value=self.config.value,
+            alpha=self.config.alpha,
             with_plan=with_plan,
         )
 
@@ -105,10 +128,9 @@ class Twmd(_Tempered):
 class Trwmd(_Tempered):
     """Tempered relaxed word mover similarity (:func:`textmover.functional.trwmd`)."""
 
-    @classmethod
-    def from_config(cls, config: MetricConfig) -> Trwmd:
-        """See :meth:`Matching.from_config`."""
-        return cls(config.temperature, learn=config.learn_temperature, value=config.value)
+    def signature_entries(self) -> dict[str, str]:
+        """Temperature, value and F where they are not the default."""
+        return {"T": f"{self.temperature.value:.6g}", **_value(self.config), **_alpha(self.config)}
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
@@ -118,8 +140,9 @@ class Trwmd(_Tempered):
             hypothesis.weights,
             reference.mask,
             hypothesis.mask,
-            self.temperature,
-            value=self.value,
+            self.temperature(),
+            value=self.config.value,
+            alpha=self.config.alpha,
             with_plan=with_plan,
         )
 
@@ -127,10 +150,29 @@ class Trwmd(_Tempered):
 class Greedy(Matching):
     """Greedy matching as in BERTScore (:func:`textmover.functional.greedy_matching`)."""
 
+    def __init__(self, config: MetricConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @classmethod
+    def from_config(cls, config: MetricConfig) -> Matching:
+        """See :meth:`Matching.from_config`."""
+        return cls(config)
+
+    def signature_entries(self) -> dict[str, str]:
+        """The F, where it is not the harmonic mean."""
+        return _alpha(self.config)
+
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
         return functional.greedy_matching(
-            similarity, reference.weights, hypothesis.weights, reference.mask, hypothesis.mask, with_plan=with_plan
+            similarity,
+            reference.weights,
+            hypothesis.weights,
+            reference.mask,
+            hypothesis.mask,
+            alpha=self.config.alpha,
+            with_plan=with_plan,
         )
 
 
@@ -161,16 +203,150 @@ class MeanCosine(_Symmetric):
 class WordsetCka(_Symmetric):
     """Centred kernel alignment of two sets of words (:func:`textmover.functional.wordset_cka`)."""
 
+    bounds = (0.0, 1.0)
+
     def similarity_of_sets(self, similarity: Tensor, a: Tensor, b: Tensor) -> Tensor:
         """See :class:`_Symmetric`."""
         return functional.wordset_cka(similarity, a, b)
+
+
+class PooledCosine(MeanCosine):
+    """Inner product of the means of raw token vectors, their cosine once normalised (sentence-transformers)."""
+
+    unit_vectors = False
+
+
+class _Distance(_Tempered):
+    """A matching that gives a distance ``E``, reported as similarity, inverse or distance."""
+
+    has_sides = False
+
+    def __init__(self, config: MetricConfig) -> None:
+        super().__init__(config)
+        low, high = sorted(self.report(torch.tensor(end)).item() for end in self._distances())
+        self.bounds = (low, high)
+
+    def report(self, distance: Tensor) -> Tensor:
+        """The number that is asked for."""
+        if self.config.output == "similarity":
+            return 1 - distance
+        return 1 / (1 + distance) if self.config.output == "inverse" else distance
+
+    @property
+    def nothing(self) -> float:
+        """Value at the cost of orthogonal vectors."""
+        orthogonal = {"cosine": 1.0, "squared-euclidean": 2.0, "euclidean": math.sqrt(2)}[self.config.cost]
+        return self.report(torch.tensor(orthogonal)).item()
+
+    def signature_entries(self) -> dict[str, str]:
+        """Cost and output."""
+        return {"cost": self.config.cost, "output": self.config.output}
+
+    def _distances(self) -> tuple[float, float]:
+        """Smallest and largest distance that can occur."""
+        return (0.0, 4.0 if self.config.cost == "squared-euclidean" else 2.0)
+
+    def _cost(self, similarity: Tensor, reference: Side, hypothesis: Side) -> Tensor:
+        return functional.pairwise_cost(reference.vectors, hypothesis.vectors, similarity, self.config.cost)
+
+    def _stopping(self) -> dict[str, int | float | None]:
+        stop = self.config.tolerance
+        return {"iterations": self.config.iterations if stop is None else None, "tolerance": stop}
+
+
+class Emd(_Distance):
+    """Exact transport (:func:`textmover.functional.exact_transport`), with WMDo's penalty on request."""
+
+    def signature_entries(self) -> dict[str, str]:
+        """Cost, output, and the order penalty where there is one."""
+        penalty = {"order": f"{self.config.order_penalty:g}"} if self.config.order_penalty else {}
+        return {**super().signature_entries(), **penalty}
+
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
+        """See :meth:`Matching.forward`."""
+        cost = self._cost(similarity, reference, hypothesis)
+        result = functional.exact_transport(cost, reference.weights, hypothesis.weights)
+        distance = result.transport
+        if self.config.order_penalty:
+            broken = functional.fragmentation(result.plan, reference.weights, hypothesis.weights)
+            distance = distance + self.config.order_penalty * broken
+        value = self.report(distance)
+        return MatchResult(value, value, value, result.plan if with_plan else None, result.converged)
+
+    def _distances(self) -> tuple[float, float]:
+        low, high = super()._distances()
+        return low, high + self.config.order_penalty
+
+
+class LazyEmd(_Distance):
+    """Transport that may leave tokens (:func:`textmover.functional.lazy_emd`)."""
+
+    def signature_entries(self) -> dict[str, str]:
+        """Cost, output, penalties, epsilon, measure, and when the iterations stop."""
+        config = self.config
+        penalties = f"{config.hypothesis_penalty:g}/{config.reference_penalty:g}"
+        entries = {"lambda": penalties, "epsilon": f"{self.temperature.value:.6g}"}
+        if config.temperature:
+            entries |= {"measure": config.measure, "k": self._stop()}
+        return {**super().signature_entries(), **entries}
+
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
+        """See :meth:`Matching.forward`."""
+        result = functional.lazy_emd(
+            self._cost(similarity, reference, hypothesis),
+            reference.weights,
+            hypothesis.weights,
+            reference.mask,
+            hypothesis.mask,
+            self.temperature(),
+            reference_penalty=self.config.reference_penalty,
+            hypothesis_penalty=self.config.hypothesis_penalty,
+            measure=self.config.measure,
+            with_plan=with_plan,
+            **self._stopping(),  # type: ignore[arg-type]
+        )
+        value = self.report(result.f)
+        return MatchResult(value, value, value, result.plan, result.converged)
+
+
+class SinkhornDivergence(_Distance):
+    r"""Entropic transport less that of each side with itself.
+
+    :math:`\mathrm{OT}_\varepsilon(X, Y) - \tfrac12(\mathrm{OT}_\varepsilon(X, X) + \mathrm{OT}_\varepsilon(Y, Y))`
+    with the values of :func:`textmover.functional.sinkhorn`'s objective: 0 for a text and itself, above otherwise.
+
+    Reference:
+        Genevay, Peyré and Cuturi 2018; Feydy et al. 2019.
+    """
+
+    debiased = True
+
+    def signature_entries(self) -> dict[str, str]:
+        """Cost, output, epsilon, and when the iterations stop."""
+        return {**super().signature_entries(), "epsilon": f"{self.temperature.value:.6g}", "k": self._stop()}
+
+    def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
+        """See :meth:`Matching.forward`; the value is the biased one, before :meth:`_Distance.report`."""
+        result = functional.sinkhorn(
+            self._cost(similarity, reference, hypothesis),
+            reference.weights,
+            hypothesis.weights,
+            self.temperature(),
+            **self._stopping(),  # type: ignore[arg-type]
+        )
+        value = result.objective
+        return MatchResult(value, value, value, result.plan if with_plan else None, result.converged)
 
 
 MATCHINGS: dict[str, type[Matching]] = {
     "twmd": Twmd,
     "trwmd": Trwmd,
     "bertscore": Greedy,
+    "emd": Emd,
+    "lazy-emd": LazyEmd,
+    "sinkhorn-divergence": SinkhornDivergence,
     "sbert": MeanCosine,
+    "sbert-pooled": PooledCosine,
     "wordset-cka": WordsetCka,
 }
 """Matchings by the names that configurations use."""
@@ -179,3 +355,11 @@ MATCHINGS: dict[str, type[Matching]] = {
 def build_matching(config: MetricConfig) -> Matching:
     """The matching that a configuration names."""
     return MATCHINGS[config.matching].from_config(config)
+
+
+def _value(config: MetricConfig) -> dict[str, str]:
+    return {"value": config.value} if config.value != "transport" else {}
+
+
+def _alpha(config: MetricConfig) -> dict[str, str]:
+    return {"alpha": f"{config.alpha:g}"} if config.alpha != 0.5 else {}

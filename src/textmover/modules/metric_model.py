@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,22 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
+from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.calibration import Calibration
 from textmover.modules.centering import Centering
-from textmover.modules.config import MetricConfig
-from textmover.modules.encoder import Encoder, default_layer, plain_errors, position_limit
-from textmover.modules.encoder_source import resolve_encoder
-from textmover.modules.layers import SingleLayer
-from textmover.modules.matching import Side, build_matching
-from textmover.modules.statistics import CorpusMean
-from textmover.modules.tokenizer import Tokenizer
-from textmover.modules.weighting import Role, TokenWeighting
+from textmover.modules.config import COSTS, MetricConfig
+from textmover.modules.fitting import evaluating, fit_statistics
+from textmover.modules.matching import build_matching
+from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
+from textmover.modules.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 
 __all__ = ["MetricModel"]
-
-ENCODER_FOLDER = "encoder"
-"""Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
 
 
 class MetricModel(nn.Module):
@@ -40,9 +35,7 @@ class MetricModel(nn.Module):
 
     Args:
         config: What the metric is made of.
-        encoder: The encoder, giving the one layer that the metric reads.
-        tokenizer: The encoder's tokenizer.
-        encoder_identity: Name and hash of the encoder for the signature.
+        parts: Encoder and tokenizer, as the configuration names them.
 
     Reference:
         Chen et al. 2020 (TWMD), Eq. 1.
@@ -50,20 +43,27 @@ class MetricModel(nn.Module):
 
     config_class: ClassVar[type[MetricConfig]] = MetricConfig
 
-    optional_parts: ClassVar[tuple[str, ...]] = ("calibration.", "centering.statistic.", "matching.log_temperature")
+    optional_parts: ClassVar[tuple[str, ...]] = (
+        "calibration.",
+        "centering.statistic.",
+        "weighting.tables.",
+        "baseline.",
+        "matching.temperature.",
+    )
     """Parts of the state that an override may add to a checkpoint, to start afresh, or leave out."""
 
-    def __init__(self, config: MetricConfig, encoder: Encoder, tokenizer: Tokenizer, encoder_identity: str) -> None:
+    def __init__(self, config: MetricConfig, parts: Parts) -> None:
         super().__init__()
         self.config = config
-        self.encoder = encoder
-        self.tokenizer = tokenizer
-        self.encoder_identity = encoder_identity
-        self.layers = SingleLayer(encoder.layers[0])
-        self.centering = Centering(config.centering, encoder.dimension)
-        self.weighting = TokenWeighting(config.reference_special_tokens, config.hypothesis_special_tokens)
+        self.encoder, self.tokenizer, self.encoder_identity = parts.encoder, parts.tokenizer, parts.identity
+        self.layers = build_layers(config, parts.encoder.layers)
         self.matching = build_matching(config)
-        self.calibration = Calibration() if config.calibrate else None
+        self.centering = Centering(config.centering, parts.encoder.dimension * self.layers.width_factor)
+        self.weighting = TokenWeighting(config, parts.tokenizer.vocabulary_size, unit=self.matching.unit_vectors)
+        self.baseline = Baseline() if config.rescale else None
+        self.calibration = (
+            Calibration(falling=config.matching in COSTS and config.output == "distance") if config.calibrate else None
+        )
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> MetricModel:
@@ -72,23 +72,17 @@ class MetricModel(nn.Module):
         Raises:
             InputError: If the encoder cannot be found or has no such layer.
         """
-        from transformers import AutoConfig
+        return cls(config, assemble(config))
 
-        source = resolve_encoder(config.encoder, config.revision)
-        with plain_errors(source.folder):
-            encoder_config = AutoConfig.from_pretrained(str(source.folder))
-        layer = _layer(config, encoder_config.num_hidden_layers)
-        encoder = Encoder.from_source(
-            source, encoder_config, (layer,), getattr(torch, config.dtype), config.freeze_layers
-        )
-        tokenizer = _tokenizer(config, source.folder, encoder_config)
-        identity = f"{config.encoder.rstrip('/').rsplit('/', 1)[-1]}@{source.sha256[:8]}"
-        return cls(config, encoder, tokenizer, identity)
+    @property
+    def parts(self) -> Parts:
+        """Encoder and tokenizer, to be shared with another metric that reads the same layers."""
+        return Parts(self.encoder, self.tokenizer, self.encoder_identity)
 
     @property
     def higher_is_better(self) -> bool:
-        """All metrics of this class are similarities."""
-        return True
+        """False for distances; behind a calibration head higher is always better."""
+        return self.config.higher_is_better
 
     @property
     def multi_reference(self) -> str:
@@ -97,32 +91,61 @@ class MetricModel(nn.Module):
 
     @property
     def range(self) -> tuple[float, float]:
-        """Nominal range of the score; unbounded behind a calibration head.
+        """Nominal range of the score; unbounded behind a calibration head, and above after rescaling.
 
-        Identical texts score its upper end, to the rounding of float32.
+        Identical texts score its better end, to the rounding of float32, wherever both are treated alike: idf tables of
+        each side can weigh them differently.
         """
         if self.calibration is not None:
             return (float("-inf"), float("inf"))
-        return (0.0 if self.config.matching == "wordset-cka" else -1.0, 1.0)
+        bounds = torch.tensor(self.matching.bounds, dtype=torch.float64)
+        if self.baseline is not None and self.baseline.fitted:
+            column = 2 if not self.matching.has_sides else ("recall", "precision", "f").index(self.config.score)
+            bounds = self.baseline(bounds[:, None].expand(2, 3))[:, column]
+        low, high = bounds.tolist()
+        return (low, high)
 
     @property
     def signature(self) -> Signature:
         """What the scores depend on."""
-        config = self.config
-        entries = {"metric": config.matching, "encoder": self.encoder_identity, "layer": str(self.encoder.layers[0])}
-        entries |= self.matching.signature_entries()
-        entries["special"] = config.reference_special_tokens
-        if self.weighting.roles_differ:
-            entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
+        config, limit = self.config, self.tokenizer.max_length
+        entries = {"metric": config.matching, "encoder": self.encoder_identity}
+        entries |= self.layers.signature_entries() | self.matching.signature_entries() | self._token_entries()
         entries["centering"] = config.centering
         if self.centering.statistic is not None:
             entries["centering"] += f"@{self.centering.statistic.fingerprint}"
-        entries |= {"weights": config.weights, "normalized": "yes" if config.normalize else "no", "score": config.score}
-        entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{self.tokenizer.max_length}"}
+        entries |= {"weights": self._weights_entry(), "normalized": "yes" if config.normalize else "no"}
+        entries["score"] = config.score
+        if self.baseline is not None:
+            entries["rescaled"] = "/".join(f"{value:.6g}" for value in self.baseline.values.tolist())
+        entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{'' if limit is None else limit}"}
         if self.calibration is not None:
             scale, offset = _number(self.calibration.scale), _number(self.calibration.offset)
             entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
         return Signature({**entries, "precision": self.precision})
+
+    def _token_entries(self) -> dict[str, str]:
+        """Which tokens take part, as far as it is not the default."""
+        config = self.config
+        entries: dict[str, str] = {"special": config.reference_special_tokens}
+        if config.hypothesis_special_tokens != config.reference_special_tokens:
+            entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
+        default = MetricConfig()
+        for name in ("subwords", "punctuation", "ngram"):
+            if getattr(config, name) != getattr(default, name):
+                entries[name] = str(getattr(config, name))
+        if config.stop_words != default.stop_words:
+            entries["stopwords"] = ",".join(config.stop_words.split())
+        if not self.encoder.trainable:
+            entries["unknown"] = config.unknown_words
+        return entries
+
+    def _weights_entry(self) -> str:
+        if not self.weighting.tables:
+            return self.config.weights
+        prints = "/".join(self.weighting.table(role).fingerprint for role in self.weighting.tables)
+        formula = f"{self.config.weights}-{self.config.idf}"
+        return f"{formula}:{self.config.idf_from if self.weighting.waits_for_call else 'corpus'}@{prints}"
 
     @property
     def device(self) -> torch.device:
@@ -132,7 +155,8 @@ class MetricModel(nn.Module):
     @property
     def precision(self) -> str:
         """Arithmetic of the encoder by the type of its weights: ``exact`` for float32, ``bf16`` or ``fp16``."""
-        return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(next(self.encoder.parameters()).dtype, "exact")
+        dtype = next((parameter.dtype for parameter in self.encoder.parameters()), torch.float32)
+        return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype, "exact")
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoder, in place."""
@@ -143,7 +167,8 @@ class MetricModel(nn.Module):
         return self.encoder.named_parameters()
 
     def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Named parameters of temperature and calibration."""
+        """Named parameters of layer mix, temperature and calibration."""
+        yield from self.layers.named_parameters()
         yield from self.matching.named_parameters()
         if self.calibration is not None:
             yield from self.calibration.named_parameters()
@@ -197,26 +222,35 @@ class MetricModel(nn.Module):
         self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False
     ) -> MatchResult:
         """The bare matching of the pairs, before normalisation and calibration."""
-        return self._match(references, "reference", hypotheses, "hypothesis", with_plan=with_plan)
+        sides = self.weighting(references, "reference"), self.weighting(hypotheses, "hypothesis")
+        return self._match(*sides, with_plan=with_plan)
 
-    @torch.no_grad()
-    def fit(self, batches: Iterable[TokenBatch]) -> None:
-        """Fit the corpus mean on token batches (which are moved to the encoder's device).
+    def fit(
+        self,
+        texts: Sequence[str],
+        hypotheses: Sequence[str] | None = None,
+        *,
+        from_call: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Fit the statistics that the metric needs: corpus mean, idf tables, baseline.
+
+        Args:
+            texts: The corpus, or the references of a call.
+            hypotheses: The hypotheses of a call, for tables of each side; the corpus serves both sides if ``None``.
+            from_call: Whether idf tables alone are fitted, and only until the next call.
+            on_progress: Called with the number of texts that have been read since the last call.
 
         Raises:
             InputError: If the metric has nothing to fit.
         """
-        statistic = self.centering.statistic
-        if statistic is None:
-            raise InputError(
-                f"Expected a metric with centering='corpus' to fit, but got centering={self.config.centering!r}."
-            )
-        fitted = CorpusMean(self.encoder.dimension).to(statistic.mean)
-        with self._evaluating():
-            for batch in batches:
-                moved = batch.to(self.device)
-                fitted.add(self.token_vectors(moved), moved.mask)
-        statistic.load_state_dict(fitted.state_dict())
+        fit_statistics(self, texts, hypotheses, from_call=from_call, on_progress=on_progress)
+
+    def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
+        """Several references as one text whose tokens are all of theirs, for ``multi_reference="all"``."""
+        texts = [one for one in references if isinstance(one, TokenEmbeddings)]
+        joined = TokenEmbeddings.concatenate(texts)
+        return self._with_self_similarity(joined)
 
     @torch.no_grad()
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
@@ -228,7 +262,7 @@ class MetricModel(nn.Module):
         head = self.calibration
         if head is None:
             raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
-        with self._evaluating():
+        with evaluating(self):
             self.calibration = None
             try:
                 scores = [self.pair_scores(*(side.to(self.device) for side in pair)).score for pair in pairs]
@@ -237,24 +271,31 @@ class MetricModel(nn.Module):
         head.fit(torch.cat(scores).cpu(), ratings.cpu())
 
     @property
+    def statistics(self) -> dict[str, CorpusMean | IdfTable | Baseline]:
+        """The fitted statistics that the metric has room for, by the names that files give them."""
+        found: dict[str, CorpusMean | IdfTable | Baseline] = {}
+        if self.centering.statistic is not None:
+            found["mean"] = self.centering.statistic
+        for role in self.weighting.tables:
+            found["idf" if role == "reference" else f"idf_{role}"] = self.weighting.table(role)
+        if self.baseline is not None:
+            found["baseline"] = self.baseline
+        return found
+
+    @property
     def needs_fit(self) -> bool:
         """Whether a statistic is missing that scoring needs."""
-        return self.centering.statistic is not None and not self.centering.statistic.fitted
+        return not all(statistic.fitted for statistic in self.statistics.values())
+
+    @property
+    def fits_on_call(self) -> bool:
+        """Whether the idf tables are fitted on the texts of each call, since none of a corpus is there."""
+        return self.weighting.waits_for_call
 
     def save_files(self, folder: Path) -> dict[str, Any]:
-        """Write the encoder's configuration and tokenizer into ``folder``; returns what ``config.json`` has to keep."""
-        target = folder / ENCODER_FOLDER
-        target.mkdir()
-        self.encoder.model.config.save_pretrained(str(target))
-        self.tokenizer.save(target)
-        return {
-            "metric": {**self.config.to_dict(), **self.matching.learned_fields()},
-            "encoder": {
-                "identity": self.encoder_identity,
-                "depth": self.encoder.depth,
-                "layers": list(self.encoder.layers),
-            },
-        }
+        """Write what rebuilds the encoder and its tokenizer into ``folder``; returns what ``config.json`` keeps."""
+        metric = {**self.config.to_dict(), **self.matching.learned_fields()}
+        return {"metric": metric, "encoder": save_parts(self.parts, folder)}
 
     @classmethod
     def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> MetricModel:
@@ -263,36 +304,17 @@ class MetricModel(nn.Module):
         Raises:
             InputError: If an override would need other weights than the checkpoint has.
         """
-        from transformers import AutoConfig
-
         saved = MetricConfig.from_dict(entries["metric"])
         learned = ("temperature",) if saved.learn_temperature and overrides.get("learn_temperature", True) else ()
-        fixed = [name for name in ("kind", "encoder", "revision", "layer", *learned) if name in overrides]
+        representation = ("encoder", "revision", "layer", "aggregation", "last_layers")
+        fixed = [name for name in ("kind", *representation, *learned) if name in overrides]
         if fixed:
             raise InputError(
                 f"Expected overrides that leave a checkpoint's weights as they are, but got `{fixed[0]}`: "
                 "start from a preset to change it."
             )
         config = saved.override(**overrides)
-        encoder_folder = folder / ENCODER_FOLDER
-        with plain_errors(encoder_folder):
-            encoder_config = AutoConfig.from_pretrained(str(encoder_folder))
-        stated = entries["encoder"]
-        encoder = Encoder.from_config(encoder_config, stated["depth"], stated["layers"], config.freeze_layers)
-        encoder.to(getattr(torch, config.dtype))
-        tokenizer = _tokenizer(config, encoder_folder, encoder_config)
-        return cls(config, encoder, tokenizer, stated["identity"])
-
-    @contextlib.contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Evaluation mode inside, the earlier mode of every module afterwards."""
-        training = [module for module in self.modules() if module.training]
-        self.eval()
-        try:
-            yield
-        finally:
-            for module in training:
-                module.training = True
+        return cls(config, reassemble(config, folder, entries["encoder"]))
 
     def _pair_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[TokenEmbeddings, TokenEmbeddings]:
         """Features of both sides from one pass through the encoder."""
@@ -307,69 +329,61 @@ class MetricModel(nn.Module):
 
     def _features(self, vectors: Tensor, batch: TokenBatch) -> TokenEmbeddings:
         with torch.autocast(vectors.device.type, enabled=False):
-            units = unit_vectors(self.centering(vectors, batch.mask)) * batch.mask[:, :, None]
-            tokens = TokenEmbeddings(units, batch.mask, batch.special, batch.input_ids)
-            if not self.config.normalize:
-                return tokens
-            roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
-            values = [torch.stack(self._match(tokens, role, tokens, role)[:3], dim=1) for role in roles]
-            own = torch.stack([values[0], values[-1]], dim=1)
-            return TokenEmbeddings(units, batch.mask, batch.special, batch.input_ids, own)
+            centred = self.centering(vectors, batch.mask)
+            scaled = self.matching.unit_vectors and not self.weighting.pools
+            kept = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
+            return self._with_self_similarity(
+                TokenEmbeddings(kept, batch.mask, batch.special, batch.input_ids, traits=batch.traits)
+            )
 
-    def _match(
-        self,
-        rows: TokenEmbeddings,
-        row_role: Role,
-        columns: TokenEmbeddings,
-        column_role: Role,
-        with_plan: bool = False,
-    ) -> MatchResult:
-        return self.matching(
-            pairwise_similarity(rows.vectors, columns.vectors),
-            Side(*self.weighting(rows, row_role)),
-            Side(*self.weighting(columns, column_role)),
-            with_plan=with_plan,
-        )
+    def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
+        if not (self.config.normalize or self.matching.debiased):
+            return tokens
+        roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
+        values = []
+        for role in roles:
+            side = self.weighting(tokens, role)
+            values.append(torch.stack(self._match(side, side)[:3], dim=1))
+        return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))
 
-    def _scores(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> PairScores:
-        result = self.match(hypotheses, references)
+    def _match(self, reference: Side, hypothesis: Side, with_plan: bool = False) -> MatchResult:
+        similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
+        return self.matching(similarity, reference, hypothesis, with_plan=with_plan)
+
+    def pair_values(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> tuple[Tensor, dict[str, Tensor]]:
+        """Recall, precision and F ``[B, 3]`` before rescaling and calibration, and the flags of the pairs."""
+        reference, hypothesis = self.weighting(references, "reference"), self.weighting(hypotheses, "hypothesis")
+        result = self._match(reference, hypothesis)
         values = torch.stack(result[:3], dim=1)
-        empty = self.weighting.is_empty(hypotheses) | self.weighting.is_empty(references)
+        empty = reference.empty | hypothesis.empty
         flags = {"empty": empty}
+        if self.weighting.tables:
+            flags["unweighted"] = (reference.unweighted | hypothesis.unweighted) & ~empty
         if result.converged is not None:
             flags["not converged"] = ~result.converged & ~empty
-        if self.config.normalize:
+        if self.config.normalize or self.matching.debiased:
             if references.self_similarity is None or hypotheses.self_similarity is None:
                 raise ValueError("Expected features with self-similarities, but got some of another configuration.")
             own_reference, own_hypothesis = references.self_similarity[:, 0], hypotheses.self_similarity[:, 1]
-            values, defined = normalize_by_self(values, own_reference, own_hypothesis)
+            values, defined = self._relative(values, own_reference, own_hypothesis)
             flags["undefined"] = ~defined.all(dim=1) & ~empty
-        recall, precision, f = torch.where(empty[:, None], 0.0, values).unbind(dim=1)
+        return torch.where(empty[:, None], self.matching.nothing, values), flags
+
+    def _scores(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> PairScores:
+        values, flags = self.pair_values(hypotheses, references)
+        recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
         score = {"recall": recall, "precision": precision, "f": f}[self.config.score]
         score = score if self.calibration is None else self.calibration(score)
         if not self.matching.has_sides:
             return PairScores(score, flags=flags)
         return PairScores(score, precision, recall, f, flags=flags)
 
+    def _relative(self, values: Tensor, own_reference: Tensor, own_hypothesis: Tensor) -> tuple[Tensor, Tensor]:
+        """Values relative to those of each text with itself, and where that is defined."""
+        if not self.matching.debiased:
+            return normalize_by_self(values, own_reference, own_hypothesis)
+        return self.matching.report(values - (own_reference + own_hypothesis) / 2), torch.ones_like(values).bool()
+
 
 def _number(value: Tensor | float) -> float:
     return value.detach().item() if isinstance(value, Tensor) else value
-
-
-def _layer(config: MetricConfig, depth: int) -> int:
-    """The layer that a configuration asks for, counted from 0, the embeddings."""
-    layer = default_layer(config.encoder, config.matching, depth) if config.layer is None else config.layer
-    if not -depth - 1 <= layer <= depth:
-        raise InputError(
-            f"Expected `layer` to be between 0 and {depth} (or negative, from the end) for {config.encoder}, "
-            f"but got {layer}."
-        )
-    return layer + depth + 1 if layer < 0 else layer
-
-
-def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Tokenizer:
-    limit = position_limit(encoder_config)
-    if config.max_length is not None and config.max_length > limit:
-        raise InputError(f"Expected `max_length` to be at most {limit} for this encoder, but got {config.max_length}.")
-    with plain_errors(folder):
-        return Tokenizer(folder, encoder_config.model_type, config.max_length or limit, config.long_texts)

@@ -239,7 +239,7 @@ def _cache_folder() -> Path:
 
 def _cached(sha256: str) -> Path | None:
     """Folder of the cache with the parsed file of this hash; ``None`` where there is none that is whole."""
-    with contextlib.suppress(RuntimeError):  # nobody's home
+    with contextlib.suppress(RuntimeError):  # no home folder
         folder = _cache_folder() / sha256
         if _is_whole(folder):
             return folder
@@ -266,7 +266,7 @@ def _build(path: Path, sha256: str, state: tuple[int, ...]) -> Path:
         finally:
             shutil.rmtree(beside, ignore_errors=True)
     except (OSError, RuntimeError) as error:
-        logger.warning("The cache cannot take %s (%s): it is parsed into a temporary folder.", path, error)
+        logger.warning("The cache cannot take %s (%s): a temporary folder does, until the program ends.", path, error)
     try:
         folder = Path(tempfile.mkdtemp(prefix="textmover-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -328,7 +328,7 @@ def _parse(path: Path, folder: Path, state: tuple[int, ...]) -> None:
     stated, dimension = _header(path, start)
     body = itertools.chain(start if stated is None else start[1:], lines)
     words: set[str] = set()
-    count, total = 0, np.zeros(dimension, dtype=np.float64)
+    count, total = 0, np.zeros(1)
     with (folder / MATRIX).open("wb") as matrix, (folder / WORDS).open("wb") as vocabulary:
         _write_header(matrix, 0, dimension)
         for number, line in body:
@@ -336,7 +336,7 @@ def _parse(path: Path, folder: Path, state: tuple[int, ...]) -> None:
             count += 1
             if word not in words:
                 words.add(word)
-                total += row
+                total = total + row  # in float64
                 matrix.write(row.tobytes())
                 vocabulary.write(f"{word}\n".encode())
         matrix.seek(0)

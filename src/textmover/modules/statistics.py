@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["CorpusMean"]
+__all__ = ["Baseline", "CorpusMean", "IdfTable"]
 
 
 class CorpusMean(nn.Module):
@@ -85,3 +86,120 @@ class CorpusMean(nn.Module):
     @staticmethod
     def _sums(vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         return (vectors.detach().float() * mask[:, :, None]).sum(dim=(0, 1)), mask.sum()
+
+
+class IdfTable(nn.Module):
+    r"""How many documents of a corpus hold each token, and the weight that follows from it.
+
+    ``smooth``: :math:`\log\frac{n+1}{df+1}` (BERTScore, MoverScore), 0 for a token that every document holds.
+    ``plus-one``: :math:`\log(1 + \frac{n+1}{df+1})` (YiSi), above 0 for every token. Repeated documents count as often
+    as they occur, a token once per document; a token that no document holds has df = 0. Where every token that occurs
+    is in every document, the table knows nothing and all weights are 1.
+
+    Args:
+        size: Tokens in the vocabulary.
+        formula: Which of the two.
+
+    Example:
+        >>> table = IdfTable(3, "smooth")
+        >>> table.add(torch.tensor([[0, 1], [0, 0]]), torch.tensor([[True, True], [True, True]]))
+        >>> table(torch.tensor([[0, 1, 2]]))
+        tensor([[0.0000, 0.4055, 1.0986]])
+    """
+
+    counts: Tensor
+    documents: Tensor
+    from_call: Tensor
+
+    def __init__(self, size: int, formula: Literal["smooth", "plus-one"]) -> None:
+        super().__init__()
+        self.formula = formula
+        # Documents by number of tokens: int32 holds two thousand million of them in half the space.
+        self.register_buffer("counts", torch.zeros(size, dtype=torch.int32))
+        self.register_buffer("documents", torch.zeros((), dtype=torch.long))
+        # Fitted on the texts of one call, to be replaced at the next.
+        self.register_buffer("from_call", torch.zeros((), dtype=torch.bool))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether any document has been seen."""
+        return int(self.documents) > 0
+
+    @property
+    def informative(self) -> bool:
+        """Whether some token occurs in some documents only."""
+        return bool(((self.counts > 0) & (self.counts < self.documents)).any())
+
+    @property
+    def fingerprint(self) -> str:
+        """First eight digits of a hash of the counts: what the signature names."""
+        parts = (self.counts, self.documents)
+        return hashlib.sha256(b"".join(part.cpu().numpy().tobytes() for part in parts)).hexdigest()[:8]
+
+    def reset(self, *, from_call: bool = False) -> None:
+        """Forget everything, before a new fit."""
+        self.counts.zero_()
+        self.documents.zero_()
+        self.from_call.fill_(from_call)
+
+    @torch.no_grad()
+    def add(self, input_ids: Tensor, mask: Tensor) -> None:
+        """Take further documents into the fit: ids ``[B, L]`` with their mask."""
+        rows = torch.arange(len(input_ids), device=input_ids.device)[:, None].expand_as(input_ids)
+        size = len(self.counts)
+        distinct = torch.unique(rows[mask] * size + input_ids[mask]) % size
+        self.counts += torch.bincount(distinct, minlength=size).to(self.counts)
+        self.documents += len(input_ids)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        """Weights of tokens, float32, in the shape of the ids."""
+        if not self.informative:
+            return torch.ones_like(input_ids, dtype=torch.float32)
+        ratio = (self.documents + 1).double() / (self.counts[input_ids] + 1)
+        return (ratio.log() if self.formula == "smooth" else (1 + ratio).log()).float()
+
+
+class Baseline(nn.Module):
+    r"""Mean recall, precision and F of unrelated texts, and the rescaling :math:`(x - b)/(1 - b)` by it.
+
+    Example:
+        >>> baseline = Baseline()
+        >>> baseline.add(torch.tensor([[0.5, 0.2, 0.0], [0.7, 0.4, 0.0]]))
+        >>> baseline.values.tolist()
+        [0.6, 0.3, 0.0]
+        >>> baseline(torch.tensor([[0.8, 0.3, 1.0]]))
+        tensor([[0.5000, 0.0000, 1.0000]])
+
+    Reference:
+        Zhang et al. 2020 (BERTScore), section 3.
+    """
+
+    values: Tensor
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("values", torch.zeros(3, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.long))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether any pair has been seen."""
+        return int(self.count) > 0
+
+    def reset(self) -> None:
+        """Forget everything, before a new fit."""
+        self.values.zero_()
+        self.count.zero_()
+
+    @torch.no_grad()
+    def add(self, scores: Tensor) -> None:
+        """Take further pairs into the fit: recall, precision and F ``[n, 3]``."""
+        if len(scores):
+            self.count += len(scores)
+            self.values += (scores.to(self.values) - self.values).sum(dim=0) / self.count
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Rescaled recall, precision and F ``[B, 3]``."""
+        values = self.values.to(scores)
+        return (scores - values) / (1 - values)

@@ -87,6 +87,11 @@ class Tokenizer:
         self.long_texts = long_texts
         self._flags = self._vocabulary_flags(stop_words) if traits else None
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of tokens that there are; all ids lie below it."""
+        return len(self._tokenizer)
+
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts.
 

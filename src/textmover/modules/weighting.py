@@ -1,62 +1,144 @@
-"""Which tokens of a text take part in matching, and with what weight."""
+"""What is matched: which tokens of a text take part, as which units, and with what weight."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.config import SpecialTokens
-from textmover.types import SpecialToken, TokenEmbeddings
+from textmover.functional.cost import unit_vectors
+from textmover.functional.ngrams import Units, compact, ngrams, words
+from textmover.modules.config import MetricConfig, SpecialTokens
+from textmover.modules.statistics import IdfTable
+from textmover.types import SpecialToken, TokenEmbeddings, TokenTrait
 
-__all__ = ["Role", "TokenWeighting"]
+__all__ = ["Role", "Side", "TokenWeighting", "needs_traits"]
 
 Role = Literal["reference", "hypothesis"]
 
 
-class TokenWeighting(nn.Module):
-    """Selection and weights of tokens, for each of the two roles that a text can play.
+class Side(NamedTuple):
+    """One side of a matching.
 
-    Args:
-        reference_special_tokens: What happens to special tokens of references (see :data:`SpecialTokens`).
-        hypothesis_special_tokens: The same for hypotheses.
+    Attributes:
+        vectors: Unit vectors of what is matched, ``[B, L, D]``.
+        mask: True for what may be matched, bool ``[B, L]``.
+        weights: ``[B, L]``, each row sums to 1; 0 throughout where nothing takes part.
+        empty: True for texts of which no ordinary token takes part, bool ``[B]``.
+        unweighted: True where all idf weights are 0 and uniform ones stand in for them, bool ``[B]``.
     """
 
-    def __init__(self, reference_special_tokens: SpecialTokens, hypothesis_special_tokens: SpecialTokens) -> None:
+    vectors: Tensor
+    mask: Tensor
+    weights: Tensor
+    empty: Tensor
+    unweighted: Tensor
+
+
+def needs_traits(config: MetricConfig) -> bool:
+    """Whether a configuration asks what a token is within its text."""
+    return config.subwords != "all" or config.punctuation == "drop" or config.stop_words != "keep"
+
+
+class TokenWeighting(nn.Module):
+    """Selection, weights and units of tokens, for each of the two roles that a text can play.
+
+    Tokens are selected by kind and trait; weights are given to those that are left; pieces of a word become its mean,
+    where asked for; stretches of ``n`` units become weighted means. Where tokens are pooled like this, their vectors
+    come as the encoder made them, and the means are scaled to unit length, as in MoverScore's code.
+
+    Args:
+        config: What to select, and how to weigh it.
+        vocabulary: Tokens in the vocabulary, for the tables of fitted weights.
+        unit: Whether what is matched has unit length.
+    """
+
+    def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True) -> None:
         super().__init__()
+        self.unit = unit
+        self.pools = config.ngram != 1 or config.subwords == "mean"
         self.special_tokens: dict[str, SpecialTokens] = {
-            "reference": reference_special_tokens,
-            "hypothesis": hypothesis_special_tokens,
+            "reference": config.reference_special_tokens,
+            "hypothesis": config.hypothesis_special_tokens,
         }
+        self.subwords = config.subwords
+        self.ngram = None if config.ngram == "sentence" else config.ngram
+        self.frequency = config.weights == "tf-idf"
+        self.dropped = (
+            (TokenTrait.CONTINUATION if config.subwords == "first" else 0)
+            | (TokenTrait.PUNCTUATION if config.punctuation == "drop" else 0)
+            | (TokenTrait.STOP_WORD if config.stop_words != "keep" else 0)
+        )
+        self.fits_on_call = config.weights != "uniform" and config.idf_from != "corpus"
+        tables = {}
+        if config.weights != "uniform":
+            tables["reference"] = IdfTable(vocabulary, config.idf)
+            if config.idf_from == "sides":
+                tables["hypothesis"] = IdfTable(vocabulary, config.idf)
+        self.tables = nn.ModuleDict(tables)
 
     @property
     def roles_differ(self) -> bool:
         """Whether a text is treated differently as a reference and as a hypothesis."""
-        return self.special_tokens["reference"] != self.special_tokens["hypothesis"]
+        return self.special_tokens["reference"] != self.special_tokens["hypothesis"] or len(self.tables) > 1
 
-    def forward(self, tokens: TokenEmbeddings, role: Role) -> tuple[Tensor, Tensor]:
-        """Tokens that may be matched, bool ``[B, L]``, and weights that sum to 1 in each row, ``[B, L]``.
+    @property
+    def fitted(self) -> bool:
+        """Whether all tables have been fitted."""
+        return all(self.table(role).fitted for role in self.tables)
 
-        A text without a token that counts has weights 0.
-        """
+    @property
+    def waits_for_call(self) -> bool:
+        """Whether each call fits the tables anew, since none has been fitted on a corpus."""
+        return self.fits_on_call and all(
+            not self.table(role).fitted or bool(self.table(role).from_call) for role in self.tables
+        )
+
+    def table(self, role: str) -> IdfTable:
+        """The table that a role is weighed by."""
+        found = self.tables[role if role in self.tables else "reference"]
+        if not isinstance(found, IdfTable):
+            raise TypeError(f"Expected an IdfTable, but got {type(found).__name__}.")
+        return found
+
+    def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:
+        """What of the texts is matched in a role; the vectors of the tokens are unit vectors unless they are pooled."""
         choice = self.special_tokens[role]
         ordinary = tokens.special == SpecialToken.NONE
+        present = tokens.mask
+        if self.dropped and tokens.traits is not None:
+            present = present & ((tokens.traits & self.dropped) == 0)
         if choice == "keep":
-            matchable = weighted = tokens.mask
+            matchable = weighted = present
         elif choice == "first":
-            matchable = weighted = tokens.mask & (ordinary | (tokens.special == SpecialToken.FIRST))
+            matchable = weighted = present & (ordinary | (tokens.special == SpecialToken.FIRST))
         else:
-            weighted = tokens.mask & ordinary
-            matchable = tokens.mask if choice == "targets" else weighted
-        return matchable, self._normalized(weighted.to(tokens.vectors.dtype))
+            weighted = present & ordinary
+            matchable = present if choice == "targets" else weighted
+        weights, unweighted = self._weights(tokens, role, weighted)
+        empty = ~(weighted & ordinary).any(dim=1)
+        units = self._units(Units(tokens.vectors, matchable, weights), tokens)
+        total = units.weights.sum(dim=1, keepdim=True)
+        return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
 
-    @staticmethod
-    def _normalized(weights: Tensor) -> Tensor:
-        total = weights.sum(dim=1, keepdim=True)
-        return weights / torch.where(total > 0, total, 1.0)
+    def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor) -> tuple[Tensor, Tensor]:
+        """Raw weights of the tokens, and for which texts uniform ones had to stand in."""
+        uniform = weighted.to(tokens.vectors.dtype)
+        if not self.tables:
+            return uniform, torch.zeros_like(weighted[:, 0])
+        weights = self.table(role)(tokens.input_ids).to(uniform) * uniform
+        if self.frequency:
+            same = (tokens.input_ids[:, :, None] == tokens.input_ids[:, None, :]) & weighted[:, None, :]
+            weights = weights * same.sum(dim=2) / uniform.sum(dim=1, keepdim=True).clamp(min=1)
+        unweighted = weighted.any(dim=1) & (weights.sum(dim=1) <= 0)
+        return torch.where(unweighted[:, None], uniform, weights), unweighted
 
-    @staticmethod
-    def is_empty(tokens: TokenEmbeddings) -> Tensor:
-        """True for texts without any ordinary token, bool ``[B]``."""
-        return ~(tokens.mask & (tokens.special == SpecialToken.NONE)).any(dim=1)
+    def _units(self, units: Units, tokens: TokenEmbeddings) -> Units:
+        """Words and n-grams of the tokens, where they are asked for."""
+        if not self.pools:
+            return units
+        if self.subwords == "mean" and tokens.traits is not None:
+            units = words(units, (tokens.traits & TokenTrait.CONTINUATION) == 0)
+        units = ngrams(compact(units), self.ngram)
+        return units._replace(vectors=unit_vectors(units.vectors)) if self.unit else units

@@ -73,6 +73,11 @@ class WordTokenizer:
         self._traits = traits
         self._stop_words = stop_words
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of words, and one more for those without a vector; all ids lie below it."""
+        return len(self.vectors) + 1
+
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts.
 

@@ -30,10 +30,14 @@ BLOCK = 1 << 20
 JOINT_PAIRS = 32
 """Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
 
+Reference = str | tuple[str, ...]
+"""What a hypothesis is paired with: a text, or several that are taken as one."""
+
 VALUES = ("score", "precision", "recall", "f")
 
 WARNINGS = {
-    "empty": "had an empty side: P, R and F are 0",
+    "empty": "had an empty side: their values are those of unrelated texts",
+    "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
     "not converged": "did not converge within the solver's iterations",
@@ -119,14 +123,25 @@ class Engine:
         )
 
     def _window(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int) -> RawScores:
-        owners = np.repeat(np.arange(len(hypotheses)), [len(texts) for texts in references])
-        pairs = [(one, text) for one, texts in zip(hypotheses, references, strict=True) for text in texts]
-        texts = self._text_features(list(dict.fromkeys(text for pair in pairs for text in pair)))
+        together = self.metric.multi_reference == "all"
+        groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
+        owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
+        pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
+        texts = self._text_features(_distinct_texts(pairs))
         if texts is None:
+            if together:
+                raise InputError(
+                    "Expected texts to be read one by one where multi_reference='all' joins references, but this "
+                    "metric reads them together (centering='batch'): choose 'best' or 'mean'."
+                )
             scored, where = self._score_jointly(pairs), np.arange(len(pairs))
         else:
             distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
-            scored, where = self._score_pairs(list(distinct), texts), np.array([distinct[pair] for pair in pairs])
+            sides: dict[Reference, _Text] = dict(texts.items())
+            for _, reference in distinct:
+                if reference not in sides:
+                    sides[reference] = self._joined([texts[text] for text in reference])
+            scored, where = self._score_pairs(list(distinct), sides), np.array([distinct[pair] for pair in pairs])
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
         values = {name: self._combine(array[where], owners, name) for name, array in scored.values.items()}
         for name, array in values.items():
@@ -146,7 +161,14 @@ class Engine:
         best = np.maximum if self.metric.higher_is_better else np.minimum
         return best.reduceat(values, starts)
 
-    def _score_pairs(self, pairs: list[tuple[str, str]], texts: Mapping[str, _Text]) -> _PairTable:
+    def _joined(self, texts: Sequence[_Text]) -> _Text:
+        """Several references as one text; a single one is itself."""
+        if len(texts) == 1:
+            return texts[0]
+        features = self.metric.join([text.features for text in texts])
+        return _Text(features, sum(text.length for text in texts), any(text.truncated for text in texts))
+
+    def _score_pairs(self, pairs: list[tuple[str, Reference]], texts: Mapping[Reference, _Text]) -> _PairTable:
         table = _PairTable(len(pairs))
         lengths = np.array([[texts[text].length for text in pair] for pair in pairs]).reshape(-1, 2)
         for rows in self._pair_batches(lengths):
@@ -157,11 +179,11 @@ class Engine:
         table.put_flag("truncated", [texts[h].truncated or texts[r].truncated for h, r in pairs])
         return table
 
-    def _score_jointly(self, pairs: list[tuple[str, str]]) -> _PairTable:
+    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]]) -> _PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
         table = _PairTable(len(pairs))
         for rows in _chunks(range(len(pairs)), JOINT_PAIRS):
-            hypotheses, references = (self.metric.tokenize([pairs[row][side] for row in rows]) for side in (0, 1))
+            hypotheses, references = (self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1))
             scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
             cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
             table.put(rows, scores, {"truncated": np.array(cut)})
@@ -265,6 +287,15 @@ class _evaluation_mode:  # noqa: N801 - a context manager reads like a function
         if self.module is not None:
             for module in self.training:
                 module.training = True
+
+
+def _distinct_texts(pairs: Sequence[tuple[str, Reference]]) -> list[str]:
+    """All texts of the pairs, each once, in order."""
+    found: dict[str, None] = {}
+    for hypothesis, reference in pairs:
+        found[hypothesis] = None
+        found.update(dict.fromkeys((reference,) if isinstance(reference, str) else reference))
+    return list(found)
 
 
 def _chunks(rows: range, size: int) -> Iterator[list[int]]:

@@ -124,10 +124,13 @@ class Scorer:
         """
         hypotheses = [hypotheses] if isinstance(hypotheses, str) else list(hypotheses)
         grouped = normalize_references(hypotheses, references)
+        if self.metric.fits_on_call:
+            self.metric.fit([text for texts in grouped for text in texts], hypotheses, from_call=True)
+            self.clear_cache()
         if self.metric.needs_fit:
             raise InputError(
                 "Expected the metric's corpus statistics to be fitted, but they are not: call `Scorer.fit(texts)`, "
-                "load a checkpoint that holds them, or choose centering='batch' or 'none'."
+                "load a checkpoint or a file of statistics that holds them, or choose a preset that needs none."
             )
         with self._progress_bar(len(hypotheses)) as advance:
             raw = self._engine.score(hypotheses, grouped, advance)
@@ -146,10 +149,11 @@ class Scorer:
         )
 
     def fit(self, texts: Sequence[str]) -> Scorer:
-        """Fit the statistics that the metric needs (a corpus mean) on texts, and return the scorer."""
+        """Fit the statistics that the metric needs (mean, idf tables, baseline) on texts, and return the scorer."""
         if isinstance(texts, str) or not any(text.strip() for text in texts):
             raise InputError("Expected a list of texts to fit on, not all of them empty, but got one text or nothing.")
-        self.metric.fit(self.metric.tokenize(texts[start : start + 32]) for start in range(0, len(texts), 32))
+        with self._progress_bar(len(texts), "fitting") as advance:
+            self.metric.fit(list(texts), on_progress=advance)
         if self._waits_for_fit:
             self.metric = self._engine.metric = apply_precision(self.metric, "auto")
             self._waits_for_fit = False
@@ -161,7 +165,7 @@ class Scorer:
         self._engine.clear_cache()
 
     @contextlib.contextmanager
-    def _progress_bar(self, total: int) -> Iterator[Callable[[int], None] | None]:
+    def _progress_bar(self, total: int, name: str = "scoring") -> Iterator[Callable[[int], None] | None]:
         if not self._progress:
             yield None
             return
@@ -169,9 +173,9 @@ class Scorer:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         console = Console(stderr=True)
-        columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("scoring", total=total)
+            task = bar.add_task(name, total=total)
             yield lambda done: bar.update(task, advance=done)
 
 

@@ -193,7 +193,7 @@ class RatingsModule(pl.LightningModule):
         if metric.needs_fit:
             texts = data.training_texts(FITTING_TEXTS)
             with self._autocast():
-                metric.fit(metric.tokenize(texts[start : start + 64]) for start in range(0, len(texts), 64))
+                metric.fit(texts)
 
     def _fit_calibration(self, data: RatingsDataModule) -> None:
         step = max(1, len(data.segments) // CALIBRATION_SEGMENTS)

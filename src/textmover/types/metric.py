@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -97,11 +97,18 @@ class SegmentMetric(Protocol):
 
     @property
     def multi_reference(self) -> str:
-        """How values against several references become one: ``"best"`` (the best of each value) or ``"mean"``."""
+        """What several references are to a score.
+
+        ``"best"``: the best of each value; ``"mean"``: their mean; ``"all"``: one text, made by :meth:`join`.
+        """
 
     @property
     def needs_fit(self) -> bool:
         """Whether a statistic is missing that scoring needs."""
+
+    @property
+    def fits_on_call(self) -> bool:
+        """Whether each call fits the statistics on its own texts, with ``from_call``, before it scores."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -127,8 +134,18 @@ class SegmentMetric(Protocol):
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
         """Scores of the pairs (hypothesis ``i``, reference ``i``), differentiable where the metric is."""
 
-    def fit(self, batches: Iterable[TokenBatch]) -> None:
-        """Fit the statistics that the metric needs on a corpus."""
+    def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
+        """Features of several references, of one text each, as those of one text."""
+
+    def fit(
+        self,
+        texts: Sequence[str],
+        hypotheses: Sequence[str] | None = None,
+        *,
+        from_call: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Fit the statistics that the metric needs on a corpus, or on the references and hypotheses of a call."""
 
     def save_files(self, folder: Path) -> dict[str, Any]:
         """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""

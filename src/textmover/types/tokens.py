@@ -131,7 +131,7 @@ class TokenEmbeddings:
     """Token vectors of a batch of texts, ready to be matched with those of another.
 
     Attributes:
-        vectors: Unit vectors (of the kind that the metric's representation makes), ``[B, L, D]``; 0 where padded.
+        vectors: Vectors of the kind that the metric's representation makes, ``[B, L, D]``; 0 where padded.
         mask: True where there is a token, bool ``[B, L]``.
         special: Kind of token as :class:`SpecialToken`, int8 ``[B, L]``.
         input_ids: Token ids, int64 ``[B, L]``: what token weights such as idf are looked up by.
@@ -185,6 +185,21 @@ class TokenEmbeddings:
             input_ids=padded("input_ids"),
             self_similarity=torch.cat(selves) if selves else None,
             traits=None if features[0].traits is None else padded("traits"),
+        )
+
+    @classmethod
+    def concatenate(cls, features: Sequence[Self]) -> Self:
+        """One text each, as a single text of all their tokens in turn, without self-similarity."""
+
+        def joined(name: str) -> Tensor:
+            return torch.cat([getattr(one, name)[:1, : int(one.mask[0].sum())] for one in features], dim=1)
+
+        return cls(
+            vectors=joined("vectors"),
+            mask=joined("mask"),
+            special=joined("special"),
+            input_ids=joined("input_ids"),
+            traits=None if features[0].traits is None else joined("traits"),
         )
 
     def select(self, rows: Tensor) -> Self:

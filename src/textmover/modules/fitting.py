@@ -1,0 +1,131 @@
+"""Fitting of a metric's statistics on a corpus, or on the texts of one call."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.modules.metric_model import MetricModel
+
+__all__ = ["evaluating", "fit_statistics"]
+
+logger = logging.getLogger(__name__)
+
+BATCH = 64
+"""Texts that are encoded at a time."""
+
+WINDOW = 2048
+"""Texts that are sorted by length at a time, so that a batch holds little padding."""
+
+NEIGHBOURS = 8
+"""Other texts of its batch that each text is compared with for the baseline."""
+
+
+@contextlib.contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside, the earlier mode of every module afterwards."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@torch.no_grad()
+def fit_statistics(
+    metric: MetricModel,
+    texts: Sequence[str],
+    hypotheses: Sequence[str] | None,
+    *,
+    from_call: bool,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """See :meth:`MetricModel.fit`. What was fitted before stays as it was until the new fit is whole."""
+    statistics = metric.statistics
+    if from_call:
+        statistics = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
+    if not statistics:
+        raise InputError(
+            f"Expected a metric with statistics to fit, but got centering={metric.config.centering!r}, "
+            f"weights={metric.config.weights!r} and rescale=False: choose centering='corpus', idf weights or rescale."
+        )
+    report = on_progress or (lambda _: None)
+    for name, table in statistics.items():
+        if isinstance(table, IdfTable):
+            corpus = texts if hypotheses is None or name == "idf" else hypotheses
+            _fit_table(metric, table, corpus, from_call=from_call)
+    with evaluating(metric):
+        for statistic in statistics.values():
+            if isinstance(statistic, CorpusMean):
+                _fit_mean(metric, statistic, texts, report)
+        for statistic in statistics.values():  # last, since it needs all others
+            if isinstance(statistic, Baseline):
+                _fit_baseline(metric, statistic, texts, report)
+
+
+def _fit_table(metric: MetricModel, table: IdfTable, texts: Sequence[str], *, from_call: bool) -> None:
+    fitted = IdfTable(len(table.counts), table.formula)
+    for start in range(0, len(texts), WINDOW):
+        batch = metric.tokenize(texts[start : start + WINDOW])
+        fitted.add(batch.input_ids, batch.mask)
+    fitted.from_call.fill_(from_call)
+    if not fitted.fitted:
+        raise InputError("Expected texts to fit idf weights on, but got none.")
+    if not fitted.informative:
+        logger.warning(
+            "idf was fitted on one and the same text, so it tells no token from another: weights are uniform."
+        )
+    table.load_state_dict(fitted.state_dict())
+
+
+def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Sequence[str], report: Callable[[int], None]) -> None:
+    fitted = CorpusMean(len(mean.mean)).to(mean.mean)
+    for chunk in _batches(texts):
+        batch = metric.tokenize(chunk).to(metric.device)
+        fitted.add(metric.token_vectors(batch), batch.mask)
+        report(len(chunk))
+    if not fitted.fitted:
+        raise InputError("Expected texts with tokens to fit a mean on, but none of them has any.")
+    mean.load_state_dict(fitted.state_dict())
+
+
+def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Sequence[str], report: Callable[[int], None]) -> None:
+    """Mean values of texts with others of the corpus, before rescaling and calibration."""
+    distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(distinct) < 2:
+        raise InputError("Expected two different texts at least to fit a baseline on, but got fewer.")
+    order = torch.randperm(len(distinct), generator=torch.Generator().manual_seed(0)).tolist()
+    fitted = Baseline().to(baseline.values.device)
+    for chunk in _batches([distinct[row] for row in order], by_length=False):
+        features = metric.text_features(metric.tokenize(chunk).to(metric.device))
+        if features is None:
+            raise InputError(
+                "Expected texts to be read one by one to fit a baseline, but centering='batch' joins them."
+            )
+        rows = torch.arange(len(chunk), device=metric.device)
+        for shift in range(1, min(NEIGHBOURS, len(chunk) - 1) + 1):
+            values, flags = metric.pair_values(features.select(rows.roll(shift)), features)
+            fitted.add(values[~flags["empty"]])
+        report(len(chunk))
+    baseline.load_state_dict(fitted.state_dict())
+
+
+def _batches(texts: Sequence[str], *, by_length: bool = True) -> Iterator[list[str]]:
+    """Texts in batches; of like length within each window, where their order does not matter."""
+    for start in range(0, len(texts), WINDOW):
+        window = list(texts[start : start + WINDOW])
+        if by_length:
+            window.sort(key=len)
+        for first in range(0, len(window), BATCH):
+            yield window[first : first + BATCH]
