@@ -1,6 +1,7 @@
 """Every field of the configuration is read, checked and kept."""
 
 import json
+import re
 from dataclasses import FrozenInstanceError, dataclass, field, fields
 from typing import Any
 
@@ -12,7 +13,7 @@ from textmover.modules.config import DEFAULT_ENCODER
 from textmover.scoring import Scorer
 from textmover.types import InputError
 
-HYPOTHESES = ["the small dog ran to the old house in the evening", "she will buy a book", "tea"]
+HYPOTHESES = ["the small dog, running to the old house in the evening!", "she will buy a book", "tea"]
 REFERENCES = [
     ["a little dog runs home at night", "the dog ran to the old house"],
     ["she will not sell the book today", "he bought two books in town"],
@@ -30,14 +31,53 @@ class Case:
     base: dict[str, Any] = field(default_factory=dict)
 
 
+ROUTING = {"aggregation": "routing", "last_layers": 4, "routing_tolerance": 1e-9}
+LAZY = {"matching": "lazy-emd", "normalize": False, "temperature": 0.1, "tolerance": 1e-6}
+
 CASES = [
     Case("kind", "joint", ("error",)),
-    *(Case("matching", name) for name in ("trwmd", "bertscore", "sbert", "wordset-cka")),
+    *(Case("matching", name) for name in ("trwmd", "bertscore", "emd", "sbert", "sbert-pooled", "wordset-cka")),
+    *(Case("matching", name, base={"normalize": False}) for name in ("lazy-emd", "sinkhorn-divergence")),
     Case("encoder", "OTHER"),
     Case("revision", "v9", ("error",), {"encoder": "all-MiniLM-L6-v2"}),
     Case("layer", 0),
     Case("layer", 1),
+    *(Case("aggregation", name, base={"last_layers": 3}) for name in ("power-means", "scalar-mix", "routing")),
+    Case("last_layers", 3, base={"aggregation": "power-means", "last_layers": 2}),
+    Case("layer", 2, base={"aggregation": "scalar-mix", "last_layers": 2}),
+    Case("powers", (2.0, "-inf"), base={"aggregation": "power-means", "last_layers": 3}),
+    Case("routing_kernel", "epanechnikov", base=ROUTING),
+    Case("routing_step", 3.0, base=ROUTING),
+    Case("routing_tolerance", 0.5, base=ROUTING),
+    Case("routing_iterations", 1, base=ROUTING),
+    Case("subwords", "first"),
+    Case("subwords", "mean"),
+    Case("punctuation", "drop"),
+    Case("stop_words", "english"),
+    Case("stop_words", "the ran"),
+    Case("ngram", 2),
+    Case("ngram", "sentence"),
+    Case("unknown_words", "zero", ("scores", "signature"), {"encoder": "VECTORS"}),
+    Case("unknown_words", "error", ("error",), {"encoder": "VECTORS"}),
+    Case("weights", "idf", base={"idf_from": "references"}),
+    Case("weights", "tf-idf", base={"idf_from": "references", "weights": "idf"}),
+    Case("weights", "idf", ("error",)),
+    Case("idf", "plus-one", base={"weights": "idf", "idf_from": "references"}),
+    Case("idf_from", "sides", base={"weights": "idf", "idf_from": "references"}),
+    Case("idf_from", "corpus", ("error",), {"weights": "idf", "idf_from": "references"}),
+    *(Case("cost", name, base={"matching": "emd"}) for name in ("squared-euclidean", "euclidean")),
+    *(Case("output", name, base={"matching": "emd", "normalize": False}) for name in ("inverse", "distance")),
+    Case("order_penalty", 0.3, base={"matching": "emd"}),
+    Case("hypothesis_penalty", 0.2, base=LAZY),
+    Case("hypothesis_penalty", "inf", base={**LAZY, "hypothesis_penalty": 0.3}),
+    Case("reference_penalty", 0, base=LAZY),
+    Case("measure", "product", base={**LAZY, "reference_penalty": 0.3, "hypothesis_penalty": 0.3}),
+    Case("temperature", 0.2, base={**LAZY, "reference_penalty": 0.3}),
+    Case("alpha", 0.9, base={"temperature": 0.2}),
+    Case("alpha", 0.0, base={"matching": "bertscore"}),
+    Case("rescale", True, ("error", "signature")),
     Case("max_length", 6),
+    Case("long_texts", "window", base={"max_length": 6}),
     Case("long_texts", "error", ("signature", "error"), {"max_length": 6}),
     Case("dtype", "bfloat16", ("scores", "signature", "dtype")),
     Case("freeze_layers", 0, ("trained",)),
@@ -47,7 +87,6 @@ CASES = [
     *(Case("hypothesis_special_tokens", name) for name in ("keep", "drop", "targets")),
     *(Case("reference_special_tokens", name) for name in ("keep", "drop")),
     Case("reference_special_tokens", "targets", base={"matching": "trwmd"}),
-    Case("weights", "idf", ("error",)),
     Case("temperature", 0.2),
     Case("temperature", 0.2, base={"matching": "trwmd"}),
     Case("learn_temperature", True, ("trained",)),
@@ -58,6 +97,7 @@ CASES = [
     Case("score", "precision"),
     Case("score", "recall"),
     Case("multi_reference", "mean"),
+    Case("multi_reference", "all"),
     Case("calibrate", True, ("signature", "trained", "range")),
 ]
 
@@ -93,10 +133,24 @@ def other_encoder(tiny_encoder, tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def vectors(tmp_path, monkeypatch):
+    """Static vectors of some of the words."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = ["the", "dog", "small", "old", "she", "book", "tea", "warm", "water"]
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(len(words), 6, generator=generator).tolist()
+    file = tmp_path / "vectors.txt"
+    file.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, rows, strict=True)))
+    return file
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.field}={case.value}")
-def test_a_changed_field_is_seen(case, tiny_encoder, other_encoder):
+def test_a_changed_field_is_seen(case, tiny_encoder, other_encoder, vectors):
     value = str(other_encoder) if case.value == "OTHER" else case.value
     base = {"encoder": str(tiny_encoder), **case.base}
+    if base["encoder"] == "VECTORS":
+        base["encoder"] = str(vectors)
     before, after = observe(base), observe({**base, case.field: value})
     for place in case.seen_in:
         assert before.get(place) != after.get(place)
@@ -155,11 +209,93 @@ def test_the_revision_reaches_the_search(tiny_encoder):
         ("encoder", 3),
         ("revision", 1234567),
         ("revision", ""),
+        ("aggregation", "mean"),
+        ("last_layers", 0),
+        ("powers", ()),
+        ("powers", ("big",)),
+        ("powers", (float("nan"),)),
+        ("powers", None),
+        ("routing_kernel", "flat"),
+        ("routing_step", 0.0),
+        ("routing_tolerance", float("inf")),
+        ("routing_iterations", 0),
+        ("subwords", "last"),
+        ("punctuation", False),
+        ("stop_words", ""),
+        ("stop_words", ["the"]),
+        ("ngram", 0),
+        ("ngram", "text"),
+        ("ngram", 1.5),
+        ("unknown_words", "skip"),
+        ("idf", "log"),
+        ("idf_from", "call"),
+        ("cost", "manhattan"),
+        ("output", "score"),
+        ("hypothesis_penalty", -0.1),
+        ("reference_penalty", "infinite"),
+        ("reference_penalty", float("nan")),
+        ("measure", "kl"),
+        ("order_penalty", -1.0),
+        ("alpha", 1.5),
+        ("alpha", -0.1),
+        ("rescale", 1.5),
     ],
 )
 def test_a_bad_value_is_refused_by_name(name, value):
     with pytest.raises(InputError, match=rf"^Expected `{name}` to be .*, but got "):
         MetricConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"matching": "lazy-emd"}, "`normalize` to be false with matching='lazy-emd'"),
+        ({"matching": "sinkhorn-divergence"}, "`normalize` to be false with matching='sinkhorn-divergence'"),
+        ({"matching": "emd", "output": "distance"}, "`normalize` to be false with output='distance'"),
+        ({**LAZY, "hypothesis_penalty": 0, "reference_penalty": 0}, "a penalty above 0 on one side"),
+        ({**LAZY, "temperature": 0, "reference_penalty": 0.2}, 'penalties of 0 or "inf" where the `temperature`'),
+        ({**LAZY, "temperature": 0, "learn_temperature": True}, "a `temperature` above 0 to learn it"),
+        ({**LAZY, "temperature": -1}, "`temperature` to be a finite number of at least 0"),
+    ],
+)
+def test_combinations_without_a_meaning_are_refused(config, message):
+    with pytest.raises(InputError, match=f"^Expected {re.escape(message)}"):
+        MetricConfig(**config)
+
+
+@pytest.mark.parametrize(
+    ("matching", "change"),
+    [
+        ("bertscore", {"temperature": 0.3}),
+        ("sbert", {"score": "recall"}),
+        ("twmd", {"cost": "euclidean"}),
+        ("trwmd", {"iterations": 3}),
+        ("emd", {"hypothesis_penalty": 0.3}),
+        ("twmd", {"order_penalty": 0.3}),
+        ("emd", {"alpha": 0.3}),
+    ],
+)
+def test_an_override_that_nothing_reads_is_refused(matching, change):
+    (name,) = change
+    config = MetricConfig(matching=matching)
+    with pytest.raises(InputError, match=f"that matching='{matching}' reads, but got `{name}`, which .* read"):
+        config.override(**change)
+    assert config.override(**{name: getattr(config, name)}) == config
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"aggregation": "power-means", "last_layers": 5}, {"layer": 1, "aggregation": "scalar-mix", "last_layers": 3}],
+)
+def test_more_layers_than_there_are_are_refused(tiny_metric, fields):
+    with pytest.raises(InputError, match=r"`last_layers` to be at most [24], the layers up to"):
+        tiny_metric(**fields)
+
+
+@pytest.mark.parametrize("fields", [{"layer": 2}, {"aggregation": "power-means"}])
+def test_static_vectors_have_no_layers(vectors, fields):
+    with pytest.raises(InputError, match="static vectors to be read as they are"):
+        MetricModel.from_config(MetricConfig(encoder=str(vectors), **fields))
 
 
 @pytest.mark.parametrize("layer", [-5, 4, 99])
@@ -179,6 +315,8 @@ def test_a_length_beyond_the_encoder_is_refused(tiny_metric):
         MetricConfig(),
         MetricConfig(matching="trwmd", layer=-1, temperature=0.1, tolerance=None, max_length=64, calibrate=True),
         MetricConfig(encoder="roberta-base", revision="abc", freeze_layers=0, tolerance=1e-6, score="recall"),
+        MetricConfig(**LAZY, hypothesis_penalty="inf", reference_penalty=0.3, output="distance"),
+        MetricConfig(aggregation="power-means", powers=["-inf", 1, 3.0, "inf"], ngram="sentence"),
     ],
 )
 def test_dictionaries_and_json_give_the_same_configuration_back(config):

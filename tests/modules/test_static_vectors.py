@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.modules import static_vectors
+from textmover.modules import static_vectors, vector_cache, vector_files
 from textmover.modules.encoder_source import file_sha256
 from textmover.modules.static_vectors import StaticEncoder, StaticVectors, is_static
 from textmover.modules.word_tokenizer import WordTokenizer, split_words
@@ -42,7 +42,7 @@ TABLE = {
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "textmover" / static_vectors.LAYOUT
+    return tmp_path / "cache" / "textmover" / vector_cache.LAYOUT
 
 
 def lines_of(table=TABLE):
@@ -76,7 +76,7 @@ def no_parser(monkeypatch):
         def parse(*_):
             raise AssertionError("The file was parsed again.")
 
-        monkeypatch.setattr(static_vectors, "_parse", parse)
+        monkeypatch.setattr(vector_cache, "_parse", parse)
 
     return forbid
 
@@ -199,14 +199,14 @@ def test_a_file_that_is_missing_is_an_error(tmp_path):
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, cache, monkeypatch):
     path = glove(tmp_path / "v")
-    original = static_vectors._header
+    original = vector_files._header
 
     def header(*arguments):
         with path.open("a") as stream:
             stream.write("new 1 2 3\n")
         return original(*arguments)
 
-    monkeypatch.setattr(static_vectors, "_header", header)
+    monkeypatch.setattr(vector_files, "_header", header)
     with pytest.raises(InputError, match="to stay as it is while it is read"):
         StaticVectors.open(path)
     assert parsed(cache) == []
@@ -243,11 +243,11 @@ def test_a_changed_file_is_read_anew(tmp_path, cache):
 
 def test_a_file_that_rests_is_hashed_once(tmp_path, cache, monkeypatch):
     path, hashed = glove(tmp_path / "v"), []
-    monkeypatch.setattr(static_vectors, "file_sha256", lambda one: hashed.append(one) or file_sha256(one))
+    monkeypatch.setattr(vector_cache, "file_sha256", lambda one: hashed.append(one) or file_sha256(one))
     for _ in range(2):
         first = StaticVectors.open(path)
     assert hashed == [path] * 2  # just written: it may change once more within the resolution of its times
-    monkeypatch.setattr(static_vectors, "SETTLED_NS", -1)
+    monkeypatch.setattr(vector_cache, "SETTLED_NS", -1)
     for _ in range(3):
         assert StaticVectors.open(path).sha256 == first.sha256
     assert hashed == [path] * 3
@@ -258,7 +258,7 @@ def test_a_file_that_rests_is_hashed_once(tmp_path, cache, monkeypatch):
     assert StaticVectors.open(path).sha256 == file_sha256(path) != first.sha256
 
 
-@pytest.mark.parametrize("name", [static_vectors.MATRIX, static_vectors.WORDS, static_vectors.ENTRY])
+@pytest.mark.parametrize("name", [vector_cache.MATRIX, vector_cache.WORDS, vector_cache.ENTRY])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_a_damaged_cache_is_made_anew(tmp_path, cache, name, damage):
     path = glove(tmp_path / "v")
@@ -273,7 +273,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path, cache, name, damage):
 def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_folder(tmp_path, monkeypatch, caplog, no_parser):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(static_vectors, "_temporary", {})
+    monkeypatch.setattr(vector_cache, "_temporary", {})
     path = glove(tmp_path / "v")
     vectors = StaticVectors.open(path)
     assert list(vectors.vocabulary) == list(TABLE)
@@ -289,7 +289,7 @@ def test_no_room_anywhere_is_an_error(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     path = glove(tmp_path / "v")
-    monkeypatch.setattr(static_vectors.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(vector_cache.tempfile, "mkdtemp", full)
     with pytest.raises(InputError, match=r"room for the vectors of .*No space left on device\. Set XDG_CACHE_HOME"):
         StaticVectors.open(path)
 
@@ -298,17 +298,17 @@ def test_the_cache_is_in_the_home_folder_unless_told_otherwise(tmp_path, monkeyp
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for stated in ("", "relative/folder"):
         monkeypatch.setenv("XDG_CACHE_HOME", stated)
-        assert static_vectors._cache_folder() == tmp_path / "home/.cache/textmover" / static_vectors.LAYOUT
+        assert vector_cache._cache_folder() == tmp_path / "home/.cache/textmover" / vector_cache.LAYOUT
 
 
 def test_two_at_the_same_time_get_the_same(tmp_path, cache, monkeypatch):
-    path, both, original = glove(tmp_path / "v"), threading.Barrier(2, timeout=30), static_vectors._parse
+    path, both, original = glove(tmp_path / "v"), threading.Barrier(2, timeout=30), vector_cache._parse
 
     def parse(*arguments):
         original(*arguments)
         both.wait()  # both have parsed before either gives its folder the name
 
-    monkeypatch.setattr(static_vectors, "_parse", parse)
+    monkeypatch.setattr(vector_cache, "_parse", parse)
     opened = []
     threads = [threading.Thread(target=lambda: opened.append(StaticVectors.open(path))) for _ in range(2)]
     for thread in threads:
@@ -420,6 +420,23 @@ def test_traits_tell_punctuation_and_stop_words(vectors):
     assert batch.traits.tolist() == [[stop, 0, mark, 0, stop, stop, stop], [mark] + [0] * 6]
     assert batch.traits.dtype == torch.int8
     assert len(batch.select([1]).traits[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        ("It's the cat’s", [1, 1, 1, 0, 1]),  # it 's the cat 's
+        ("DON'T don’t dogn't", [1, 1, 0, 1]),  # of which the vocabulary holds the first whole
+        ("the-do it-s", [1, 1, 1]),  # of the second, no part has a vector: it stays whole
+        ("known-well well-s 's", [0, 0, 0, 1, 0, 1]),  # an apostrophe that begins a text stands alone
+        ("— ’", [0, 0]),
+    ],
+)
+def test_endings_and_compounds_of_stop_words_are_stop_words(vectors, text, stops):
+    vectors.unknown_words = "zero"
+    tokenizer = WordTokenizer(vectors, traits=True, stop_words=frozenset({"it", "the", "do", "s", "t"}))
+    marked = tokenizer([text]).traits[0] & TokenTrait.STOP_WORD
+    assert marked.bool().int().tolist() == stops
 
 
 @pytest.mark.parametrize("long_texts", ["truncate", "error", "window"])

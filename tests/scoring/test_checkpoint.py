@@ -30,7 +30,7 @@ def trained(metric):
         for parameter in metric.parameters():
             parameter.add_(0.01 * torch.randn_like(parameter))
     if metric.needs_fit:
-        metric.fit([metric.tokenize(REFERENCES)])
+        metric.fit(REFERENCES)
     return metric
 
 
@@ -66,7 +66,7 @@ def test_a_loaded_metric_scores_the_same_and_says_so(tiny_metric, tmp_path, fiel
     again = load_checkpoint(save_checkpoint(metric, tmp_path / "saved", card=""))
     assert scores(again) == scores(metric)
     assert again.signature == metric.signature
-    learned = metric.matching.temperature.item() if metric.config.learn_temperature else metric.config.temperature
+    learned = metric.matching.temperature.value if metric.config.learn_temperature else metric.config.temperature
     assert again.config == metric.config.override(temperature=learned)
     assert not any(module.training for module in again.modules())
     assert {name: one.requires_grad for name, one in again.named_parameters()} == {
@@ -98,7 +98,7 @@ def test_the_encoder_is_not_needed_to_load(saved, monkeypatch):
     def no_search(*_):
         raise AssertionError("searched for an encoder")
 
-    monkeypatch.setattr("textmover.modules.metric_model.resolve_encoder", no_search)
+    monkeypatch.setattr("textmover.modules.assembly.resolve_encoder", no_search)
     load_checkpoint(saved)
 
 
@@ -157,7 +157,7 @@ def test_a_part_can_be_left_out(saved):
 
 def test_a_learned_temperature_can_be_fixed_where_it_is_or_elsewhere(saved):
     metric, fixed = load_checkpoint(saved), load_checkpoint(saved, learn_temperature=False)
-    assert "matching.log_temperature" not in fixed.state_dict()
+    assert "matching.temperature.log_temperature" not in fixed.state_dict()
     assert scores(fixed) == pytest.approx(scores(metric), abs=1e-6)
     moved = load_checkpoint(saved, learn_temperature=False, temperature=0.4)
     assert moved.signature.entries["T"] == "0.4"

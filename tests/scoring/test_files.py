@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from textmover.scoring.files import atomic_file, atomic_folder
+from textmover.scoring.files import atomic_bytes, atomic_file, atomic_folder
 from textmover.types import InputError
 
 
@@ -150,3 +150,16 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
         stream.write("new")
     assert link.is_symlink()
     assert target.read_text() == "new"
+
+
+def test_bytes_appear_when_they_are_complete(tmp_path):
+    path = tmp_path / "new" / "one.bin"
+    with atomic_bytes(path) as stream:
+        stream.write(b"\x00\r\n\xff")
+        assert not path.exists()
+    assert path.read_bytes() == b"\x00\r\n\xff"
+    with pytest.raises(RuntimeError), atomic_bytes(path) as stream:
+        stream.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"\x00\r\n\xff"
+    assert [one.name for one in path.parent.iterdir()] == ["one.bin"]

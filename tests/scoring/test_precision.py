@@ -47,7 +47,9 @@ def test_fast_runs_the_encoder_alone_in_bfloat16(tiny_encoder, processor):
     fast = Scorer.from_pretrained("twmd", precision="fast", learn_temperature=True, calibrate=True, **options)
     exact = Scorer.from_pretrained("twmd", **options)
     assert dtypes(fast.metric) == {torch.bfloat16}
-    assert fast.metric.calibration.scale.dtype == fast.metric.matching.log_temperature.dtype == torch.float32
+    assert (
+        fast.metric.calibration.scale.dtype == fast.metric.matching.temperature.log_temperature.dtype == torch.float32
+    )
     assert str(fast.signature).endswith("|precision:bf16")
     one, other = fast.score(*TEXTS).scores, exact.score(*TEXTS).scores
     assert 0 < abs(one - other).max() < 0.1

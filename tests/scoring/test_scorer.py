@@ -117,7 +117,7 @@ def test_a_model_that_is_nowhere_is_refused_in_one_line(name):
 
 def test_a_statistic_has_to_be_fitted_first(tiny_encoder):
     scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder))
-    with pytest.raises(InputError, match=r"call `Scorer\.fit\(texts\)`"):
+    with pytest.raises(InputError, match=r"\(mean\) .*call `Scorer\.fit\(texts\)`.*`Scorer\.load_statistics\(path\)`"):
         scorer.score(HYPOTHESES, REFERENCES)
     assert scorer.fit([*HYPOTHESES, *REFERENCES]) is scorer
     first = scorer.score(HYPOTHESES, REFERENCES)
@@ -158,3 +158,20 @@ def test_a_folder_a_preset_and_a_module_open_the_same_door(tiny_metric, tiny_enc
 def test_progress_is_silent_without_a_terminal(tiny_metric, capfd):
     Scorer(tiny_metric(), progress=True).score(HYPOTHESES, REFERENCES)
     assert capfd.readouterr().out == ""
+
+
+def test_a_precision_that_waits_for_statistics_is_chosen_once_all_are_there(tiny_encoder, monkeypatch, tmp_path):
+    from textmover.scoring import scorer as module
+
+    chosen = []
+    monkeypatch.setattr(module, "apply_precision", lambda metric, name: chosen.append(name) or metric)
+    options = {"encoder": str(tiny_encoder), "precision": "auto", "centering": "corpus", "rescale": True}
+    path = Scorer.from_pretrained("twmd", **options).fit(REFERENCES).save_statistics(tmp_path / "all.safetensors")
+    assert chosen == ["auto"]
+    scorer = Scorer.from_pretrained("twmd", **options)
+    scorer.fit(REFERENCES, ["mean"])
+    assert chosen == ["auto"]
+    scorer.load_statistics(path)
+    assert chosen == ["auto", "auto"]
+    Scorer.from_pretrained("twmd", statistics=[path], **options)
+    assert chosen == ["auto", "auto", "auto"]

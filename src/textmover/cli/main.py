@@ -22,8 +22,13 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "score": ("textmover.cli.score", "score texts against references"),
     "evaluate": ("textmover.cli.evaluate", "judge a metric against human ratings"),
+    "sweep": ("textmover.cli.sweep", "judge a metric against human ratings for every setting of a grid"),
+    "analyse-layers": ("textmover.cli.analyse", "show how alike an encoder's token vectors are, layer by layer"),
     "train": ("textmover.cli.train", "fine-tune a metric on human ratings"),
     "export": ("textmover.cli.export", "turn a training checkpoint into a folder that scores"),
+    "fit-idf": ("textmover.cli.fit", "fit idf weights on a corpus"),
+    "fit-mean": ("textmover.cli.fit", "fit the mean that token vectors are centred by on a corpus"),
+    "fit-baseline": ("textmover.cli.fit", "fit the baseline that scores are rescaled by on a corpus"),
     "list": ("textmover.cli.listing", "list the presets"),
 }
 """Module and purpose of each command."""

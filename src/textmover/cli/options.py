@@ -18,6 +18,7 @@ from textmover.data.readers import Columns, read_lines, read_segments
 from textmover.presets import KINDS
 from textmover.scoring.files import atomic_file
 from textmover.scoring.precision import Precision
+from textmover.scoring.statistics import FIT_COMMANDS, unfitted_statistics
 from textmover.types import InputError, Segment
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMN_OPTIONS",
+    "FIELD",
     "add_column_options",
     "add_metric_options",
+    "build_scorer",
     "check_output",
+    "field_flag",
     "load_scorer",
     "read_tables",
     "write_output",
@@ -38,6 +42,9 @@ NOT_FIELDS = ("kind", "revision")
 
 FIELD = "field."
 """What the destination of a flag for a field of the configuration starts with."""
+
+FIELD_FLAGS = {"output": "--metric-output"}
+"""Flags of fields that would otherwise have the name of a command's own option."""
 
 COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
 """Options that only a table has a use for."""
@@ -51,8 +58,13 @@ COLUMN_FLAGS = {
 """The flag behind each field of the columns, so that an error names what stands on the command line."""
 
 
-def add_metric_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose a metric, and one for each field of its configuration."""
+def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True) -> None:
+    """Add the options that choose a metric, and one for each field of its configuration.
+
+    Args:
+        parser: The command's parser.
+        fit_on: Whether statistics may be fitted before the work; else they come from files alone.
+    """
     parser.add_argument(
         "--model", default="twmd", metavar="NAME", help="preset (see `textmover list`), checkpoint folder or hub id"
     )
@@ -66,13 +78,23 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
     parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens to a batch of the encoder")
     parser.add_argument("--no-cache", action="store_true", help="keep nothing of a text once it has been scored")
-    parser.add_argument("--fit-on", metavar="FILE", help="texts, one a line, to fit the metric's corpus statistics on")
+    statistics = parser.add_mutually_exclusive_group() if fit_on else parser
+    if fit_on:
+        statistics.add_argument(
+            "--fit-on", metavar="FILE", help="texts, one a line, to fit the metric's corpus statistics on"
+        )
+    statistics.add_argument(
+        "--statistics",
+        action="append",
+        metavar="FILE",
+        help="corpus statistics that `textmover fit-idf`, `fit-mean` or `fit-baseline` wrote; repeat it for several",
+    )
     parser.add_argument("--quiet", action="store_true", help="no signature, no progress, no notes; warnings remain")
     group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
     for name, (hint, comment) in _metric_fields().items():
         if name not in NOT_FIELDS:
             group.add_argument(
-                f"--{name.replace('_', '-')}",
+                field_flag(name),
                 dest=f"{FIELD}{name}",
                 type=_value_parser(hint),
                 default=argparse.SUPPRESS,
@@ -81,17 +103,30 @@ def add_metric_options(parser: argparse.ArgumentParser) -> None:
             )
 
 
-def load_scorer(options: argparse.Namespace) -> Scorer:
-    """The scorer that the options describe.
+def field_flag(name: str) -> str:
+    """The flag that stands for a field of the configuration.
+
+    Example:
+        >>> field_flag("multi_reference"), field_flag("output")
+        ('--multi-reference', '--metric-output')
+    """
+    return FIELD_FLAGS.get(name, f"--{name.replace('_', '-')}")
+
+
+def build_scorer(options: argparse.Namespace, **changes: Any) -> Scorer:
+    """The scorer that the options describe, whether or not its statistics are there.
+
+    Args:
+        options: The command's options.
+        **changes: Fields of the configuration that the command changes.
 
     Raises:
-        InputError: If it cannot be loaded, or lacks statistics that the options give no texts for.
+        InputError: If it cannot be loaded.
     """
     from textmover.scoring.scorer import Scorer
 
-    fitting = None if options.fit_on is None else read_lines(options.fit_on)
     overrides = {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
-    scorer = Scorer.from_pretrained(
+    return Scorer.from_pretrained(
         options.model,
         precision=options.precision,
         device=options.device,
@@ -99,14 +134,28 @@ def load_scorer(options: argparse.Namespace) -> Scorer:
         cache=not options.no_cache,
         progress=not options.quiet,
         revision=options.revision,
-        **overrides,
+        statistics=options.statistics or (),
+        **{**overrides, **changes},
     )
+
+
+def load_scorer(options: argparse.Namespace) -> Scorer:
+    """The scorer that the options describe, ready to score.
+
+    Raises:
+        InputError: If it cannot be loaded, or lacks statistics that the options neither give nor give texts for.
+    """
+    fitting = None if options.fit_on is None else read_lines(options.fit_on)
+    scorer = build_scorer(options)
     if fitting is not None:
         return scorer.fit(fitting)
-    if scorer.metric.needs_fit:
+    lacking = unfitted_statistics(scorer.metric)
+    if lacking:
+        commands = " and ".join(f"`textmover {one}`" for one in dict.fromkeys(FIT_COMMANDS[name] for name in lacking))
         raise InputError(
-            f"Expected the corpus statistics of {options.model} to be fitted, but they are not: give texts to fit them "
-            "on with --fit-on FILE (one a line), or a trained checkpoint."
+            f"Expected the corpus statistics ({', '.join(lacking)}) of {options.model} to be fitted, but they are not: "
+            f"give texts to fit them on with --fit-on FILE (one a line), a file that {commands} wrote with "
+            "--statistics FILE, or a trained checkpoint."
         )
     return scorer
 

@@ -63,7 +63,14 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     hypotheses, references = _texts(options)
     output = None if options.output is None else check_output(options.output, options.input or [options.data])
-    result = load_scorer(options).score(hypotheses, references)
+    scorer = load_scorer(options)
+    if scorer.metric.fits_on_call and "-" in (options.input or ()):
+        raise InputError(
+            f"Expected files where {options.model} fits idf weights on the texts that it scores, but got standard "
+            "input (-), which can be read only once: fit them on a corpus with `textmover fit-idf` and give the file "
+            "with --statistics FILE, or the texts themselves with --fit-on FILE."
+        )
+    result = scorer.score(hypotheses, references)
     text = _as_json(result, options.only_mean) if options.format == "json" else _as_text(result, options.only_mean)
     if output is None:
         sys.stdout.write(text)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.data.tables import Table, named, read_table, read_text, split_lines
+from textmover.data.tables import FORMATS, HUB_PREFIX, Table, named, read_table, read_text, split_lines
 from textmover.types import InputError, Segment
 
-__all__ = ["Columns", "check_equal_lengths", "read_lines", "read_segments"]
+__all__ = ["Columns", "check_equal_lengths", "read_lines", "read_segments", "read_texts"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -145,6 +145,40 @@ def read_lines(path: str | Path) -> list[str]:
     return split_lines(read_text(path))
 
 
+def read_texts(path: str | Path, column: str | None = None, *, split: str = "train") -> list[str]:
+    r"""Read the texts of a corpus: the lines of a plain file, or a column of a table.
+
+    Args:
+        path: A UTF-8 file of one text a line, ``-`` for standard input, or a table as for :func:`read_segments`.
+        column: Column of the table; ``None`` for plain text.
+        split: Split of a hub or saved data set.
+
+    Returns:
+        The texts in file order.
+
+    Raises:
+        InputError: If the file cannot be read, is a table although no column is named, or lacks the column.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "corpus.tsv"
+        >>> _ = path.write_text("year\tsentence\n2015\ta cat\n2016\tthe dog\n")
+        >>> read_texts(path, "sentence")
+        ['a cat', 'the dog']
+    """
+    name = str(path)
+    if column is None:
+        if name.startswith(HUB_PREFIX) or Path(name).is_dir() or Path(name).suffix.lower() in FORMATS:
+            raise InputError(
+                f"Expected the column of {name} that holds the texts, but got none: name it with `column`."
+            )
+        return read_lines(path)
+    if name == "-":
+        raise InputError("Expected a table to take a column of, but got standard input (-): leave `column` out.")
+    table = read_table(path, split=split, wanted=(column,))
+    _check_column(table, "column", column)
+    return [_Row(table.name, table.unit, number, cells).text(column) for number, cells in table.rows]
+
+
 def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
     """Make sure that files which belong together have as many lines.
 
@@ -237,16 +271,20 @@ class _Row(NamedTuple):
 def _check_columns(table: Table, columns: Columns) -> None:
     """Every column that is asked for stands in the table once."""
     for field, name in columns.fields:
-        occurrences = table.columns.count(name)
-        if occurrences == 0:
-            raise InputError(
-                f"Expected a column {name!r} in {table.name}, but got {named(table.columns)}: "
-                f"{_suggestion(name, table.columns)}set `{field}` to the name of the right one."
-            )
-        if occurrences > 1:
-            raise InputError(
-                f"Expected one column {name!r} in {table.name}, but got {occurrences}: rename all but one of them."
-            )
+        _check_column(table, field, name)
+
+
+def _check_column(table: Table, field: str, name: str) -> None:
+    occurrences = table.columns.count(name)
+    if occurrences == 0:
+        raise InputError(
+            f"Expected a column {name!r} in {table.name}, but got {named(table.columns)}: "
+            f"{_suggestion(name, table.columns)}set `{field}` to the name of the right one."
+        )
+    if occurrences > 1:
+        raise InputError(
+            f"Expected one column {name!r} in {table.name}, but got {occurrences}: rename all but one of them."
+        )
 
 
 def _suggestion(name: str, columns: Sequence[str]) -> str:

@@ -192,8 +192,13 @@ def _solve(
     if measure == "product":
         log_m, log_n = log_a, log_b
     else:
-        log_m, log_n = (torch.where(mask & has_mass, 0.0, LOG_ZERO).to(cost.dtype) for mask in masks)
-        log_a, log_b = log_a.where(log_m == 0, LOG_ZERO), log_b.where(log_n == 0, LOG_ZERO)
+        # Only a free side has a use for tokens without weight; elsewhere they would be seen by the first iterations.
+        rows, columns = (
+            mask & has_mass & ((weights > 0) | (penalty == 0))
+            for mask, weights, penalty in zip(masks, (a, b), (row_penalty, column_penalty), strict=True)
+        )
+        log_m, log_n = (torch.where(mask, 0.0, LOG_ZERO).to(cost.dtype) for mask in (rows, columns))
+        log_a, log_b = log_a.where(rows, LOG_ZERO), log_b.where(columns, LOG_ZERO)
     problem = Problem(
         -cost / epsilon, log_a, log_b, log_m, log_n, _kappa(epsilon, row_penalty), _kappa(epsilon, column_penalty)
     )

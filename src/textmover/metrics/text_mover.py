@@ -13,7 +13,7 @@ from textmover.metrics.ordered import OrderedScores
 from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
 from textmover.scoring.scorer import normalize_references
-from textmover.types import SegmentMetric
+from textmover.types import InputError, SegmentMetric
 
 __all__ = ["TextMoverScore"]
 
@@ -114,8 +114,15 @@ class TextMoverScore(OrderedScores):
             positions: Place of each segment among all; numbered as distributed samplers do where not given.
 
         Raises:
-            InputError: If the counts differ or a hypothesis has no reference.
+            InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
+                of each update.
         """
+        if self.scorer.metric.fits_on_call:
+            raise InputError(
+                "Expected idf weights that all updates share, but this metric fits them on the texts of each call: fit "
+                "them on a corpus with `Scorer.fit(texts)` and give that scorer as `model`, or a file that `textmover "
+                "fit-idf` wrote as `statistics`."
+            )
         hypotheses = [preds] if isinstance(preds, str) else list(preds)
         scores = self.scorer.score(hypotheses, normalize_references(hypotheses, target)).scores
         self.append(torch.from_numpy(scores), positions)

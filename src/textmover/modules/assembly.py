@@ -99,7 +99,7 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     from transformers import AutoConfig
 
     encoder_folder = folder / ENCODER_FOLDER
-    if entry.get("static", False):
+    if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))
     with plain_errors(encoder_folder):
         encoder_config = AutoConfig.from_pretrained(str(encoder_folder))

@@ -145,11 +145,14 @@ class MetricConfig:
         self._check_together()
 
     def _read_infinities(self) -> None:
-        """Turn ``"inf"`` and ``"-inf"`` into numbers, and a list of powers into a tuple."""
+        """Turn ``"inf"`` and ``"-inf"`` into numbers, whole numbers into floats, a list of powers into a tuple."""
         infinite = {"inf": math.inf, "-inf": -math.inf}
         for name in ("hypothesis_penalty", "reference_penalty"):
             value = getattr(self, name)
             object.__setattr__(self, name, infinite.get(value, value) if isinstance(value, str) else value)
+        for name in ("temperature", "alpha", "order_penalty", "hypothesis_penalty", "reference_penalty"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, float(value) if _is_number(value) else value)
         powers = self.powers if isinstance(self.powers, (list, tuple)) else (self.powers,)
         numbers = tuple(infinite.get(one, one) if isinstance(one, str) else one for one in powers)
         if not numbers or not all(_is_number(one) and not math.isnan(one) for one in numbers):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +16,7 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.modules.metric_model import MetricModel
 
-__all__ = ["evaluating", "fit_statistics"]
+__all__ = ["evaluating", "fit_statistics", "statistic_basis"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +28,9 @@ WINDOW = 2048
 
 NEIGHBOURS = 8
 """Other texts of its batch that each text is compared with for the baseline."""
+
+BEHIND_BASELINE = ("rescaled", "refs", "long", "calibration", "precision", "score")
+"""Entries of the signature that the values of a baseline do not depend on."""
 
 
 @contextlib.contextmanager
@@ -48,13 +51,19 @@ def fit_statistics(
     texts: Sequence[str],
     hypotheses: Sequence[str] | None,
     *,
+    names: Collection[str] | None = None,
     from_call: bool,
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """See :meth:`MetricModel.fit`. What was fitted before stays as it was until the new fit is whole."""
+    for position, text in enumerate([*texts, *(hypotheses or ())]):
+        if not isinstance(text, str):
+            raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
     statistics = metric.statistics
     if from_call:
         statistics = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
+    if names is not None:
+        statistics = {name: one for name, one in statistics.items() if name in names}
     if not statistics:
         raise InputError(
             f"Expected a metric with statistics to fit, but got centering={metric.config.centering!r}, "
@@ -72,6 +81,15 @@ def fit_statistics(
         for statistic in statistics.values():  # last, since it needs all others
             if isinstance(statistic, Baseline):
                 _fit_baseline(metric, statistic, texts, report)
+
+
+def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
+    """See :meth:`MetricModel.statistic_basis`."""
+    entries = metric.signature.entries
+    if name == "baseline":
+        return {key: value for key, value in entries.items() if key not in BEHIND_BASELINE}
+    read = ("encoder", "unknown", *metric.layers.signature_entries()) if name == "mean" else ("encoder",)
+    return {key: entries[key] for key in read if key in entries}
 
 
 def _fit_table(metric: MetricModel, table: IdfTable, texts: Sequence[str], *, from_call: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from textmover.modules.assembly import Parts, assemble, build_layers, reassemble
 from textmover.modules.calibration import Calibration
 from textmover.modules.centering import Centering
 from textmover.modules.config import COSTS, MetricConfig
-from textmover.modules.fitting import evaluating, fit_statistics
+from textmover.modules.fitting import evaluating, fit_statistics, statistic_basis
 from textmover.modules.matching import build_matching
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
 from textmover.modules.weighting import Role, Side, TokenWeighting
@@ -230,6 +230,7 @@ class MetricModel(nn.Module):
         texts: Sequence[str],
         hypotheses: Sequence[str] | None = None,
         *,
+        names: Collection[str] | None = None,
         from_call: bool = False,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -238,13 +239,14 @@ class MetricModel(nn.Module):
         Args:
             texts: The corpus, or the references of a call.
             hypotheses: The hypotheses of a call, for tables of each side; the corpus serves both sides if ``None``.
+            names: The statistics to fit, by the names in :attr:`statistics`; all if ``None``.
             from_call: Whether idf tables alone are fitted, and only until the next call.
             on_progress: Called with the number of texts that have been read since the last call.
 
         Raises:
             InputError: If the metric has nothing to fit.
         """
-        fit_statistics(self, texts, hypotheses, from_call=from_call, on_progress=on_progress)
+        fit_statistics(self, texts, hypotheses, names=names, from_call=from_call, on_progress=on_progress)
 
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
         """Several references as one text whose tokens are all of theirs, for ``multi_reference="all"``."""
@@ -281,6 +283,10 @@ class MetricModel(nn.Module):
         if self.baseline is not None:
             found["baseline"] = self.baseline
         return found
+
+    def statistic_basis(self, name: str) -> dict[str, str]:
+        """What the values of a statistic depend on beside its texts, as entries of the signature."""
+        return statistic_basis(self, name)
 
     @property
     def needs_fit(self) -> bool:

@@ -54,7 +54,8 @@ class WordTokenizer:
         max_length: Longest text in tokens that take part; ``None`` for no limit, since every word is read by itself.
         long_texts: What happens to longer texts; with ``"window"`` there are none.
         traits: Whether to say what each token is within its text; none continues a word.
-        stop_words: Words in lower case that are marked among the traits, along with the parts of such a compound.
+        stop_words: Words in lower case that are marked among the traits, along with the parts of such a compound, and
+            compounds of nothing else; an ending such as ``'s`` or ``n't`` is found as ``s`` or ``t``, too.
     """
 
     def __init__(
@@ -147,8 +148,13 @@ class WordTokenizer:
     def _trait(self, piece: str, word: str) -> int:
         if len(piece) == 1 and piece in string.punctuation:
             return TokenTrait.PUNCTUATION
-        stops = piece.lower() in self._stop_words or word.lower() in self._stop_words
-        return TokenTrait.STOP_WORD if stops else 0
+        return TokenTrait.STOP_WORD if self._stops(piece.replace("’", "'")) or word.lower() in self._stop_words else 0
+
+    def _stops(self, word: str) -> bool:
+        """Whether a word is a stop word, or all of its parts are."""
+        parts = PARTS.findall(word.lower()) or [word]
+        found = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
+        return word.lower() in self._stop_words or all(found)
 
 
 @functools.cache

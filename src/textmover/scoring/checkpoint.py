@@ -18,6 +18,7 @@ from textmover import __version__
 from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.scoring.files import atomic_folder
+from textmover.scoring.shipped import fill_mean
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["FORMAT", "load_checkpoint", "load_metric", "save_checkpoint"]
@@ -142,12 +143,15 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
     return metric.eval()
 
 
-def load_metric(name: str | Path, *, revision: str | None = None, **overrides: Any) -> SegmentMetric:
+def load_metric(
+    name: str | Path, *, revision: str | None = None, shipped: bool = True, **overrides: Any
+) -> SegmentMetric:
     """A metric by checkpoint folder, preset name or hub id, in this order.
 
     Args:
         name: A folder, a preset such as ``"twmd"``, or a repository such as ``"owner/metric"``.
         revision: Commit or tag on the hub, of the checkpoint (or of a preset's encoder).
+        shipped: Whether a preset takes the corpus mean that is shipped for its encoder, where there is one.
         **overrides: Fields of the configuration to change.
 
     Returns:
@@ -166,6 +170,8 @@ def load_metric(name: str | Path, *, revision: str | None = None, **overrides: A
     if revision is not None:
         overrides = {"revision": revision, **overrides}
     metric = build_metric(preset_config(text, **overrides))
+    if shipped:
+        fill_mean(metric)
     if isinstance(metric, nn.Module):
         metric.eval()
     return metric

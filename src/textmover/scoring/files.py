@@ -8,23 +8,36 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from textmover.types import InputError
 
-__all__ = ["atomic_file", "atomic_folder"]
+__all__ = ["atomic_bytes", "atomic_file", "atomic_folder"]
 
 
-@contextlib.contextmanager
-def atomic_file(path: Path | str) -> Iterator[IO[str]]:
+def atomic_file(path: Path | str) -> contextlib.AbstractContextManager[IO[str]]:
     """A text file (UTF-8) that appears under its name only when it is complete.
 
     Raises:
         InputError: If the folder cannot be made or written to, or the disk is full.
     """
-    path = Path(path).resolve()  # a link stays, and what it points to is written
+    return _atomic(Path(path), mode="w", encoding="utf-8", newline="\n")
+
+
+def atomic_bytes(path: Path | str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """A binary file that appears under its name only when it is complete.
+
+    Raises:
+        InputError: If the folder cannot be made or written to, or the disk is full.
+    """
+    return _atomic(Path(path), mode="wb")
+
+
+@contextlib.contextmanager
+def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
+    path = path.resolve()  # a link stays, and what it points to is written
     if path.exists() and not path.is_file() and not path.is_dir():
-        with _plain_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:
+        with _plain_errors(path), path.open(**how) as stream:
             yield stream  # a device or a pipe is written to, never replaced
         return
     with _plain_errors(path):
@@ -32,7 +45,7 @@ def atomic_file(path: Path | str) -> Iterator[IO[str]]:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with _plain_errors(path):
-            with open(handle, "w", encoding="utf-8", newline="\n") as stream:
+            with open(handle, **how) as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +17,7 @@ from textmover.modules.config import check_choice
 from textmover.scoring.checkpoint import load_metric
 from textmover.scoring.engine import Engine
 from textmover.scoring.precision import Precision, apply_precision
+from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
 from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
 
 __all__ = ["Scorer", "normalize_references", "score"]
@@ -67,6 +68,7 @@ class Scorer:
         cache: bool = True,
         progress: bool = False,
         revision: str | None = None,
+        statistics: str | Path | Sequence[str | Path] = (),
         **overrides: Any,
     ) -> Scorer:
         """Load a metric and get ready to score.
@@ -80,17 +82,20 @@ class Scorer:
             cache: See :class:`Scorer`.
             progress: See :class:`Scorer`.
             revision: Commit or tag on the hub.
+            statistics: Files of fitted statistics to load, see :meth:`load_statistics`.
             **overrides: Fields of the metric's configuration, such as ``encoder=`` or ``temperature=``.
 
         Returns:
             The scorer.
 
         Raises:
-            InputError: If the metric cannot be loaded, a field is unknown, or the device is not there.
+            InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device is not
+                there.
         """
         check_choice("precision", precision, get_args(Precision))
         target = _resolve_device(device)
         metric = load_metric(name, revision=revision, **overrides)
+        load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)
         waits = precision == "auto" and metric.needs_fit  # its probes need the statistics
@@ -129,8 +134,9 @@ class Scorer:
             self.clear_cache()
         if self.metric.needs_fit:
             raise InputError(
-                "Expected the metric's corpus statistics to be fitted, but they are not: call `Scorer.fit(texts)`, "
-                "load a checkpoint or a file of statistics that holds them, or choose a preset that needs none."
+                f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(self.metric))}) to be "
+                "fitted, but they are not: call `Scorer.fit(texts)`, load a file of them with "
+                "`Scorer.load_statistics(path)`, load a checkpoint that holds them, or choose a preset that needs none."
             )
         with self._progress_bar(len(hypotheses)) as advance:
             raw = self._engine.score(hypotheses, grouped, advance)
@@ -148,13 +154,45 @@ class Scorer:
             counts=dict(raw.counts),
         )
 
-    def fit(self, texts: Sequence[str]) -> Scorer:
-        """Fit the statistics that the metric needs (mean, idf tables, baseline) on texts, and return the scorer."""
+    def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Scorer:
+        """Fit the statistics that the metric needs on texts.
+
+        Args:
+            texts: The corpus.
+            names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that there are if ``None``.
+
+        Returns:
+            The scorer.
+
+        Raises:
+            InputError: If there is nothing to fit, or nothing to fit it on.
+        """
         if isinstance(texts, str) or not any(text.strip() for text in texts):
             raise InputError("Expected a list of texts to fit on, not all of them empty, but got one text or nothing.")
-        with self._progress_bar(len(texts), "fitting") as advance:
-            self.metric.fit(list(texts), on_progress=advance)
-        if self._waits_for_fit:
+        encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
+        with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance:
+            self.metric.fit(list(texts), names=names, on_progress=advance)
+        return self._settled()
+
+    def load_statistics(self, *paths: str | Path) -> Scorer:
+        """Load fitted statistics from files that :meth:`save_statistics` or ``textmover fit-…`` wrote.
+
+        Returns:
+            The scorer.
+
+        Raises:
+            InputError: If a file cannot be used, or was fitted for another encoder, layer or metric.
+        """
+        load_statistics(self.metric, *paths)
+        return self._settled()
+
+    def save_statistics(self, path: str | Path, names: Sequence[str] | None = None, corpus: str = "") -> Path:
+        """Write fitted statistics into a file; see :func:`~textmover.scoring.statistics.save_statistics`."""
+        return save_statistics(self.metric, path, names, corpus)
+
+    def _settled(self) -> Scorer:
+        """The scorer with new statistics: nothing of the old ones is kept, and a precision that waited is chosen."""
+        if self._waits_for_fit and not self.metric.needs_fit:
             self.metric = self._engine.metric = apply_precision(self.metric, "auto")
             self._waits_for_fit = False
         self.clear_cache()

@@ -77,7 +77,7 @@ class RatingsModule(pl.LightningModule):
 
     def _trainable(self, **overrides: Any) -> Any:
         # A TrainableMetric that is a torch module too, which Python's types cannot say.
-        loaded = load_metric(self.start, **overrides)
+        loaded = load_metric(self.start, shipped=False, **overrides)  # its mean is fitted on the training part
         if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
             raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
         return loaded.train()

@@ -5,7 +5,7 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
-from textmover.types.metric import MatchResult, PairScores, SegmentMetric, TrainableMetric
+from textmover.types.metric import MatchResult, PairScores, SegmentMetric, Statistic, TrainableMetric
 from textmover.types.segments import InputError, Segment, SegmentScores, Signature
 from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
 
@@ -18,6 +18,7 @@ __all__ = [
     "SegmentScores",
     "Signature",
     "SpecialToken",
+    "Statistic",
     "TextFeatures",
     "TokenBatch",
     "TokenEmbeddings",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -21,6 +21,7 @@ __all__ = [
     "MatchResult",
     "PairScores",
     "SegmentMetric",
+    "Statistic",
     "TrainableMetric",
 ]
 
@@ -65,6 +66,20 @@ class PairScores:
     flags: Mapping[str, Tensor] = field(default_factory=dict)
 
 
+class Statistic(Protocol):
+    """What a metric fits on a corpus: a ``torch.nn.Module`` whose state holds its values."""
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has values."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its values by name."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Take values over."""
+
+
 @runtime_checkable
 class SegmentMetric(Protocol):
     """What every metric is to every door.
@@ -101,6 +116,13 @@ class SegmentMetric(Protocol):
 
         ``"best"``: the best of each value; ``"mean"``: their mean; ``"all"``: one text, made by :meth:`join`.
         """
+
+    @property
+    def statistics(self) -> Mapping[str, Statistic]:
+        """The statistics that the metric has room for, by name, such as ``mean``, ``idf`` and ``baseline``."""
+
+    def statistic_basis(self, name: str) -> dict[str, str]:
+        """What the values of a statistic depend on beside its texts, as entries of the signature."""
 
     @property
     def needs_fit(self) -> bool:
@@ -142,10 +164,11 @@ class SegmentMetric(Protocol):
         texts: Sequence[str],
         hypotheses: Sequence[str] | None = None,
         *,
+        names: Collection[str] | None = None,
         from_call: bool = False,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Fit the statistics that the metric needs on a corpus, or on the references and hypotheses of a call."""
+        """Fit statistics, all or those that are named, on a corpus or on the references and hypotheses of a call."""
 
     def save_files(self, folder: Path) -> dict[str, Any]:
         """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""

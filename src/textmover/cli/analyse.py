@@ -1,0 +1,241 @@
+"""``textmover analyse-layers``: how alike an encoder's token vectors are, layer by layer and under each centring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from textmover.cli.console import console, print_table, set_up_logging
+from textmover.cli.options import check_output, write_output
+from textmover.data.readers import read_lines
+from textmover.modules.analysis import CENTERINGS, Estimate, LayerAnalysis, analyse_layers, with_all_layers
+from textmover.modules.config import DEFAULT_ENCODER
+from textmover.modules.metric_model import MetricModel
+from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
+from textmover.types import InputError
+
+__all__ = ["add_arguments", "run"]
+
+NAME = "analyse-layers"
+"""Of the command, and of its files where no other name is given."""
+
+SIMILARITIES = {
+    "baseline": "random words",
+    "self_similarity": "same word, two texts",
+    "intra_similarity": "two words, same text",
+}
+"""What each similarity is of, as the figure calls it."""
+
+HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An analysis, of which encoder it is, and of how the pairs were drawn."""
+
+    analysis: LayerAnalysis
+    encoder: str
+    pairs: int
+    seed: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("--data", required=True, metavar="FILE", help="texts, one a line; '-' is standard input")
+    parser.add_argument(
+        "--encoder",
+        default=DEFAULT_ENCODER,
+        metavar="NAME",
+        help="name on the hub, folder, or file of static word vectors, which are one layer; %(default)s if not given",
+    )
+    parser.add_argument("--revision", metavar="TEXT", help="commit or tag of the encoder on the hub")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
+    parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens to a batch of the encoder")
+    parser.add_argument(
+        "--texts",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="different texts to read, a random choice of the file's; %(default)s if not given",
+    )
+    parser.add_argument(
+        "--pairs",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="pairs of words to draw for each similarity; %(default)s if not given. Memory grows with it",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the choice of texts and pairs")
+    parser.add_argument(
+        "--centering",
+        nargs="+",
+        choices=CENTERINGS,
+        default=list(CENTERINGS),
+        help="means to subtract, one after the other; all if not given",
+    )
+    parser.add_argument(
+        "--output",
+        default=NAME,
+        metavar="NAME",
+        help="where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf "
+        "says how the figure is drawn. %(default)s in this folder if not given",
+    )
+    parser.add_argument("--no-figure", action="store_true", help="the table alone, for which matplotlib is not needed")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
+    parser.add_argument("--quiet", action="store_true", help="no progress, no notes; warnings remain")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Analyse the layers of the encoder that the options name, print, and write table and figure.
+
+    Raises:
+        InputError: If texts or encoder cannot be used, or a file cannot be written.
+    """
+    set_up_logging(quiet=True)
+    for name, least in (("texts", 2), ("pairs", 2), ("batch_tokens", 1), ("seed", 0)):
+        if getattr(options, name) < least:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(f"Expected {flag} to be at least {least}, but got {getattr(options, name)}.")
+    table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
+    if not options.no_figure:
+        check_matplotlib()
+    texts = _choose(read_lines(options.data), options.texts, options.seed)
+    found = _analyse(options, texts)
+    write_output(_as_table(found.analysis), table)
+    if not options.no_figure:
+        _draw(found, figure)
+    files = [str(table)] if options.no_figure else [str(table), str(figure)]
+    if options.format == "json":
+        sys.stdout.write(json.dumps(_as_json(found, files), indent=2) + "\n")
+        return
+    _print(found.analysis)
+    if not options.quiet:
+        analysis = found.analysis
+        sys.stdout.write(
+            f"\nMean cosine and its standard error over {found.pairs} pairs of each kind, drawn from {analysis.tokens} "
+            f"tokens of {analysis.texts} texts ({analysis.words} different words occur in more than one).\n"
+            f"Encoder: {found.encoder}\nFiles: {', '.join(files)}\n"
+        )
+
+
+def _choose(texts: Sequence[str], number: int, seed: int) -> list[str]:
+    """A random choice of the different texts that are not empty, in the order of the file."""
+    distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(distinct) <= number:
+        return distinct
+    chosen = np.random.default_rng(seed).choice(len(distinct), size=number, replace=False)
+    return [distinct[row] for row in np.sort(chosen).tolist()]
+
+
+def _analyse(options: argparse.Namespace, texts: Sequence[str]) -> _Found:
+    from textmover.scoring.scorer import Scorer
+
+    # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
+    metric = Scorer.from_pretrained(
+        "sbert",
+        device=options.device,
+        revision=options.revision,
+        encoder=options.encoder,
+        layer=-1,
+        subwords="first",
+    ).metric
+    if not isinstance(metric, MetricModel):
+        raise TypeError(f"Expected a MetricModel, but got {type(metric).__name__}.")
+    stream = console(stderr=True)
+    columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    silent = options.quiet or not stream.is_terminal
+    with Progress(*columns, console=stream, transient=True, disable=silent) as bar:
+        task = bar.add_task("reading", total=len(texts))
+        analysis = analyse_layers(
+            with_all_layers(metric.parts),
+            texts,
+            centerings=tuple(dict.fromkeys(options.centering)),
+            pairs=options.pairs,
+            seed=options.seed,
+            batch_tokens=options.batch_tokens,
+            on_progress=lambda done: bar.update(task, advance=done),
+        )
+    return _Found(analysis, metric.parts.identity, options.pairs, options.seed)
+
+
+def _estimates(row: Any) -> dict[str, Estimate]:
+    return {name: getattr(row, name) for name in SIMILARITIES}
+
+
+def _print(analysis: LayerAnalysis) -> None:
+    rows = [
+        (row.centering, str(row.layer), *(_with_error(one) for one in _estimates(row).values()))
+        for row in analysis.rows
+    ]
+    print_table(HEADERS, rows, numbers=HEADERS[1:], narrow=HEADERS)
+
+
+def _as_table(analysis: LayerAnalysis) -> str:
+    """Tab-separated values with all digits; ``nan`` where there is nothing to draw."""
+    columns = [f"{name}{end}" for name in SIMILARITIES for end in ("", "_standard_error", "_pairs")]
+    lines = ["\t".join(["centering", "layer", *columns])]
+    for row in analysis.rows:
+        cells = (repr(value) for one in _estimates(row).values() for value in one)
+        lines.append("\t".join([row.centering, str(row.layer), *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(found: _Found, files: Sequence[str]) -> dict[str, Any]:
+    analysis = found.analysis
+    return {
+        "encoder": found.encoder,
+        "texts": analysis.texts,
+        "tokens": analysis.tokens,
+        "words": analysis.words,
+        "pairs": found.pairs,
+        "seed": found.seed,
+        "layers": [
+            {
+                "centering": row.centering,
+                "layer": row.layer,
+                **{
+                    name: {"mean": _or_null(one.mean), "standard_error": _or_null(one.error), "pairs": one.pairs}
+                    for name, one in _estimates(row).items()
+                },
+            }
+            for row in analysis.rows
+        ],
+        "files": list(files),
+    }
+
+
+def _draw(found: _Found, path: Path) -> None:
+    """One panel per centring, one line per similarity."""
+    rows = found.analysis.rows
+    panels = []
+    for centering in dict.fromkeys(row.centering for row in rows):
+        members = [_estimates(row) for row in rows if row.centering == centering]
+        lines = []
+        for name, label in SIMILARITIES.items():
+            means = [one[name].mean for one in members]
+            errors = [one[name].error for one in members]
+            ends = [[mean + sign * error for mean, error in zip(means, errors, strict=True)] for sign in (-1.96, 1.96)]
+            lines.append(Line(label, means, *ends))
+        panels.append(Panel(f"centering: {centering}", lines))
+    layers = [str(layer) for layer in dict.fromkeys(row.layer for row in rows)]
+    draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=found.encoder)
+
+
+def _with_error(one: Estimate) -> str:
+    if math.isnan(one.mean):
+        return "-"
+    mean = round(one.mean, 3) + 0.0  # no minus before a zero
+    return f"{mean:.3f} ± {'-' if math.isnan(one.error) else f'{one.error:.3f}'}"
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,327 @@
+"""How alike token vectors are, layer by layer: random words, the same word elsewhere, words of one text.
+
+Reference: Chen et al. 2020 (TWMD), section 5 and figures 1 and 2; Ethayarajh 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from textmover.functional import unit_vectors
+from textmover.modules.assembly import Parts
+from textmover.modules.config import check_choice
+from textmover.modules.encoder import Encoder
+from textmover.modules.fitting import evaluating
+from textmover.modules.statistics import CorpusMean
+from textmover.types import InputError, SpecialToken, TokenTrait
+
+__all__ = [
+    "CENTERINGS",
+    "Estimate",
+    "LayerAnalysis",
+    "LayerSimilarity",
+    "TextTokens",
+    "TokenPairs",
+    "analyse_layers",
+    "draw_pairs",
+    "read_tokens",
+    "with_all_layers",
+]
+
+CENTERINGS = ("none", "dimension", "sentence", "corpus")
+"""The means that can be subtracted; that of a batch, which stands in for the corpus in training, is left out."""
+
+WINDOW = 2048
+"""Texts that are tokenised at a time."""
+
+Indices = NDArray[np.int64]
+
+
+class Estimate(NamedTuple):
+    """Mean cosine of pairs that were drawn.
+
+    Attributes:
+        mean: In [-1, 1]; NaN where no pair can be drawn.
+        error: Standard error of the mean, for the draw of the pairs from these texts; NaN for fewer than two pairs.
+        pairs: Pairs whose cosine is defined: neither vector is 0 once it is centred.
+    """
+
+    mean: float
+    error: float
+    pairs: int
+
+
+class LayerSimilarity(NamedTuple):
+    """The three similarities of a layer under a centring.
+
+    Attributes:
+        centering: What was subtracted: one of :data:`CENTERINGS`.
+        layer: Counted from 0, the embeddings.
+        baseline: Two random words of different texts.
+        self_similarity: The same word in two different texts.
+        intra_similarity: Two words of the same text.
+    """
+
+    centering: str
+    layer: int
+    baseline: Estimate
+    self_similarity: Estimate
+    intra_similarity: Estimate
+
+
+class LayerAnalysis(NamedTuple):
+    """What was found, and in how much.
+
+    Attributes:
+        rows: By centring, then by layer.
+        texts: Texts with at least one ordinary token.
+        tokens: Ordinary tokens in them.
+        words: Different words that occur in two texts at least.
+    """
+
+    rows: tuple[LayerSimilarity, ...]
+    texts: int
+    tokens: int
+    words: int
+
+
+class TextTokens(NamedTuple):
+    """The ordinary tokens of all texts in turn.
+
+    Attributes:
+        text: Index of the text that each is of, ascending, ``[n]``.
+        place: Position in its text, special tokens counted, ``[n]``.
+        ids: Token id, ``[n]``.
+        whole: True for a token that is a whole word, bool ``[n]``.
+        lengths: Tokens of each text, special ones included, ``[T]``.
+    """
+
+    text: Indices
+    place: Indices
+    ids: Indices
+    whole: NDArray[np.bool_]
+    lengths: Indices
+
+
+class TokenPairs(NamedTuple):
+    """Pairs of tokens, as indices into :class:`TextTokens`.
+
+    Attributes:
+        baseline: Of different texts, ``[pairs, 2]``.
+        same_word: With the same id, in different texts, ``[pairs, 2]``, or none at all.
+        same_text: At different places of the same text, ``[pairs, 2]``, or none at all.
+        words: Different words that ``same_word`` was drawn from.
+    """
+
+    baseline: Indices
+    same_word: Indices
+    same_text: Indices
+    words: int
+
+
+def with_all_layers(parts: Parts) -> Parts:
+    """The same parts with an encoder that gives every layer it has, from the embeddings on; weights are shared."""
+    encoder = parts.encoder
+    if not isinstance(encoder, Encoder):
+        return parts
+    # Layers that were cut off are not there to be read.
+    top = min(encoder.depth, encoder.model.config.num_hidden_layers)
+    return Parts(
+        Encoder(encoder.model, encoder.depth, range(top + 1), window=encoder.window), parts.tokenizer, parts.identity
+    )
+
+
+@torch.no_grad()
+def analyse_layers(
+    parts: Parts,
+    texts: Sequence[str],
+    *,
+    centerings: Sequence[str] = CENTERINGS,
+    pairs: int = 1000,
+    seed: int = 0,
+    batch_tokens: int = 4096,
+    on_progress: Callable[[int], None] | None = None,
+) -> LayerAnalysis:
+    r"""Mean cosine of two random words, of a word and itself in another text, and of two words of a text.
+
+    Each text is encoded once, and of its token vectors only those are kept that a pair needs: at most ``6 * pairs``
+    vectors per layer, however long the texts are. Words are tokens as the encoder has them, special ones left out, also
+    from the means that are subtracted; for the same word elsewhere, they are tokens that are not a piece of a longer
+    word. Repeated texts count once.
+
+    Args:
+        parts: Encoder and tokenizer, which has to tell pieces of words (a configuration with ``subwords="first"``); the
+            layers are those that the encoder gives (see :func:`with_all_layers`).
+        texts: The corpus; its mean is that of all its tokens.
+        centerings: Some of :data:`CENTERINGS`.
+        pairs: Pairs of each kind to draw, with replacement.
+        seed: Seed of the draw.
+        batch_tokens: Tokens to a batch of the encoder, padding included.
+        on_progress: Called with the number of texts that have been encoded since the last call.
+
+    Returns:
+        The similarities of each layer under each centring.
+
+    Raises:
+        InputError: If fewer than two different texts have words, or an argument is out of range.
+
+    Reference:
+        Chen et al. 2020 (TWMD), section 5.
+    """
+    for name in centerings:
+        check_choice("centering", name, CENTERINGS)
+    for name, value in (("pairs", pairs), ("batch_tokens", batch_tokens)):
+        if value < 1:
+            raise InputError(f"Expected `{name}` to be at least 1, but got {value}.")
+    distinct = list(dict.fromkeys(text.strip() for text in texts))
+    tokens = read_tokens(parts, distinct)
+    drawn = draw_pairs(tokens, pairs, seed)
+    kept, places = np.unique(np.concatenate([*drawn[:3]]), return_inverse=True)
+    chosen = np.split(places.reshape(-1, 2), np.cumsum([len(one) for one in drawn[:2]]))
+    layers = _read_layers(parts, distinct, tokens, kept, batch_tokens, on_progress or (lambda _: None))
+    rows = [
+        LayerSimilarity(name, number, *(_estimate(vectors, one) for one in chosen))
+        for number, layer in zip(parts.encoder.layers, layers, strict=True)
+        for name, vectors in _centred(layer, centerings)
+    ]
+    rows.sort(key=lambda row: (list(centerings).index(row.centering), row.layer))
+    return LayerAnalysis(tuple(rows), len(np.unique(tokens.text)), len(tokens.text), drawn.words)
+
+
+def read_tokens(parts: Parts, texts: Sequence[str]) -> TextTokens:
+    """The ordinary tokens of texts, without their vectors."""
+    columns: list[tuple[NDArray[np.generic], ...]] = []
+    lengths = [np.zeros(0, dtype=np.int64)]
+    for start in range(0, len(texts), WINDOW):
+        batch = parts.tokenizer(texts[start : start + WINDOW])
+        if batch.traits is None:
+            raise ValueError("Expected a tokenizer that tells traits, but got one without: set subwords to 'first'.")
+        ordinary = (batch.mask & (batch.special == SpecialToken.NONE)).numpy()
+        continuing = (batch.traits & TokenTrait.CONTINUATION).numpy() != 0
+        continued = np.zeros_like(continuing)
+        continued[:, :-1] = continuing[:, 1:]
+        row, place = np.nonzero(ordinary)
+        columns.append((row + start, place, batch.input_ids.numpy()[ordinary], ~(continuing | continued)[ordinary]))
+        lengths.append(batch.lengths.numpy())
+    text, place, ids = (np.concatenate([np.zeros(0, dtype=np.int64), *(one[at] for one in columns)]) for at in range(3))
+    whole = np.concatenate([np.zeros(0, dtype=bool), *(one[3] for one in columns)])
+    return TextTokens(text, place, ids, whole, np.concatenate(lengths))
+
+
+def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
+    """Draw pairs of tokens of each kind, with replacement.
+
+    Random words are drawn uniformly from all pairs of tokens of different texts. For the same word elsewhere, a word is
+    drawn first, then two of its places; for words of the same text, a text first: so neither the most frequent words
+    nor the longest texts stand for all.
+
+    Raises:
+        InputError: If fewer than two texts have words.
+    """
+    if len(np.unique(tokens.text)) < 2:
+        raise InputError("Expected at least two different texts with words, but got fewer: give a file with more.")
+    rng = np.random.default_rng(seed)
+    everywhere = np.arange(len(tokens.text))
+    baseline = [_two_texts(everywhere, tokens.text, rng) for _ in range(pairs)]
+    words = [places for places in _grouped(tokens.ids, tokens.whole) if len(np.unique(tokens.text[places])) > 1]
+    drawn = rng.integers(len(words), size=pairs) if words else []
+    same_word = [_two_texts(words[word], tokens.text, rng) for word in drawn]
+    long = [places for places in _grouped(tokens.text, np.ones_like(tokens.whole)) if len(places) > 1]
+    drawn = rng.integers(len(long), size=pairs) if long else []
+    same_text = [rng.choice(long[text], size=2, replace=False) for text in drawn]
+    columns = (np.asarray(one, dtype=np.int64).reshape(-1, 2) for one in (baseline, same_word, same_text))
+    return TokenPairs(*columns, words=len(words))
+
+
+def _two_texts(members: Indices, text: Indices, rng: np.random.Generator) -> Indices:
+    """Two of the tokens, of different texts: drawn anew until they are."""
+    while True:
+        pair = members[rng.integers(len(members), size=2)]
+        if text[pair[0]] != text[pair[1]]:
+            return pair
+
+
+def _grouped(keys: Indices, where: NDArray[np.bool_]) -> list[Indices]:
+    """Ascending places of each key, in the order of the keys."""
+    places = np.flatnonzero(where)
+    places = places[np.argsort(keys[places], kind="stable")]
+    return np.split(places, np.flatnonzero(np.diff(keys[places])) + 1) if len(places) else []
+
+
+class _Layer(NamedTuple):
+    """What is kept of a layer: the vectors that are needed ``[S, D]``, and the mean that belongs to each."""
+
+    vectors: Tensor
+    text_means: Tensor
+    corpus: CorpusMean
+
+
+def _read_layers(
+    parts: Parts,
+    texts: Sequence[str],
+    tokens: TextTokens,
+    kept: Indices,
+    batch_tokens: int,
+    report: Callable[[int], None],
+) -> list[_Layer]:
+    """The vectors of the tokens ``kept`` in each layer, their texts' means, and the corpus mean."""
+    encoder = parts.encoder
+    owners, slots = np.unique(tokens.text[kept], return_inverse=True)  # texts whose means are needed
+    shape = (len(encoder.layers), len(kept), encoder.dimension)
+    vectors, means = torch.zeros(shape), torch.zeros(shape[0], len(owners), shape[2])
+    corpora = [CorpusMean(encoder.dimension).to(encoder.device) for _ in encoder.layers]
+    with evaluating(encoder):
+        for rows in _batches(tokens.lengths, batch_tokens):
+            batch = parts.tokenizer([texts[row] for row in rows]).to(encoder.device)
+            ordinary = batch.mask & (batch.special == SpecialToken.NONE)
+            weights = ordinary[:, :, None].float()
+            row_of = np.full(len(texts), -1)
+            row_of[rows] = np.arange(len(rows))
+            inside, held = np.flatnonzero(row_of[tokens.text[kept]] >= 0), np.flatnonzero(row_of[owners] >= 0)
+            at = row_of[tokens.text[kept[inside]]], tokens.place[kept[inside]]
+            for layer, state in enumerate(one.float() for one in encoder(batch)):
+                vectors[layer, inside] = state[at].cpu()
+                mean = (state * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+                means[layer, held] = mean[row_of[owners[held]]].cpu()
+                corpora[layer].add(state, ordinary)
+            report(len(rows))
+    return [_Layer(one, mean[slots], corpus) for one, mean, corpus in zip(vectors, means, corpora, strict=True)]
+
+
+def _batches(lengths: Indices, batch_tokens: int) -> Iterator[list[int]]:
+    """Texts of like length together, the longest first; those without tokens are left out."""
+    order = [row for row in np.argsort(-lengths, kind="stable").tolist() if lengths[row] > 0]
+    start = 0
+    while start < len(order):
+        size = max(1, batch_tokens // int(lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
+
+
+def _centred(layer: _Layer, centerings: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
+    """The vectors that are needed under each centring."""
+    subtracted: Mapping[str, Callable[[], Tensor]] = {
+        "none": lambda: torch.zeros(()),
+        "dimension": lambda: layer.vectors.mean(dim=-1, keepdim=True),
+        "sentence": lambda: layer.text_means,
+        "corpus": lambda: layer.corpus.mean.cpu(),
+    }
+    for name in centerings:
+        yield name, layer.vectors - subtracted[name]()
+
+
+def _estimate(vectors: Tensor, pairs: Indices) -> Estimate:
+    """Mean cosine of pairs of rows, and its standard error."""
+    one, other = (unit_vectors(vectors[torch.from_numpy(pairs[:, side].copy())].double()) for side in (0, 1))
+    defined = one.any(dim=1) & other.any(dim=1)
+    cosines = (one * other).sum(dim=1)[defined].numpy()
+    if not len(cosines):
+        return Estimate(float("nan"), float("nan"), 0)
+    error = float(cosines.std(ddof=1)) / len(cosines) ** 0.5 if len(cosines) > 1 else float("nan")
+    return Estimate(float(cosines.mean()), error, len(cosines))

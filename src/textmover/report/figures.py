@@ -1,0 +1,231 @@
+"""Figures as small panels of lines over shared axes, readable without colour."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FORMATS", "Line", "Panel", "check_matplotlib", "draw_panels", "report_files"]
+
+FORMATS = (".png", ".svg", ".pdf")
+"""Suffixes that a figure can be written with; the first where none is given."""
+
+DOTS_PER_INCH = 150
+PANEL_WIDTH, PANEL_HEIGHT = 3.4, 2.6
+"""Of a panel, in inches."""
+
+WIDEST_ROW = 3
+"""More panels than this stand in rows of two."""
+
+MOST_TICKS = 13
+"""Labels along the horizontal axis of a panel; of more values some go without."""
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which tell apart for the colour-blind; more lines take their colours from one scale."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+class Line(NamedTuple):
+    """A line of a panel.
+
+    Attributes:
+        name: What the legend calls it; lines of the same name in several panels look the same.
+        values: One per value of the horizontal axis; NaN leaves a gap.
+        low: Lower ends of the intervals that are shaded around it, if any.
+        high: Upper ends.
+        best: Index of the value that is marked, if any.
+    """
+
+    name: str
+    values: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    best: int | None = None
+
+
+class Panel(NamedTuple):
+    """One pair of axes: a title, which may be empty, and lines."""
+
+    title: str
+    lines: Sequence[Line]
+
+
+def check_matplotlib() -> None:
+    """Make sure that figures can be drawn, before the work whose result they show.
+
+    Raises:
+        InputError: If matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            'Expected matplotlib for the figure, but it is not installed: pip install "textmover[report]", or leave '
+            "the figure out."
+        ) from error
+
+
+def report_files(output: str, name: str) -> tuple[Path, Path]:
+    """Where a table and its figure go, given the one place that the user gave.
+
+    Args:
+        output: A folder, or a name for both files; of a known suffix, that of a figure says how it is drawn.
+        name: What they are called in a folder.
+
+    Returns:
+        The table, as TSV, and the figure.
+
+    Example:
+        >>> [path.name for path in report_files("layers.svg", "")], [path.name for path in report_files("out/", "a")]
+        (['layers.tsv', 'layers.svg'], ['a.tsv', 'a.png'])
+    """
+    path = Path(output)
+    suffix = path.suffix.lower()
+    if path.is_dir() or output.endswith(("/", os.sep)):
+        path, suffix = path / name, ""
+    elif suffix in (*FORMATS, ".tsv"):
+        path = path.with_suffix("")
+    return Path(f"{path}.tsv"), Path(f"{path}{suffix if suffix in FORMATS else FORMATS[0]}")
+
+
+def draw_panels(
+    panels: Sequence[Panel], x: Sequence[str], path: Path | str, *, x_label: str, y_label: str, title: str = ""
+) -> None:
+    """Draw panels over shared axes into a file, which appears under its name only when it is complete.
+
+    Args:
+        panels: At least one, with the same lines.
+        x: Values of the horizontal axis as they are written, in order, evenly spaced.
+        path: Where to write; one of :data:`FORMATS`.
+        x_label: Name of the horizontal axis.
+        y_label: Name of the vertical axis.
+        title: Of the whole figure.
+
+    Raises:
+        InputError: If matplotlib is not installed, or the file cannot be written.
+        ValueError: If there is no panel, or a line has another number of values.
+    """
+    check_matplotlib()
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    if not panels:
+        raise ValueError("Expected at least one panel, but got none.")
+    for line in (one for panel in panels for one in panel.lines):
+        if any(values is not None and len(values) != len(x) for values in (line.values, line.low, line.high)):
+            raise ValueError(f"Expected {len(x)} values of the line {line.name!r}, but got {len(line.values)}.")
+    _save(_figure(panels, x, x_label, y_label, title), path)
+
+
+def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: str, title: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    columns = len(panels) if len(panels) <= WIDEST_ROW else 2
+    rows = -(-len(panels) // columns)
+    names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
+    width = PANEL_WIDTH * max(columns, 1.6)
+    legend_rows = -(-len(names) // max(1, int(width / (0.5 + 0.08 * max(map(len, names))))))
+    figure = Figure(figsize=(width, PANEL_HEIGHT * max(rows, 1.3) + 0.22 * legend_rows), layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    styles = {name: _style(index, len(names)) for index, name in enumerate(names)}
+    negative = any(value < 0 for panel in panels for line in panel.lines for value in line.values)
+    handles: dict[str, Any] = {}
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        for line in panel.lines:
+            handles.setdefault(line.name, _draw_line(axes, line, styles[line.name]))
+        _finish(axes, x, panel.title)
+        if negative:
+            axes.axhline(0, color="#888888", linewidth=0.8, zorder=0)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(y_label, fontsize=10)
+    for axes in grid.flat[max(0, len(panels) - columns) : len(panels)]:
+        axes.set_xlabel(x_label, fontsize=10)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    if len(names) > 1:
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=-(-len(names) // legend_rows),
+            fontsize=9,
+            frameon=False,
+        )
+    return figure
+
+
+def _style(index: int, count: int) -> dict[str, str]:
+    """Colour and marker of a line."""
+    if count <= len(COLOURS):
+        return {"color": COLOURS[index], "marker": MARKERS[index]}
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return {"color": to_hex(colormaps["viridis"](0.95 * index / (count - 1))), "marker": MARKERS[index % len(MARKERS)]}
+
+
+def _draw_line(axes: Axes, line: Line, style: dict[str, str]) -> Any:
+    """Draw a line with its shaded intervals and its mark; returns what the legend shows."""
+    places = range(len(line.values))
+    (drawn,) = axes.plot(places, line.values, markersize=4, linewidth=1.4, label=line.name, **style)
+    if line.low is not None and line.high is not None:
+        axes.fill_between(places, line.low, line.high, color=style["color"], alpha=0.15, linewidth=0)
+    if line.best is not None:
+        axes.plot([line.best], [line.values[line.best]], "o", markersize=13, color="#333333", fillstyle="none")
+        axes.annotate(
+            "best",
+            (line.best, line.values[line.best]),
+            xytext=(0, 10),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+        )
+    return drawn
+
+
+def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
+    """Ticks, grid and title of a panel."""
+    step = -(-len(x) // MOST_TICKS)
+    axes.set_xticks(range(0, len(x), step), labels=list(x)[::step])
+    axes.tick_params(labelsize=9, labelbottom=True)
+    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(y=0.15)
+    if title:
+        axes.set_title(title, fontsize=10)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write beside, then rename; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
+    handle, name = -1, ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with open(handle, "wb") as stream, rc_context({"svg.hashsalt": "textmover"}):
+            undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
+            figure.savefig(stream, format=path.suffix.lower()[1:], dpi=DOTS_PER_INCH, metadata=undated)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except OSError as error:
+        raise InputError(
+            f"Expected to be able to write {path}, but got: {error.strerror or error}. Give a place that can be written."
+        ) from error
+    finally:
+        if name:
+            Path(name).unlink(missing_ok=True)

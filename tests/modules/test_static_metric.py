@@ -1,0 +1,446 @@
+"""Metrics on static word vectors from end to end: values by hand, presets, unknown words, checkpoints, commands."""
+
+import json
+import logging
+import math
+from collections import Counter
+
+import numpy as np
+import ot
+import pytest
+import torch
+
+from textmover.cli.main import main
+from textmover.modules import MetricModel
+from textmover.presets import PRESETS, preset_config
+from textmover.scoring import Scorer, load_checkpoint, precision, save_checkpoint
+from textmover.scoring.scorer import score
+from textmover.types import InputError
+
+VOCABULARY = """
+    the a dog cat house river runs sleeps old new well known green book reads quickly in of tree street , . ! 's Paris
+""".split()  # noqa: SIM905 - a list that is read as text
+HYPOTHESES = {
+    "The old dog runs, in the house.": "the old dog runs , in the house .",
+    "A well-known cat reads a green book!": "a well known cat reads a green book !",
+    "zyx sleeps of Paris": "sleeps of Paris",
+    "the river": "the river",
+}
+REFERENCES = {
+    "A new cat sleeps in the house's river.": "a new cat sleeps in the house 's river .",
+    "the dog reads the well-known book quickly": "the dog reads the well known book quickly",
+    "the dog sleeps in the old house, zyx, in Paris": "the dog sleeps in the old house , , in Paris",
+    "a green tree": "a green tree",
+}
+"""Texts, and the words of theirs that have a vector."""
+
+MOVER_PRESETS = {"moverscore-wmd1": 1, "moverscore-wmd2": 2, "moverscore-smd": None}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def table():
+    values = np.random.default_rng(0).normal(size=(len(VOCABULARY), 8)).round(4)
+    return dict(zip(VOCABULARY, values, strict=True))
+
+
+@pytest.fixture
+def file(tmp_path, table):
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in table.items()), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def build(file):
+    """Builds a preset on the vectors; power means of layers, which there are none of, give way to the vectors."""
+
+    def build(preset, **fields):
+        if PRESETS[preset].config.aggregation != "single":
+            fields = {"aggregation": "single", **fields}
+        return MetricModel.from_config(preset_config(preset, encoder=str(file), **fields)).eval()
+
+    return build
+
+
+def texts() -> tuple[list[str], list[str]]:
+    return list(HYPOTHESES), list(REFERENCES)
+
+
+def words() -> tuple[list[list[str]], list[list[str]]]:
+    return [line.split() for line in HYPOTHESES.values()], [line.split() for line in REFERENCES.values()]
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def smooth_idf(corpus):
+    held = Counter(word for one in corpus for word in set(one))
+    return lambda word: math.log((len(corpus) + 1) / (held[word] + 1))
+
+
+def units_of(table, one, weight, n):
+    """Unit vectors and weights of stretches of ``n`` words; ``None`` takes the text as one."""
+    weights = np.array([weight(word) for word in one])
+    vectors = np.array([table[word] for word in one])
+    if n == 1:
+        return unit(vectors), weights / weights.sum()
+    size = len(one) if n is None else min(n, len(one))
+    stretches = [slice(start, start + size) for start in range(len(one) - size + 1)]
+    means = np.array([np.average(vectors[part], axis=0, weights=weights[part]) for part in stretches])
+    totals = np.array([weights[part].sum() for part in stretches])
+    return unit(means), totals / totals.sum()
+
+
+def distance(reference, hypothesis, kind):
+    (x, a), (y, b) = reference, hypothesis
+    cosines = x @ y.T
+    squared = 2 - 2 * cosines
+    cost = {"cosine": 1 - cosines, "squared-euclidean": squared, "euclidean": np.sqrt(squared.clip(min=0))}[kind]
+    return ot.emd2(a, b, cost)
+
+
+@pytest.mark.parametrize("n", [1, 2, None])
+@pytest.mark.parametrize("kind", ["cosine", "squared-euclidean", "euclidean"])
+def test_word_and_sentence_movers_against_a_plain_solver(table, build, n, kind):
+    metric = build("wmd", ngram="sentence" if n is None else n, cost=kind, output="distance")
+    found = Scorer(metric).score(*texts())
+    expected = [
+        distance(units_of(table, reference, lambda _: 1.0, n), units_of(table, hypothesis, lambda _: 1.0, n), kind)
+        for hypothesis, reference in zip(*words(), strict=True)
+    ]
+    np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-6)
+    assert found.counts == {}
+    assert found.precision is None
+
+
+@pytest.mark.parametrize(("preset", "n"), MOVER_PRESETS.items())
+def test_moverscore_on_word2vec_against_a_plain_solver(table, build, preset, n):
+    """Inverse frequencies of each side; punctuation counts in neither text nor transport."""
+    kept = [[[word for word in one if word not in ",.!"] for one in side] for side in words()]
+    idf = [smooth_idf(side) for side in words()]
+    expected = [
+        1
+        - distance(
+            units_of(table, reference, idf[1], n), units_of(table, hypothesis, idf[0], n), kind="squared-euclidean"
+        )
+        for hypothesis, reference in zip(*kept, strict=True)
+    ]
+    found = Scorer(build(preset)).score(*texts())
+    np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-6)
+
+
+def test_greedy_matching_with_idf_against_numpy(table, build):
+    metric = build("bertscore-f1-idf")
+    scorer = Scorer(metric)
+    found = scorer.score(*texts())
+    idf = smooth_idf(words()[1])
+    for row, (hypothesis, reference) in enumerate(zip(*words(), strict=True)):
+        (x, a), (y, b) = (units_of(table, one, idf, 1) for one in (reference, hypothesis))
+        cosines = x @ y.T
+        assert found.recall[row] == pytest.approx(a @ cosines.max(axis=1), abs=1e-6)
+        assert found.precision[row] == pytest.approx(b @ cosines.max(axis=0), abs=1e-6)
+    counts = metric.statistics["idf"].counts
+    assert len(counts) == len(VOCABULARY) + 1
+    held = Counter(word for one in words()[1] for word in set(one))
+    assert counts.tolist() == [held[word] for word in VOCABULARY] + [0]  # dropped words are counted nowhere
+
+
+# --- presets ----------------------------------------------------------------------------------------------------------
+
+
+def fitted(metric):
+    if metric.needs_fit and not metric.fits_on_call:
+        metric.fit([*HYPOTHESES, *REFERENCES])
+    return metric
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_works_on_static_vectors(build, preset):
+    metric = fitted(build(preset))
+    scorer, sign = Scorer(metric), 1 if metric.higher_is_better else -1
+    same, other = scorer.score(list(HYPOTHESES), list(HYPOTHESES)), scorer.score(*texts())
+    best = max(metric.range, key=lambda end: sign * end)
+    assert (sign * same.scores > sign * other.scores + 0.01).all()
+    assert same.scores.tolist() == pytest.approx([best] * len(HYPOTHESES), abs=1e-3 if "lazy" in preset else 1e-6)
+    assert other.counts == {}
+    small = Scorer(metric, batch_tokens=1).score(*texts())
+    np.testing.assert_allclose(small.scores, other.scores, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [None, 0, -1])
+def test_the_vectors_are_the_first_and_the_last_layer(build, layer):
+    metric = build("moverscore-v2", layer=layer)
+    assert metric.encoder.layers == (0,)
+    assert (
+        Scorer(metric).score(*texts()).scores.tolist() == Scorer(build("moverscore-v2")).score(*texts()).scores.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("preset", "fields"),
+    [
+        ("wmd", {"layer": 2}),
+        ("wmd", {"layer": -2}),
+        ("wmd", {"aggregation": "scalar-mix"}),
+        ("wmd", {"aggregation": "routing"}),
+        *((preset, {}) for preset in MOVER_PRESETS),
+    ],
+)
+def test_there_are_no_layers_to_aggregate(file, preset, fields):
+    with pytest.raises(InputError, match=r"static vectors .* they have no layers"):
+        MetricModel.from_config(preset_config(preset, encoder=str(file), **fields))
+
+
+# --- which words take part --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["wmd", "twmd", "bertscore-f1", "lazy-emd-en", "moverscore-smd"])
+@pytest.mark.parametrize("fields", [{"punctuation": "drop"}, {"stop_words": "english"}, {"stop_words": "the a dog"}])
+def test_words_that_are_left_out_change_nothing(build, preset, fields):
+    """Leaving words out gives the score of texts that are written without them."""
+    ((field, choice),) = fields.items()
+    out = (
+        set(",.!")
+        if field == "punctuation"
+        else {"the", "a", "dog"}
+        if choice != "english"
+        else {"the", "a", "in", "of", "'s"}
+    )
+    written = [[" ".join(word for word in one if word not in out) for one in side] for side in words()]
+    written[1][0] = written[1][0].replace(" 's", "'s")
+    found = Scorer(build(preset, weights="uniform", **fields)).score(*texts())
+    plain = Scorer(build(preset, weights="uniform")).score(*written)
+    np.testing.assert_allclose(found.scores, plain.scores, rtol=0, atol=1e-6)
+
+
+def test_stop_words_alone_make_an_empty_text(build):
+    found = Scorer(build("wmd", stop_words="english")).score(["The of the", "the dog"], ["the dog", "the dog"])
+    assert found.scores.tolist() == pytest.approx([0, 1], abs=1e-6)
+    assert found.counts == {"empty": 1}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_text_of_unknown_words_alone_is_empty(build, preset, alone):
+    metric = fitted(build(preset))
+    hypotheses, references = ["zyx qqq", "", "the dog", "zyx"], ["the dog", "a cat", "zyx", ""]
+    pairs = [([one], [other]) for one, other in zip(hypotheses, references, strict=True)]
+    nothing = metric.matching.nothing
+    for one, other in pairs if alone else [([*hypotheses, "old dog"], [*references, "old dog"])]:
+        found = Scorer(metric).score(one, other)
+        known = [[not set(VOCABULARY).isdisjoint(text.split()) for text in side] for side in (one, other)]
+        empty = ~np.all(known, axis=0)
+        assert found.scores[empty].tolist() == pytest.approx([nothing] * empty.sum())
+        assert found.counts == {"empty": empty.sum()}
+
+
+def test_unknown_words_that_are_dropped_change_nothing(build):
+    scorer = Scorer(build("wmd"))
+    found = scorer.score(["the zyx dog", "the dog"], ["an old qqq dog", "old dog"])
+    assert found.scores[0] == found.scores[1]
+
+
+def test_unknown_words_that_are_kept(table, build):
+    one, other = ["the dog zyx"], ["the dog"]
+    mean = {**table, "zyx": np.mean(list(table.values()), axis=0)}
+    sides = [units_of(mean, text[0].split(), lambda _: 1.0, 1) for text in (other, one)]
+    found = Scorer(build("wmd", unknown_words="mean")).score(one, other)
+    assert found.scores[0] == pytest.approx(1 - distance(*sides, "cosine"), abs=1e-6)
+    # The zero vector costs 1 against anything: what the two other words have to give is 1/3 short.
+    x, y = unit(np.array([table["the"], table["dog"]])), unit(np.array([table["the"], table["dog"]]))
+    cost = np.c_[1 - x @ y.T, np.ones(2)]
+    expected = 1 - ot.emd2(np.full(2, 1 / 2), np.full(3, 1 / 3), cost)
+    found = Scorer(build("wmd", unknown_words="zero")).score(one, other)
+    assert found.scores[0] == pytest.approx(expected, abs=1e-6)
+    assert found.counts == {}
+    scorer = Scorer(build("wmd", unknown_words="error"))
+    assert scorer.score(["the dog"], ["old dog"]).counts == {}
+    with pytest.raises(InputError, match=r"a vector in .*vectors\.txt, but 'zyx' has none"):
+        scorer.score(one, other)
+
+
+def test_unknown_words_have_a_weight_of_their_own(build):
+    metric = build("bertscore-r-idf", unknown_words="zero")
+    Scorer(metric).score(["the dog"] * 3, ["zyx dog", "qqq cat", "the dog"])
+    assert metric.statistics["idf"].counts[-1] == 2
+
+
+def test_longer_texts_are_cut_and_counted(build):
+    hypotheses, references = ["the dog runs in the house", "cat"], ["the dog runs", "a cat"]
+    found = Scorer(build("wmd", max_length=3)).score(hypotheses, references)
+    assert found.scores[0] == pytest.approx(1, abs=1e-6)
+    assert found.counts == {"truncated": 1}
+    whole = Scorer(build("wmd")).score(hypotheses, references)
+    windows = Scorer(build("wmd", max_length=3, long_texts="window")).score(hypotheses, references)
+    assert windows.scores.tolist() == whole.scores.tolist() != found.scores.tolist()
+    assert windows.counts == {}
+    with pytest.raises(InputError, match="at most 3 tokens"):
+        Scorer(build("wmd", max_length=3, long_texts="error")).score(hypotheses, references)
+
+
+# --- names, files, arithmetic -----------------------------------------------------------------------------------------
+
+
+def test_the_signature_names_file_hash_and_policy(build, file, tiny_metric):
+    metric = build("wmd", unknown_words="mean")
+    signature = str(metric.signature)
+    assert f"encoder:vectors.txt@{metric.encoder.vectors.sha256[:8]}|" in signature
+    assert "|unknown:mean|" in signature
+    assert "|precision:exact" in signature
+    assert "unknown:" not in str(tiny_metric().signature)
+    file.write_text(file.read_text().replace("0.", "1."))
+    assert str(build("wmd", unknown_words="mean").signature) != signature
+
+
+@pytest.mark.parametrize("preset", ["wmd", "twmd-b", "moverscore-smd", "bertscore-f1-idf"])
+def test_a_checkpoint_names_the_vectors_and_does_not_copy_them(build, file, tmp_path, preset):
+    metric = build(preset, unknown_words="zero", calibrate=True, **({"idf_from": "corpus"} if "idf" in preset else {}))
+    fitted(metric)
+    with torch.no_grad():
+        metric.calibration.scale.fill_(3.0)
+    folder = save_checkpoint(metric, tmp_path / "checkpoint", card="# card\n")
+    held = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert held == ["README.md", "config.json", "encoder/static_vectors.json", "model.safetensors"]
+    assert json.loads((folder / "config.json").read_text())["encoder"] == {
+        "identity": metric.encoder_identity,
+        "static": True,
+    }
+    again = load_checkpoint(folder)
+    assert str(again.signature) == str(metric.signature)
+    first, second = (Scorer(one).score(*texts()) for one in (metric, again))
+    assert second.scores.tolist() == first.scores.tolist()
+    assert again.calibration.scale.item() == 3
+    dropped = load_checkpoint(folder, unknown_words="drop")
+    assert dropped.encoder.vectors.unknown_words == dropped.tokenizer.vectors.unknown_words == "drop"
+
+
+def test_a_checkpoint_without_its_vectors_says_what_is_missing(build, file, tmp_path, cache):
+    folder = save_checkpoint(build("wmd"), tmp_path / "checkpoint", card="# card\n")
+    expected = Scorer(load_checkpoint(folder)).score(*texts()).scores.tolist()
+    moved = file.rename(tmp_path / "moved.txt")
+    cache.rename(tmp_path / "old cache")
+    with pytest.raises(InputError) as caught:
+        load_checkpoint(folder)
+    message = str(caught.value)
+    assert message.startswith(f"Expected the word vectors {file} (SHA-256 ")
+    assert message.endswith(f"put it there, or into {folder / 'encoder'}.")
+    assert "\n" not in message
+    moved.rename(folder / "encoder" / file.name)
+    file.write_text("another 1 2 3\n")  # whoever gave the checkpoint its vectors means those
+    assert Scorer(load_checkpoint(folder)).score(*texts()).scores.tolist() == expected
+
+
+def test_a_checkpoint_finds_vectors_that_were_named_from_another_folder(file, tmp_path, cache, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    metric = MetricModel.from_config(preset_config("wmd", encoder=file.name))
+    folder = save_checkpoint(metric, tmp_path / "checkpoint", card="# card\n")
+    cache.rename(tmp_path / "old cache")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert Scorer(load_checkpoint(folder)).score(*texts()).counts == {}
+
+
+@pytest.mark.parametrize("hardware", [True, False])
+@pytest.mark.parametrize("unknown_words", ["drop", "error"])
+@pytest.mark.parametrize("arithmetic", ["fast", "auto"])
+def test_static_vectors_have_one_arithmetic(file, monkeypatch, hardware, unknown_words, arithmetic):
+    """Nothing is cast, so nothing has to be tried out, on words that may have no vector."""
+    monkeypatch.setattr(precision, "has_bfloat16", lambda _: hardware)
+    options = {"encoder": str(file), "unknown_words": unknown_words, "device": "cpu"}
+    scorer = Scorer.from_pretrained("twmd", precision=arithmetic, **options)
+    hypotheses, references = ["the old dog"], ["a cat runs"]
+    expected = Scorer.from_pretrained("twmd", **options).score(hypotheses, references)
+    assert scorer.score(hypotheses, references).scores.tolist() == expected.scores.tolist()
+    assert str(scorer.signature) == str(expected.signature)
+
+
+def test_the_one_line_door_takes_a_file(file):
+    found = score(*texts(), "wmd", encoder=str(file))
+    assert found.scores.tolist() == Scorer.from_pretrained("wmd", encoder=str(file)).score(*texts()).scores.tolist()
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_nothing_to_train_but_the_head(build):
+    metric = build("twmd", learn_temperature=True, calibrate=True).train()
+    assert list(metric.encoder_parameters()) == []
+    sides = [metric.tokenize(side) for side in texts()]
+    (metric(*sides).score.sum()).backward()
+    heads = dict(metric.head_parameters())
+    assert {"log_temperature", "scale", "offset"} <= {name.rsplit(".", 1)[-1] for name in heads}
+    assert all(torch.isfinite(one.grad).all() for one in heads.values())
+    assert all(one.grad.abs().max() > 0 for one in heads.values())
+    assert set(heads.values()) == set(metric.parameters())
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Runs a command in an empty folder: its exit code, and what it wrote."""
+    root, ours = logging.getLogger(), logging.getLogger("textmover")
+    handlers, levels = list(root.handlers), (root.level, ours.level)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capsys.readouterr()
+        return main([str(one) for one in arguments]), *capsys.readouterr()
+
+    yield run
+    root.handlers = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = tmp_path / "h.txt", tmp_path / "r.txt"
+    for path, lines in zip(paths, texts(), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return paths
+
+
+def test_the_command_takes_a_file(run, files, file, build):
+    code, out, err = run("score", "-i", *files, "--model", "wmd", "--encoder", file.name)
+    assert code == 0
+    expected = Scorer(build("wmd")).score(*texts())
+    np.testing.assert_array_equal(np.float32(out.split()), np.float32(expected.scores))
+    assert f"Signature: {expected.signature}\n" in err
+
+
+def test_the_command_takes_policy_and_layers(run, files, file, build):
+    flags = ("--unknown-words", "zero", "--aggregation", "single", "--stop-words", "english")
+    code, out, _ = run("score", "-i", *files, "--model", "moverscore-smd", "--encoder", file, *flags, "--quiet")
+    assert code == 0
+    expected = Scorer(build("moverscore-smd", unknown_words="zero", stop_words="english")).score(*texts())
+    np.testing.assert_array_equal(np.float32(out.split()), np.float32(expected.scores))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("the 1 2 3\ndog 1 2\n", "a word and 3 numbers, but line 2 holds 2"),
+        ("", "to hold word vectors, but it holds none"),
+        ("Some text.\n", "line 1 holds no numbers"),
+    ],
+)
+def test_a_file_that_holds_no_vectors_ends_the_command_in_one_sentence(run, files, file, text, said):
+    file.write_text(text)
+    code, out, err = run("score", "-i", *files, "--model", "wmd", "--encoder", file, "--quiet")
+    assert (code, out) == (2, "")
+    assert err.startswith("textmover: Expected ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert str(file) in err

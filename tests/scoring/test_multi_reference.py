@@ -1,0 +1,234 @@
+"""Several references to a hypothesis: the best, the mean, or all of them as one text."""
+
+import itertools
+
+import numpy as np
+import ot
+import pytest
+import torch
+
+from textmover.modules import MetricModel
+from textmover.presets import PRESETS, preset_config
+from textmover.scoring import Scorer
+from textmover.types import InputError
+
+HYPOTHESES = [
+    "the small dog ran to the old house in the evening",
+    "she will buy a book",
+    "tea",
+    "go home",
+    "one good day in the city",
+]
+REFERENCES = [
+    ("a little dog runs home at night", "one dog went home , late"),
+    ("she will not sell the book today", "buy me a book", "a book is what she wants"),
+    ("a cold drink of water", "hot tea"),
+    ("we went home on the train",),
+    ("one good day in the city", "a day", "the city is good", "one evening"),
+]
+CORPUS = [*HYPOTHESES, *itertools.chain(*REFERENCES)]
+VALUES = ("scores", "precision", "recall", "f")
+NGRAMS = [name for name, preset in PRESETS.items() if preset.config.ngram == 2]
+LAZY = [name for name, preset in PRESETS.items() if preset.config.matching == "lazy-emd"]
+DISTANCES = [name for name, preset in PRESETS.items() if not preset.higher_is_better]
+
+
+@pytest.fixture(scope="module")
+def build(tiny_encoder):
+    """Builds a preset on the tiny encoder, with statistics that are the same for all calls."""
+
+    def build(preset, rule="best", **fields):
+        config = PRESETS[preset].config
+        if config.weights != "uniform":
+            fields = {"idf_from": "corpus", **fields}
+        if config.aggregation != "single":
+            fields = {"last_layers": 2, **fields}
+        options = {"encoder": str(tiny_encoder), "multi_reference": rule, **fields}
+        metric = MetricModel.from_config(preset_config(preset, **options)).eval()
+        if metric.needs_fit:
+            metric.fit(CORPUS)
+        return Scorer(metric)
+
+    return build
+
+
+def named(found) -> dict[str, np.ndarray]:
+    return {name: getattr(found, name) for name in VALUES if getattr(found, name) is not None}
+
+
+def assert_same(found, expected, atol: float = 1e-6) -> None:
+    assert named(found).keys() == named(expected).keys()
+    for name, values in named(found).items():
+        np.testing.assert_allclose(values, named(expected)[name], rtol=0, atol=atol, err_msg=name)
+
+
+# --- the best, and the mean -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("rule", ["best", "mean"])
+def test_each_value_is_combined_by_itself(build, preset, rule):
+    """Precision may be best with one reference, and recall with another."""
+    scorer, single = build(preset, rule), build(preset)
+    found = named(scorer.score(HYPOTHESES, REFERENCES))
+    best = np.min if preset in DISTANCES else np.max
+    combine = np.mean if rule == "mean" else best
+    for row, (hypothesis, references) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
+        alone = [named(single.score(hypothesis, one)) for one in references]
+        for name, values in found.items():
+            expected = combine([one[name][0] for one in alone])
+            assert values[row] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_best_of_a_distance_is_the_smallest(build):
+    assert DISTANCES == [*LAZY, "sinkhorn-divergence"]
+    scorer = build("lazy-emd-en")
+    assert scorer.metric.higher_is_better is False
+    found = scorer.score(["she will buy a book"] * 2, [["go home", "she will buy a book"], ["she will buy a book"]])
+    assert found.scores[0] == pytest.approx(found.scores[1], abs=1e-6)
+    assert found.scores[0] < scorer.score("she will buy a book", "go home").scores[0]
+    calibrated = build("lazy-emd-en", calibrate=True)  # which turns a distance into a score that rises
+    with torch.no_grad():
+        calibrated.metric.calibration.scale.fill_(-2.0)
+    values = calibrated.score(["she will buy a book"] * 2, [["go home", "she will buy a book"], ["go home"]]).scores
+    assert values[0] == pytest.approx(-2 * found.scores[0], abs=1e-6)
+    assert values[0] > values[1]
+
+
+@pytest.mark.parametrize("rule", ["best", "mean", "all"])
+@pytest.mark.parametrize("preset", ["twmd", "bertscore-f1-idf", "wmd", "moverscore-wmd1", "lazy-emd-en"])
+def test_the_order_of_references_does_not_matter(build, preset, rule):
+    scorer = build(preset, rule)
+    expected = scorer.score(HYPOTHESES, REFERENCES)
+    assert_same(scorer.score(HYPOTHESES, [one[::-1] for one in REFERENCES]), expected)
+    assert_same(scorer.score(HYPOTHESES[::-1], REFERENCES[::-1]), scorer.score(HYPOTHESES[::-1], REFERENCES[::-1]))
+
+
+@pytest.mark.parametrize("rule", ["best", "mean", "all"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_score_depends_on_batches(build, preset, rule):
+    metric = build(preset, rule).metric
+    expected = [Scorer(metric).score([one], [several]) for one, several in zip(HYPOTHESES, REFERENCES, strict=True)]
+    for options in ({"batch_tokens": 1}, {"batch_tokens": 40, "cache": False}, {}):
+        found = named(Scorer(metric, **options).score(HYPOTHESES, REFERENCES))
+        for row, one in enumerate(expected):
+            for name, values in named(one).items():
+                assert found[name][row] == pytest.approx(values[0], abs=1e-6)
+
+
+# --- all as one text --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_all_of_one_reference_is_that_reference(build, preset):
+    single = [(one[0],) for one in REFERENCES]
+    expected = build(preset).score(HYPOTHESES, [one[0] for one in REFERENCES])
+    assert_same(build(preset, "all").score(HYPOTHESES, single), expected, atol=0)
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name not in LAZY])
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_reference_that_is_repeated_says_nothing_new(build, preset, times):
+    """Every token is there twice with half the weight; between the copies, bigrams hold special tokens without idf."""
+    repeated = [one[:1] * times for one in REFERENCES]
+    expected = build(preset).score(HYPOTHESES, [one[0] for one in REFERENCES])
+    found = build(preset, "all").score(HYPOTHESES, repeated)
+    assert_same(found, expected, atol=1e-6 if preset not in NGRAMS else 1e-2)
+    assert found.counts == expected.counts
+
+
+@pytest.mark.parametrize("preset", LAZY)
+def test_repeated_references_and_the_entropy_of_lazy_transport(build, preset):
+    """Plain entropy grows with the number of tokens that the mass is spread over; relative to the weights it does not."""
+    repeated, single = [one[:1] * 2 for one in REFERENCES], [one[0] for one in REFERENCES]
+    found = build(preset, "all", measure="product").score(HYPOTHESES, repeated)
+    assert_same(found, build(preset, measure="product").score(HYPOTHESES, single))
+    found, expected = build(preset, "all").score(HYPOTHESES, repeated), build(preset).score(HYPOTHESES, single)
+    assert not np.allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-2)
+
+
+def test_all_against_numpy(build):
+    """Exact transport and greedy matching over the tokens of all references in turn."""
+    mover, greedy = build("wmd", "all"), build("bertscore-f1", "all")
+    distances, found = mover.score(HYPOTHESES, REFERENCES), greedy.score(HYPOTHESES, REFERENCES)
+    for row, (hypothesis, references) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
+        for scorer in (mover, greedy):
+            texts = [scorer.metric.text_features(scorer.metric.tokenize([one])) for one in (hypothesis, *references)]
+            y, *xs = (one.vectors[0].detach().double().numpy() for one in texts)
+            opening, *openings = ((one.special[0] == 1).numpy() for one in texts)
+            ordinary, *ordinaries = ((one.special[0] == 0).numpy() for one in texts)
+            cosines = np.concatenate(xs) @ y.T
+            kept = [np.concatenate(openings) | np.concatenate(ordinaries), opening | ordinary]
+            if scorer is mover:  # which drops what closes a text
+                sides = [np.full(one.sum(), 1 / one.sum()) for one in kept]
+                value = 1 - ot.emd2(*sides, 1 - cosines[np.ix_(*kept)])
+                assert distances.scores[row] == pytest.approx(value, abs=1e-6)
+            else:
+                assert found.recall[row] == pytest.approx(
+                    cosines[np.concatenate(ordinaries)].max(axis=1).mean(), abs=1e-6
+                )
+                assert found.precision[row] == pytest.approx(cosines[:, ordinary].max(axis=0).mean(), abs=1e-6)
+
+
+def test_all_is_between_and_beyond_the_single_ones(build):
+    """What is best for precision is the best of all references; recall has to answer for each of them."""
+    joined = build("bertscore-f1", "all").score(HYPOTHESES, REFERENCES)
+    best = build("bertscore-f1").score(HYPOTHESES, REFERENCES)
+    assert (joined.precision >= best.precision - 1e-6).all()
+    assert (joined.recall <= best.recall + 1e-6).all()
+    assert (joined.precision > best.precision + 1e-6).any()
+
+
+def test_stretches_that_cross_from_one_reference_to_the_next_depend_on_their_order(build):
+    fields = {"ngram": 2, "hypothesis_special_tokens": "drop", "reference_special_tokens": "drop"}
+    scorer = build("wmd", "all", **fields)
+    expected, turned = (
+        scorer.score("go home", one) for one in ([["a dog ran", "go home"]], [["go home", "a dog ran"]])
+    )
+    assert abs(expected.scores - turned.scores).max() > 1e-4
+
+
+def test_texts_that_are_read_together_cannot_be_joined(build):
+    for rule in ("best", "mean"):
+        assert build("twmd", rule, centering="batch").score(HYPOTHESES, REFERENCES).counts == {}
+    with pytest.raises(InputError, match=r"multi_reference='all' joins references, .* choose 'best' or 'mean'\."):
+        build("twmd", "all", centering="batch").score(HYPOTHESES, REFERENCES)
+
+
+# --- what is counted --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["best", "mean", "all"])
+def test_a_segment_counts_once_however_many_of_its_references_are_cut(build, rule):
+    long = ["the dog " * count for count in (80, 90, 100)]
+    references = [["a dog", *long], [long[0]], ["a dog", "the cat"], long[:2]]
+    found = build("twmd", rule).score(["a dog"] * 4, references)
+    assert found.counts == {"truncated": 3}
+    windows = build("twmd", rule, long_texts="window").score(["a dog"] * 4, references)
+    assert windows.counts == {}
+    assert np.isfinite(windows.scores).all()
+    assert windows.scores[2] == pytest.approx(found.scores[2], abs=1e-6)
+
+
+def test_an_empty_reference_adds_nothing_to_the_others(build):
+    found = build("bertscore-r", "all").score(["a dog", "a dog"], [["the dog", ""], ["", " "]])
+    assert found.counts == {"empty": 1}
+    assert found.scores.tolist() == pytest.approx(
+        [build("bertscore-r").score("a dog", "the dog").scores[0], 0], abs=0.02
+    )
+    best = build("bertscore-r").score(["a dog"], [["the dog", ""]])
+    assert best.scores[0] == pytest.approx(build("bertscore-r").score("a dog", "the dog").scores[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("preset", ["bertscore-f1-idf", "moverscore-wmd1"])
+@pytest.mark.parametrize("rule", ["best", "all"])
+def test_the_references_of_a_call_are_a_corpus_of_all_of_them(build, preset, rule):
+    scorer = build(preset, rule, idf_from=PRESETS[preset].config.idf_from)
+    scorer.score(HYPOTHESES, REFERENCES)
+    assert int(scorer.metric.statistics["idf"].documents) == sum(map(len, REFERENCES))
+
+
+@pytest.mark.parametrize("rule", ["best", "mean", "all"])
+def test_the_rule_is_in_the_signature(build, rule):
+    assert f"|refs:{rule}|" in str(build("twmd", rule).signature)

@@ -1,0 +1,138 @@
+"""The mean that comes along: for presets on the embedded encoder alone, and made anew by anyone."""
+
+import json
+import logging
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from textmover.modules.assembly import Parts
+from textmover.modules.encoder_source import EMBEDDED_SHA256
+from textmover.scoring import Scorer, load_metric, save_checkpoint, shipped
+from textmover.scoring.shipped.__main__ import draw, fit_means, main
+
+NAME = "sentence-transformers/all-MiniLM-L6-v2"
+FILE = Path(str(resources.files(shipped).joinpath(shipped.EMBEDDED_MEANS)))
+HYPOTHESES, REFERENCES = ["the dog ran home"], ["a dog runs home"]
+
+
+@pytest.fixture
+def known(monkeypatch, tiny_encoder, tiny_metric):
+    """The tiny encoder taken for the embedded one, with means of its own width."""
+    digest = tiny_metric().encoder_identity.rpartition("@")[2]
+    monkeypatch.setattr(shipped, "EMBEDDED_SHA256", digest.ljust(64, "0"))
+    means = {f"layer.{layer}": torch.full((32,), 0.1 * layer) for layer in range(4)} | {"tokens": torch.tensor(7)}
+    monkeypatch.setattr("safetensors.torch.load", lambda _: means)
+    return str(tiny_encoder)
+
+
+def test_the_file_holds_a_mean_for_each_layer_and_where_it_is_from():
+    with safe_open(str(FILE), framework="pt") as content:
+        about = content.metadata()
+        shapes = {name: tuple(content.get_slice(name).get_shape()) for name in content.keys()}  # noqa: SIM118
+        tokens = int(content.get_tensor("tokens"))
+    assert shapes == {**{f"layer.{layer}": (384,) for layer in range(7)}, "tokens": ()}
+    assert about["sha256"] == EMBEDDED_SHA256
+    corpora = json.loads(about["corpora"])
+    assert sum(one["tokens"] for one in corpora.values()) == tokens == int(about["tokens"])
+    assert sum(one["sentences"] for one in corpora.values()) == int(about["sentences"])
+    assert max(one["tokens"] for one in corpora.values()) < tokens / 2  # no kind of text outweighs the rest
+    assert any("CC BY-SA 4.0" in name for name in corpora)
+
+
+@pytest.mark.parametrize("layer", [0, 2, 3])
+def test_a_preset_on_the_known_encoder_needs_no_fit(known, layer, caplog):
+    with caplog.at_level(logging.INFO, "textmover"):
+        metric = load_metric("trwmd-b", encoder=known, layer=layer)
+    assert metric.statistics["mean"].mean.tolist() == pytest.approx([0.1 * layer] * 32)
+    assert int(metric.statistics["mean"].count) == 7
+    assert f"shipped for layer {layer} of tiny@" in caplog.text
+    assert Scorer(metric).score(HYPOTHESES, REFERENCES).scores.shape == (1,)
+
+
+def test_it_is_taken_only_where_it_belongs(known, tiny_metric, tmp_path):
+    assert load_metric("twmd-b", encoder=known, shipped=False).needs_fit
+    assert load_metric("twmd-b", encoder=known, aggregation="scalar-mix", last_layers=1).needs_fit
+    assert load_metric("twmd", encoder=known).statistics == {}
+    folder = save_checkpoint(tiny_metric(), tmp_path / "saved", card="")
+    assert load_metric(folder, centering="corpus").needs_fit  # its encoder may have been trained
+
+
+def test_another_encoder_has_none(tiny_encoder):
+    assert load_metric("twmd-b", encoder=str(tiny_encoder)).needs_fit
+
+
+def test_a_fit_of_ones_own_replaces_it(known):
+    scorer = Scorer.from_pretrained("twmd-b", encoder=known)
+    before = scorer.signature.entries["centering"]
+    assert scorer.fit(REFERENCES).signature.entries["centering"] != before
+
+
+def test_training_fits_its_own_mean(known):
+    from textmover.training import RatingsModule
+
+    assert RatingsModule("twmd-b", overrides={"encoder": known}).metric.needs_fit
+
+
+# --- the embedded encoder ---------------------------------------------------------------------------------------------
+
+
+def test_the_embedded_encoder_needs_no_fit_and_the_signature_names_the_mean(embedded):
+    scorer = Scorer.from_pretrained("twmd-b", encoder=NAME)
+    mean = scorer.metric.statistics["mean"]
+    with safe_open(str(FILE), framework="pt") as content:
+        assert torch.equal(mean.mean, content.get_tensor("layer.6"))
+    found = scorer.score(["A cat sat there."], ["There sat a cat."])
+    assert 0.5 < found.mean < 1
+    assert found.signature.entries["centering"] == f"corpus@{mean.fingerprint}"
+
+
+@pytest.mark.slow
+def test_the_shipped_mean_is_close_to_that_of_each_kind_of_text(embedded, shared_folder):
+    folder = shared_folder / "data" / "english_sentences"
+    shipped_mean = load_metric("twmd-b", encoder=NAME).statistics["mean"].mean
+    for name in ("ud_ewt_sentences.txt", "wmt_newstest_english.tsv", "tatoeba_laser_eng.txt"):
+        own = load_metric("twmd-b", encoder=NAME)
+        own.fit(draw(folder / name, "sentence", "1000", 1))
+        assert torch.cosine_similarity(shipped_mean, own.statistics["mean"].mean, dim=0) > 0.8
+
+
+# --- made anew --------------------------------------------------------------------------------------------------------
+
+
+def test_sentences_are_drawn_by_seed_from_the_distinct_ones_in_file_order(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("".join(f"text {row % 50}\n" for row in range(100)) + " \n")
+    assert draw(path, "sentence", "all", 0) == [f"text {row}" for row in range(50)]
+    drawn = draw(path, "sentence", "10", 0)
+    assert len(set(drawn)) == 10
+    assert drawn == sorted(drawn, key=lambda text: int(text.split()[1]))
+    assert drawn == draw(path, "sentence", "10", 0) != draw(path, "sentence", "10", 1)
+    table = tmp_path / "corpus.tsv"
+    table.write_text("year\tsentence\n2015\ta cat\n")
+    assert draw(table, "sentence", "all", 0) == ["a cat"]
+
+
+def test_the_means_are_those_that_a_metric_would_fit(tiny_metric):
+    texts = ["the dog ran home", "she will buy a book and read it", "tea"] * 30
+    whole = tiny_metric(aggregation="power-means", last_layers=4)
+    means = fit_means(Parts(whole.encoder, whole.tokenizer, whole.encoder_identity), texts)
+    for layer, mean in enumerate(means):
+        one = tiny_metric(layer=layer, centering="corpus")
+        one.fit(texts)
+        torch.testing.assert_close(mean.mean, one.statistics["mean"].mean, rtol=0, atol=1e-5)
+        assert int(mean.count) == int(one.statistics["mean"].count)
+
+
+@pytest.mark.slow
+def test_the_script_writes_what_is_read(embedded, tmp_path):
+    corpus, output = tmp_path / "corpus.txt", tmp_path / "means.safetensors"
+    corpus.write_text("A cat sat there.\nThe dog ran home.\n")
+    main([str(output), "--corpus", "two sentences", str(corpus), "all"])
+    with safe_open(str(output), framework="pt") as content, safe_open(str(FILE), framework="pt") as ours:
+        assert set(content.keys()) == set(ours.keys())
+        assert set(content.metadata()) == set(ours.metadata())
+        assert json.loads(content.metadata()["corpora"]) == {"two sentences": {"sentences": 2, "tokens": 14}}
