@@ -45,7 +45,8 @@ def without_shape_checks() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    torch.set_num_threads(max(1, min(4, (os.cpu_count() or 1) // workers)))
+    cores = min(int(os.environ.get("OMP_NUM_THREADS", "4")), os.cpu_count() or 1)
+    torch.set_num_threads(max(1, cores // workers))
 
     attempts: list[str] = []
     config.stash[ATTEMPTS] = attempts

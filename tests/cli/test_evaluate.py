@@ -127,7 +127,7 @@ def test_empty_hypotheses_are_counted_and_warned_of_once(run, write, tiny_encode
     table = write("ratings.tsv", ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "\tthe cat\t3"])
     ended = run("evaluate", "--data", table, "--encoder", tiny_encoder, "--format", "json")
     assert json.loads(ended.out)["counts"] == {"empty": 2}
-    assert ended.err == "2 segments had an empty side: P, R and F are 0.\n"
+    assert ended.err == "2 segments had an empty side: their values are those of unrelated texts.\n"
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

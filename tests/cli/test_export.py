@@ -77,7 +77,7 @@ def test_a_run_that_started_from_a_checkpoint_needs_no_other_encoder(run, tmp_pa
 
 def test_a_fitted_mean_is_exported(run, tmp_path, tiny_encoder):
     fitted = load_metric("twmd-b", encoder=str(tiny_encoder), calibrate=True)
-    fitted.fit([fitted.tokenize(TEXTS[0])])
+    fitted.fit(TEXTS[0])
     save_run(tmp_path / "run.ckpt", "twmd-b", encoder=str(tiny_encoder))
     state = {f"metric.{name}": tensor for name, tensor in fitted.state_dict().items()}
     change_run(tmp_path / "run.ckpt", state_dict=state)

@@ -9,6 +9,7 @@ import pytest
 from textmover import __version__
 from textmover.cli import main as main_module
 from textmover.cli.console import guarded
+from textmover.presets import PRESETS
 from textmover.types import InputError
 
 
@@ -21,8 +22,8 @@ def test_help_names_the_commands_and_loads_neither_torch_nor_transformers():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    for name in ("score", "evaluate", "train", "export", "list"):
-        assert re.search(rf"^ +{name} ", ran.stdout, flags=re.MULTILINE)
+    for name in main_module.COMMANDS:
+        assert re.search(rf"^ +{name}\s", ran.stdout, flags=re.MULTILINE)
 
 
 def test_module_and_version():
@@ -103,12 +104,13 @@ def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
 def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
+    from textmover.cli.options import field_flag
     from textmover.modules.config import MetricConfig
 
     text = run("score", "--help").out
     for entry in fields(MetricConfig):
         if entry.name != "kind":
-            assert re.search(rf"^  --{entry.name.replace('_', '-')} \S+\s+\w", text, flags=re.MULTILINE), entry.name
+            assert re.search(rf"^  {field_flag(entry.name)} \S+\s+\S", text, flags=re.MULTILINE), entry.name
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,7 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
         (["--layer", "null", "--tolerance", "1e-4"], {"layer": None, "tolerance": 1e-4}),
         (["--normalize", "false"], {"normalize": False}),
         (["--encoder", "123"], {"encoder": "123"}),
+        (["--metric-output", "distance"], {"output": "distance"}),
         (["--hypothesis-special-tokens", "drop"], {"hypothesis_special_tokens": "drop"}),
     ],
 )
@@ -134,7 +137,7 @@ def test_values_of_fields_are_read_as_yaml_and_texts_as_they_are(monkeypatch, ru
 
     monkeypatch.setattr(scorer.Scorer, "from_pretrained", from_pretrained)
     assert run("score", "-i", *texts, *flags).code == 2
-    known = {"precision", "device", "batch_tokens", "cache", "progress", "revision"}
+    known = {"precision", "device", "batch_tokens", "cache", "progress", "revision", "statistics"}
     assert {name: value for name, value in seen.items() if name not in known} == changed
     assert seen["cache"] is True
 
@@ -144,4 +147,4 @@ def test_json_of_a_pipe_is_json():
         [sys.executable, "-m", "textmover", "list", "--format", "json"], capture_output=True, text=True, check=False
     )
     assert ran.stderr == ""
-    assert json.loads(ran.stdout)[0]["name"] == "twmd"
+    assert json.loads(ran.stdout)[0]["name"] == next(iter(PRESETS))

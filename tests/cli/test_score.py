@@ -107,9 +107,37 @@ def test_a_corpus_mean_is_fitted_on_the_texts_that_are_given(run, refused, texts
     said = refused(*command)
     assert "twmd-b" in said
     assert "--fit-on FILE" in said
+    assert "`textmover fit-mean` wrote with --statistics FILE" in said
     ended = run(*command, "--fit-on", texts[1])
     assert ended.code == 0
     assert "centering:corpus@" in ended.err
+
+
+def test_idf_is_fitted_on_the_texts_of_files_and_never_on_standard_input(
+    run, refused, texts, tiny_encoder, monkeypatch
+):
+    command = ("score", "--model", "bertscore-f1-idf", "--encoder", tiny_encoder)
+    ended = run(*command, "-i", *texts)
+    assert ended.code == 0
+    assert "weights:idf-smooth:references@" in ended.err
+
+    def piped():
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts[0].read_bytes())))
+
+    piped()
+    said = refused(*command, "-i", "-", texts[1])
+    for part in ("bertscore-f1-idf", "standard input (-)", "`textmover fit-idf`", "--statistics FILE", "--fit-on FILE"):
+        assert part in said
+    piped()
+    told = run(*command, "-i", "-", texts[1], "--fit-on", texts[1])
+    assert told.out == ended.out
+    assert "weights:idf-smooth:corpus@" in told.err
+
+
+def test_a_metric_gives_its_distance_on_request(run, texts, tiny_encoder):
+    command = ("score", "-i", *texts, "--model", "wmd", "--encoder", tiny_encoder)
+    similarity, distance = (run(*command, *flags).out.split() for flags in ((), ("--metric-output", "distance")))
+    np.testing.assert_allclose(np.float64(similarity), 1 - np.float64(distance), rtol=0, atol=1e-6)
 
 
 # --- out of the ordinary ----------------------------------------------------------------------------------------------
@@ -122,7 +150,7 @@ def test_empty_texts_score_0_and_are_counted_and_warned_of_once(run, tiny_encode
     told = json.loads(ended.out)
     assert told["scores"][::2] == [0, 0]
     assert told["counts"] == {"empty": 2}
-    assert ended.err == "2 segments had an empty side: P, R and F are 0.\n"
+    assert ended.err == "2 segments had an empty side: their values are those of unrelated texts.\n"
 
 
 def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, write):

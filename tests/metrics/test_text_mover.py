@@ -263,3 +263,22 @@ def test_500_pairs_with_the_real_encoder_score_the_same_in_two_processes(embedde
     expected = single.compute()
     for result in in_two_processes("gathered_scores", name, pairs, False):
         assert float((result["scores"] - expected).abs().max()) <= 1e-6
+
+
+def test_idf_that_each_update_would_fit_is_refused_until_it_is_given(options, tiny_encoder, tmp_path):
+    metric = TextMoverScore("bertscore-f1-idf", **options)
+    with pytest.raises(InputError, match=r"`Scorer\.fit\(texts\)` .* `textmover fit-idf` wrote as `statistics`"):
+        metric.update(PREDS, TARGET)
+    scorer = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder)).fit([one[0] for one in TARGET])
+    expected = scorer.score(PREDS, TARGET).scores.tolist()
+    assert scored(TextMoverScore(scorer, reduction="none"), [2, 3]).tolist() == pytest.approx(expected, abs=1e-6)
+    path = scorer.save_statistics(tmp_path / "idf.safetensors")
+    given = TextMoverScore("bertscore-f1-idf", reduction="none", statistics=path, **options)
+    assert scored(given, [2, 3]).tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_idf_of_an_earlier_call_is_no_given_one(tiny_metric):
+    model = tiny_metric(weights="idf", idf_from="sides")
+    Scorer(model).score(PREDS, TARGET)
+    with pytest.raises(InputError, match="fits them on the texts of each call"):
+        TextMoverScore(model).update(PREDS, TARGET)

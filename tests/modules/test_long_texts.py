@@ -10,10 +10,10 @@ from textmover.scoring import Scorer
 from textmover.types import InputError
 
 WORDS = """
-    a all and at bank big blue book boy bus by child city cold come day dog door drink evening every eye far fast five
+    a all and at bank big blue book boy by child city cold come day dog door drink evening every eye far fast five
     food friend from garden girl go good green hand happy hot house know large last letter little long look man market
     money morning mother music never new night now of old on one open out over park people play quick rain read red
-    right river road room run school sea see ship short sing sit sleep small snow song stand station stop street sun
+    right river road room run school see ship short sing sit sleep small snow song stand station stop street sun
     table tea the three time town train tree two under walk want warm water way week when white will wind window with
     woman word work year young your
 """.split()  # noqa: SIM905 - a list that is read as text
@@ -25,7 +25,7 @@ EXACT = [
     {"matching": "trwmd"},
     {"matching": "bertscore", "normalize": False},
     {"matching": "emd", "normalize": False},
-    {"matching": "sbert", "centering": "sentence"},
+    {"matching": "sbert"},
 ]
 """Metrics by which every text is like itself."""
 
@@ -40,7 +40,7 @@ def by_name(fields: dict) -> str:
 
 
 PAIRS = [
-    (long_text(1000), long_text(800, seed=1)),
+    (long_text(600), long_text(500, seed=1)),
     (long_text(300, seed=2), "the old dog sleeps"),
     ("a red book on the table", "a blue book on the table"),
     ("", long_text(200, seed=3)),
@@ -48,6 +48,15 @@ PAIRS = [
     (long_text(130, seed=5), long_text(131, seed=6)),
 ]
 HYPOTHESES, REFERENCES = (list(side) for side in zip(*PAIRS, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """On a busy computer, threads that wait for each other take most of the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -73,7 +82,7 @@ def test_a_thousand_words_are_like_themselves(windowed, fields):
 def test_no_score_depends_on_batches(windowed, fields):
     metric = windowed(**fields)
     expected = [Scorer(metric).score(*pair).scores[0] for pair in PAIRS]
-    for batch_tokens in (1, 300, 4096, 1_000_000):
+    for batch_tokens in (1, 300, 1_000_000):
         found = Scorer(metric, batch_tokens=batch_tokens).score(HYPOTHESES, REFERENCES)
         np.testing.assert_allclose(found.scores, expected, rtol=0, atol=1e-6)
         assert found.counts == {"empty": 1}
@@ -156,7 +165,7 @@ def test_statistics_are_fitted_on_whole_texts(windowed, tiny_metric):
     assert cut.statistics["idf"].counts.sum() < metric.statistics["idf"].counts.sum()
 
 
-@pytest.mark.parametrize(("fields", "words"), [(EXACT[0], 3000), (EXACT[2], 10_000)], ids=["twmd", "bertscore"])
+@pytest.mark.parametrize(("fields", "words"), [(EXACT[0], 2000), (EXACT[2], 10_000)], ids=["2000", "10000"])
 def test_a_text_of_a_whole_book_chapter(windowed, fields, words):
     """Memory grows with the square of the length: a block of similarities, and for transport several of its size."""
     scorer = Scorer(windowed(**fields))

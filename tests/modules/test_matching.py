@@ -11,7 +11,6 @@ from textmover.modules.config import MetricConfig
 from textmover.modules.matching import MATCHINGS, build_matching
 from textmover.modules.weighting import Side
 
-
 INFINITE = float("inf")
 UNNORMALIZED = ("lazy-emd", "sinkhorn-divergence")
 

@@ -182,3 +182,16 @@ def test_ngrams_are_weighted_means_of_what_is_left(n):
 
 def test_vectors_that_are_not_pooled_stay_as_they_are():
     assert torch.equal(weighting_of()(TEXT, "reference").vectors, VECTORS)
+
+
+@pytest.mark.parametrize("fields", [{}, {"subwords": "mean"}, {"ngram": 2}, {"ngram": "sentence"}])
+def test_a_batch_without_any_unit_keeps_one_empty_place(fields):
+    nothing = TEXT.select(torch.tensor([1]))
+    side = weighting_of("drop", punctuation="drop", **fields)(nothing, "reference")
+    assert side.mask.shape[1] >= 1
+    assert not side.mask.any()
+    assert side.empty.tolist() == [True]
+    no_tokens = TokenEmbeddings(
+        torch.zeros(2, 0, 4), *(torch.zeros(2, 0, dtype=kind) for kind in (bool, torch.int8, int))
+    )
+    assert weighting_of("drop")(no_tokens, "reference").mask.tolist() == [[False]] * 2

@@ -28,9 +28,20 @@ REFERENCES = [
 ]
 CORPUS = [*HYPOTHESES, *itertools.chain(*REFERENCES)]
 VALUES = ("scores", "precision", "recall", "f")
-NGRAMS = [name for name, preset in PRESETS.items() if preset.config.ngram == 2]
 LAZY = [name for name, preset in PRESETS.items() if preset.config.matching == "lazy-emd"]
 DISTANCES = [name for name, preset in PRESETS.items() if not preset.higher_is_better]
+
+
+FEW = ["twmd", "bertscore-f1-idf", "wmd", "moverscore-wmd2", "lazy-emd-en"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Thousands of small batches: on a busy computer, threads that wait for each other take most of the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +56,7 @@ def build(tiny_encoder):
             fields = {"last_layers": 2, **fields}
         options = {"encoder": str(tiny_encoder), "multi_reference": rule, **fields}
         metric = MetricModel.from_config(preset_config(preset, **options)).eval()
-        if metric.needs_fit:
+        if metric.needs_fit and not metric.fits_on_call:
             metric.fit(CORPUS)
         return Scorer(metric)
 
@@ -81,7 +92,7 @@ def test_each_value_is_combined_by_itself(build, preset, rule):
 
 
 def test_the_best_of_a_distance_is_the_smallest(build):
-    assert DISTANCES == [*LAZY, "sinkhorn-divergence"]
+    assert set(DISTANCES) == {*LAZY, "sinkhorn-divergence"}
     scorer = build("lazy-emd-en")
     assert scorer.metric.higher_is_better is False
     found = scorer.score(["she will buy a book"] * 2, [["go home", "she will buy a book"], ["she will buy a book"]])
@@ -96,16 +107,15 @@ def test_the_best_of_a_distance_is_the_smallest(build):
 
 
 @pytest.mark.parametrize("rule", ["best", "mean", "all"])
-@pytest.mark.parametrize("preset", ["twmd", "bertscore-f1-idf", "wmd", "moverscore-wmd1", "lazy-emd-en"])
+@pytest.mark.parametrize("preset", FEW)
 def test_the_order_of_references_does_not_matter(build, preset, rule):
     scorer = build(preset, rule)
     expected = scorer.score(HYPOTHESES, REFERENCES)
     assert_same(scorer.score(HYPOTHESES, [one[::-1] for one in REFERENCES]), expected)
-    assert_same(scorer.score(HYPOTHESES[::-1], REFERENCES[::-1]), scorer.score(HYPOTHESES[::-1], REFERENCES[::-1]))
 
 
 @pytest.mark.parametrize("rule", ["best", "mean", "all"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", FEW)
 def test_no_score_depends_on_batches(build, preset, rule):
     metric = build(preset, rule).metric
     expected = [Scorer(metric).score([one], [several]) for one, several in zip(HYPOTHESES, REFERENCES, strict=True)]
@@ -133,13 +143,13 @@ def test_a_reference_that_is_repeated_says_nothing_new(build, preset, times):
     repeated = [one[:1] * times for one in REFERENCES]
     expected = build(preset).score(HYPOTHESES, [one[0] for one in REFERENCES])
     found = build(preset, "all").score(HYPOTHESES, repeated)
-    assert_same(found, expected, atol=1e-6 if preset not in NGRAMS else 1e-2)
+    assert_same(found, expected)
     assert found.counts == expected.counts
 
 
 @pytest.mark.parametrize("preset", LAZY)
 def test_repeated_references_and_the_entropy_of_lazy_transport(build, preset):
-    """Plain entropy grows with the number of tokens that the mass is spread over; relative to the weights it does not."""
+    """Plain entropy grows with the number of tokens that share the mass; relative to the weights it does not."""
     repeated, single = [one[:1] * 2 for one in REFERENCES], [one[0] for one in REFERENCES]
     found = build(preset, "all", measure="product").score(HYPOTHESES, repeated)
     assert_same(found, build(preset, measure="product").score(HYPOTHESES, single))
@@ -152,9 +162,11 @@ def test_all_against_numpy(build):
     """Exact transport and greedy matching over the tokens of all references in turn."""
     mover, greedy = build("wmd", "all"), build("bertscore-f1", "all")
     distances, found = mover.score(HYPOTHESES, REFERENCES), greedy.score(HYPOTHESES, REFERENCES)
-    for row, (hypothesis, references) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
+    for row, references in enumerate(REFERENCES):
         for scorer in (mover, greedy):
-            texts = [scorer.metric.text_features(scorer.metric.tokenize([one])) for one in (hypothesis, *references)]
+            texts = [
+                scorer.metric.text_features(scorer.metric.tokenize([one])) for one in (HYPOTHESES[row], *references)
+            ]
             y, *xs = (one.vectors[0].detach().double().numpy() for one in texts)
             opening, *openings = ((one.special[0] == 1).numpy() for one in texts)
             ordinary, *ordinaries = ((one.special[0] == 0).numpy() for one in texts)

@@ -111,7 +111,7 @@ def test_a_learned_temperature_moves_and_is_saved(tiny_encoder: Path, ratings: P
     folder = save_checkpoint(trained.metric, tmp_path / "metric", card="")
     saved = json.loads((folder / "config.json").read_text())["metric"]["temperature"]
     assert saved != 0.1
-    assert saved == pytest.approx(trained.metric.matching.temperature.item())
+    assert saved == pytest.approx(trained.metric.matching.temperature.value)
     fixed = Scorer.from_pretrained(folder, learn_temperature=False).score("the old dog", "the young dog").scores
     live = Scorer.from_pretrained(folder).score("the old dog", "the young dog").scores
     assert fixed == pytest.approx(live, abs=1e-5)

@@ -223,8 +223,8 @@ def _draw(found: _Found, path: Path) -> None:
         for name, label in SIMILARITIES.items():
             means = [one[name].mean for one in members]
             errors = [one[name].error for one in members]
-            ends = [[mean + sign * error for mean, error in zip(means, errors, strict=True)] for sign in (-1.96, 1.96)]
-            lines.append(Line(label, means, *ends))
+            low, high = ([m + s * error for m, error in zip(means, errors, strict=True)] for s in (-1.96, 1.96))
+            lines.append(Line(label, means, low, high))
         panels.append(Panel(f"centering: {centering}", lines))
     layers = [str(layer) for layer in dict.fromkeys(row.layer for row in rows)]
     draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=found.encoder)

@@ -12,8 +12,8 @@ from textmover.presets import KINDS, PRESETS, Preset
 
 __all__ = ["add_arguments", "run"]
 
-HEADERS = ("name", "formula", "better", "trainable", "special", "centering", "T", "source")
-NARROW = tuple(header for header in HEADERS if header not in ("formula", "source"))
+HEADERS = ("name", "formula", "better", "trainable", "source")
+NARROW = ("name", "better", "trainable")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
     if options.format == "json":
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
         return
-    print_table(HEADERS, [_row(entry) for entry in listed], numbers=("T",), narrow=NARROW)
+    print_table(HEADERS, [_row(entry) for entry in listed], narrow=NARROW)
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:
@@ -43,15 +43,10 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    config = entry["config"]
-    hypothesis, reference = config["hypothesis_special_tokens"], config["reference_special_tokens"]
     return (
         entry["name"],
         entry["formula"],
         "higher" if entry["higher_is_better"] else "lower",
         "yes" if entry["trainable"] else "no",
-        reference if hypothesis == reference else f"{hypothesis}/{reference}",
-        config["centering"],
-        f"{config['temperature']:g}" if config["matching"] in ("twmd", "trwmd") else "-",
         entry["source"],
     )

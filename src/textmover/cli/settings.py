@@ -72,7 +72,7 @@ class RememberingEncoder(Encoder):
                 found[keys[row]] = [layer[place, : lengths[row]].clone() for layer in layers]
                 self._keep(keys[row], found[keys[row]])
         width = batch.mask.shape[1]
-        padded = (pad_sequence([found[key][layer] for key in keys], batch_first=True) for layer in range(len(self.layers)))
+        padded = (pad_sequence(list(one), batch_first=True) for one in zip(*(found[key] for key in keys), strict=True))
         return [torch.nn.functional.pad(one, (0, 0, 0, width - one.shape[1])) for one in padded]
 
     def _keep(self, key: bytes, states: list[Tensor]) -> None:

@@ -212,7 +212,9 @@ def _read_fields(options: argparse.Namespace) -> dict[str, list[Any]]:
         if name in fields:
             raise InputError(f"Expected each --field once, but got `{name}` twice: give all its values at once.")
         if hasattr(options, FIELD + name):
-            raise InputError(f"Expected `{name}` fixed or swept, but got {field_flag(name)} and --field: leave one out.")
+            raise InputError(
+                f"Expected `{name}` to be fixed or swept, but got {field_flag(name)} and --field: leave one out."
+            )
         values = []
         for text in dict.fromkeys(texts):
             known, _ = parser.parse_known_args([f"{field_flag(name)}={text}"])
@@ -295,7 +297,7 @@ def _as_json(
         "fields": {name: [_plain(value) for value in values] for name, values in fields.items()},
         "settings": settings,
         "best": best,
-        "note": OPTIMISTIC.format(n=len(results)),
+        "note": OPTIMISTIC.format(n=len(results)) if len(results) > 1 else None,
         "bootstrap": {"statistic": "pearson", "level": 0.95, "samples": options.samples, "seed": options.seed},
         "files": list(files),
     }
@@ -334,7 +336,7 @@ def _draw(
                 **ends,
             )
         )
-    title = f"{options.model} on {Path(options.data[0]).name}"
+    title = f"{Path(options.model).name} on {', '.join(Path(one).name for one in options.data)}"
     x = [_written(value) for value in values]
     label = "mean Pearson" if any(one.higher_is_better for one in results) else "mean Pearson (negative: agreement)"
     draw_panels([Panel("", lines)], x, path, x_label=name, y_label=label, title=title)

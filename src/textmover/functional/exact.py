@@ -95,7 +95,9 @@ class _Exact(torch.autograd.Function):
             mass = weights.sum(dim=1, keepdim=True)
             mass = torch.where(mass > 0, mass, 1.0)
             mean = (potential * weights).sum(dim=1, keepdim=True) / mass
-            grads.append(grad[:, None] * (potential - mean) / mass if needed else None)
+            # A token without weight has no potential, and so no gradient.
+            slope = torch.where(weights > 0, potential - mean, 0.0)
+            grads.append(grad[:, None] * slope / mass if needed else None)
         return tuple(grads)
 
 

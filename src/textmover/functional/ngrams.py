@@ -38,7 +38,7 @@ def ngrams(units: Units, n: int | None) -> Units:
     r"""All stretches of ``n`` units: :math:`v_k = \sum_t w_t x_t / \sum_t w_t` and :math:`w_k = \sum_t w_t`.
 
     A text of fewer than ``n`` units is one stretch, as in the authors' code. A stretch without weight has weight 0 and
-    the zero vector.
+    the zero vector; ``n = 1`` leaves the units as they are.
 
     Args:
         units: Units that take part, at the front (see :func:`compact`).
@@ -63,9 +63,9 @@ def ngrams(units: Units, n: int | None) -> Units:
     if n is not None and n < 1:
         raise ValueError(f"Expected `n` to be at least 1 or None, but got {n}.")
     vectors, mask, weights = units
-    size = mask.shape[1] if n is None else min(n, mask.shape[1])
-    if size <= 1:
+    if n == 1 or mask.shape[1] == 0:
         return units
+    size = mask.shape[1] if n is None else min(n, mask.shape[1])
     count = mask.shape[1] - size + 1
     weights = weights.where(mask, 0.0)
     weighted = weights[:, :, None] * vectors
@@ -97,8 +97,10 @@ def words(units: Units, starts: Bool[Tensor, "B L"]) -> Units:
         [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
     vectors, mask, weights = units
+    word = starts.cumsum(dim=1)
     # A word whose first piece takes no part begins with the first that does.
-    first = mask & (starts | (mask.cumsum(dim=1) == 1))
+    latest = word.where(mask, -1).cummax(dim=1).values
+    first = mask & (word > torch.nn.functional.pad(latest, (1, 0), value=-1)[:, :-1])
     index = (first.cumsum(dim=1) - 1).clamp(min=0)
     counts = torch.zeros_like(weights).scatter_add(1, index, mask.to(weights.dtype))
     share = torch.where(counts > 0, counts, 1.0)

@@ -230,13 +230,16 @@ def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
     everywhere = np.arange(len(tokens.text))
     baseline = [_two_texts(everywhere, tokens.text, rng) for _ in range(pairs)]
     words = [places for places in _grouped(tokens.ids, tokens.whole) if len(np.unique(tokens.text[places])) > 1]
-    drawn = rng.integers(len(words), size=pairs) if words else []
-    same_word = [_two_texts(words[word], tokens.text, rng) for word in drawn]
+    same_word = [_two_texts(words[word], tokens.text, rng) for word in _draw(len(words), pairs, rng)]
     long = [places for places in _grouped(tokens.text, np.ones_like(tokens.whole)) if len(places) > 1]
-    drawn = rng.integers(len(long), size=pairs) if long else []
-    same_text = [rng.choice(long[text], size=2, replace=False) for text in drawn]
-    columns = (np.asarray(one, dtype=np.int64).reshape(-1, 2) for one in (baseline, same_word, same_text))
-    return TokenPairs(*columns, words=len(words))
+    same_text = [rng.choice(long[text], size=2, replace=False) for text in _draw(len(long), pairs, rng)]
+    first, second, third = (np.asarray(one, dtype=np.int64).reshape(-1, 2) for one in (baseline, same_word, same_text))
+    return TokenPairs(first, second, third, len(words))
+
+
+def _draw(choices: int, times: int, rng: np.random.Generator) -> list[int]:
+    """Numbers below ``choices``; none where there is nothing to choose from."""
+    return rng.integers(choices, size=times).tolist() if choices else []
 
 
 def _two_texts(members: Indices, text: Indices, rng: np.random.Generator) -> Indices:

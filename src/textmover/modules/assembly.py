@@ -114,7 +114,7 @@ def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
     if config.layer not in (None, 0, -1) or config.aggregation != "single":
         raise InputError(
             f"Expected static vectors to be read as they are, but got layer={config.layer} and "
-            f"aggregation={config.aggregation!r}: they have no layers, so leave both out."
+            f"aggregation={config.aggregation!r}: they have no layers, so set aggregation='single' and no layer."
         )
     tokenizer = WordTokenizer(
         vectors,

@@ -118,7 +118,7 @@ class TokenWeighting(nn.Module):
             matchable = present if choice == "targets" else weighted
         weights, unweighted = self._weights(tokens, role, weighted)
         empty = ~(weighted & ordinary).any(dim=1)
-        units = self._units(Units(tokens.vectors, matchable, weights), tokens)
+        units = _at_least_one(self._units(Units(tokens.vectors, matchable, weights), tokens))
         total = units.weights.sum(dim=1, keepdim=True)
         return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
 
@@ -126,7 +126,7 @@ class TokenWeighting(nn.Module):
         """Raw weights of the tokens, and for which texts uniform ones had to stand in."""
         uniform = weighted.to(tokens.vectors.dtype)
         if not self.tables:
-            return uniform, torch.zeros_like(weighted[:, 0])
+            return uniform, weighted.new_zeros(len(weighted))
         weights = self.table(role)(tokens.input_ids).to(uniform) * uniform
         if self.frequency:
             same = (tokens.input_ids[:, :, None] == tokens.input_ids[:, None, :]) & weighted[:, None, :]
@@ -142,3 +142,11 @@ class TokenWeighting(nn.Module):
             units = words(units, (tokens.traits & TokenTrait.CONTINUATION) == 0)
         units = ngrams(compact(units), self.ngram)
         return units._replace(vectors=unit_vectors(units.vectors)) if self.unit else units
+
+
+def _at_least_one(units: Units) -> Units:
+    """One place of padding where no text of a batch has any unit, since kernels look for the largest in each row."""
+    if units.mask.shape[1]:
+        return units
+    pad = torch.nn.functional.pad
+    return Units(pad(units.vectors, (0, 0, 0, 1)), pad(units.mask, (0, 1)), pad(units.weights, (0, 1)))

@@ -33,6 +33,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's colours, which tell apart for the colour-blind; more lines take their colours from one scale."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
+"""So that a line that another one covers shows through."""
 
 
 class Line(NamedTuple):
@@ -138,13 +140,13 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
     figure = Figure(figsize=(width, PANEL_HEIGHT * max(rows, 1.3) + 0.22 * legend_rows), layout="constrained")
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     styles = {name: _style(index, len(names)) for index, name in enumerate(names)}
-    negative = any(value < 0 for panel in panels for line in panel.lines for value in line.values)
+    signs = {value < 0 for panel in panels for line in panel.lines for value in line.values if value == value}
     handles: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, panels, strict=False):
         for line in panel.lines:
             handles.setdefault(line.name, _draw_line(axes, line, styles[line.name]))
         _finish(axes, x, panel.title)
-        if negative:
+        if len(signs) == 2:
             axes.axhline(0, color="#888888", linewidth=0.8, zorder=0)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
@@ -154,7 +156,7 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
         axes.set_xlabel(x_label, fontsize=10)
     if title:
         figure.suptitle(title, fontsize=11)
-    if len(names) > 1:
+    if any(names):
         figure.legend(
             handles.values(),
             handles.keys(),
@@ -166,17 +168,17 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
     return figure
 
 
-def _style(index: int, count: int) -> dict[str, str]:
-    """Colour and marker of a line."""
+def _style(index: int, count: int) -> dict[str, Any]:
+    """Colour, marker and dashes of a line."""
+    style = {"marker": MARKERS[index % len(MARKERS)], "linestyle": DASHES[index % len(DASHES)]}
     if count <= len(COLOURS):
-        return {"color": COLOURS[index], "marker": MARKERS[index]}
+        return {**style, "color": COLOURS[index]}
     from matplotlib import colormaps
-    from matplotlib.colors import to_hex
 
-    return {"color": to_hex(colormaps["viridis"](0.95 * index / (count - 1))), "marker": MARKERS[index % len(MARKERS)]}
+    return {**style, "color": colormaps["viridis"](0.95 * index / (count - 1))}
 
 
-def _draw_line(axes: Axes, line: Line, style: dict[str, str]) -> Any:
+def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
     """Draw a line with its shaded intervals and its mark; returns what the legend shows."""
     places = range(len(line.values))
     (drawn,) = axes.plot(places, line.values, markersize=4, linewidth=1.4, label=line.name, **style)
@@ -223,8 +225,9 @@ def _save(figure: Figure, path: Path) -> None:
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)
     except OSError as error:
+        reason = error.strerror or str(error)
         raise InputError(
-            f"Expected to be able to write {path}, but got: {error.strerror or error}. Give a place that can be written."
+            f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written."
         ) from error
     finally:
         if name:

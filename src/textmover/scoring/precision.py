@@ -72,6 +72,8 @@ def apply_precision(metric: SegmentMetric, precision: Precision) -> SegmentMetri
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
     faster = copy.deepcopy(metric)
     faster.cast_encoder(torch.bfloat16)
+    if faster.signature == metric.signature:  # nothing to cast, as with static vectors
+        return metric
     deviation = float((_probe(faster) - _probe(metric)).abs().max())
     if deviation <= AUTO_BOUND:
         return faster

@@ -1,0 +1,209 @@
+"""Every preset on the same ratings with the same encoder: one table.
+
+    python benchmarks/family_table.py --wmt newstest2017_da_toen.tsv --sts sts2012_2016.tsv --output docs/results/family
+
+``--wmt`` is a table with the columns lp, reference, hypothesis, score; ``--sts`` one with year, split, sentence1,
+sentence2, score, of which the rows of the split ``test`` are taken. All presets read the same hidden states: each text
+is encoded once. Presets whose authors fit idf on the texts at hand do so here, per data set; ``twmd-b`` and ``trwmd-b``
+use the mean that is shipped (or one fitted on the texts at hand for another encoder).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import logging
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from torch import Tensor, nn
+
+from textmover import __version__
+from textmover.meta_evaluation import bootstrap_interval, grouped_correlations, mean_correlation
+from textmover.modules import MetricModel
+from textmover.modules.assembly import Parts
+from textmover.presets import PRESETS, preset_config
+from textmover.scoring import Scorer
+from textmover.scoring.checkpoint import load_metric
+from textmover.types import TokenBatch
+
+
+class HiddenStates(nn.Module):
+    """Hidden states of an encoder's layers, computed once for each text and kept."""
+
+    trainable = False
+
+    def __init__(self, encoder: nn.Module, layers: Sequence[int], kept: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.encoder, self.kept, self.layers = encoder, kept, tuple(layers)
+        self.dimension, self.depth = encoder.dimension, encoder.depth
+        self.trainable = encoder.trainable
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    def forward(self, batch: TokenBatch) -> list[Tensor]:
+        missing = [row for row, text in enumerate(batch.texts) if text not in self.kept]
+        if missing:
+            part = batch.select(missing)
+            states = torch.stack(self.encoder(part), dim=1)
+            for row, text, length in zip(range(len(missing)), part.texts, part.lengths.tolist(), strict=True):
+                self.kept[text] = states[row, :, :length].clone()
+        rows = [self.kept[text] for text in batch.texts]
+        places = [self.encoder.layers.index(layer) for layer in self.layers]
+        joined = torch.zeros(len(rows), len(places), batch.mask.shape[1], self.dimension)
+        for row, states in enumerate(rows):
+            joined[row, :, : states.shape[1]] = states[places]
+        return list(joined.unbind(dim=1))
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """A data set: texts, human scores, and the groups that correlations are taken in."""
+
+    name: str
+    hypotheses: list[str]
+    references: list[str]
+    human: np.ndarray
+    groups: list[str]
+
+
+def read_rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        yield from csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def read_wmt(path: Path) -> Ratings:
+    rows = list(read_rows(path))
+    return Ratings(
+        "WMT17",
+        [row["hypothesis"] for row in rows],
+        [row["reference"] for row in rows],
+        np.array([float(row["score"]) for row in rows]),
+        [row["lp"] for row in rows],
+    )
+
+
+def read_sts(path: Path) -> Ratings:
+    rows = [row for row in read_rows(path) if row["split"] == "test"]
+    return Ratings(
+        "STS12-16",
+        [row["sentence2"] for row in rows],
+        [row["sentence1"] for row in rows],
+        np.array([float(row["score"]) for row in rows]),
+        [row["year"] for row in rows],
+    )
+
+
+def metric_on(parts: dict[str, Parts], preset: str, encoder: str, texts: Sequence[str]) -> MetricModel:
+    """A preset over the states that are kept, its corpus mean filled in."""
+    config = preset_config(preset, encoder=encoder)
+    wanted = MetricModel.from_config(config)  # for its layers and its tokenizer
+    shared = parts["all"]
+    view = HiddenStates(shared.encoder.encoder, wanted.encoder.layers, shared.encoder.kept)
+    metric = MetricModel(config, Parts(view, wanted.tokenizer, wanted.encoder_identity)).eval()
+    if metric.needs_fit and not metric.fits_on_call:
+        shipped = load_metric(preset, encoder=encoder)
+        if shipped.needs_fit:
+            metric.fit(list(texts))
+        else:
+            metric.centering.load_state_dict(shipped.centering.state_dict())
+    return metric
+
+
+def judged(metric: MetricModel, ratings: Ratings) -> tuple[dict[str, float], float, tuple[float, float], float]:
+    """Pearson per group, mean Kendall, the interval of the mean Pearson, and seconds."""
+    started = time.perf_counter()
+    scores = Scorer(metric, cache=False).score(ratings.hypotheses, ratings.references).scores
+    seconds = time.perf_counter() - started
+    scores = scores if metric.higher_is_better else -scores
+    groups = grouped_correlations(scores, ratings.human, ratings.groups)
+    interval = bootstrap_interval(scores, ratings.human, ratings.groups, samples=200, seed=0)
+    pearson = {name: one.pearson for name, one in sorted(groups.items())}
+    return pearson, mean_correlation(groups).kendall, (interval.low, interval.high), seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wmt", type=Path)
+    parser.add_argument("--sts", type=Path)
+    parser.add_argument("--presets", nargs="+", default=list(PRESETS), choices=list(PRESETS))
+    parser.add_argument("--encoder", default="sentence-transformers/all-MiniLM-L6-v2")
+    parser.add_argument("--limit", type=int, help="rows of each data set, for a trial")
+    parser.add_argument("--output", type=Path, required=True, help="beginning of the names of the .md and .csv")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    data = [read(path) for read, path in ((read_wmt, options.wmt), (read_sts, options.sts)) if path is not None]
+    if options.limit:
+        data = [
+            Ratings(
+                one.name,
+                one.hypotheses[:: len(one.groups) // options.limit],
+                one.references[:: len(one.groups) // options.limit],
+                one.human[:: len(one.groups) // options.limit],
+                one.groups[:: len(one.groups) // options.limit],
+            )
+            for one in data
+        ]
+    whole = MetricModel.from_config(preset_config("moverscore-wmd1", encoder=options.encoder)).parts
+    header = [
+        "preset",
+        *(cell for one in data for cell in (*sorted(set(one.groups)), "mean", "low", "high", "Kendall")),
+    ]
+    rows: dict[str, list[object]] = {preset: [preset] for preset in options.presets}
+    times: dict[str, list[str]] = {preset: [] for preset in options.presets}
+    for ratings in data:
+        kept = HiddenStates(whole.encoder, whole.encoder.layers, {})
+        parts = {"all": Parts(kept, whole.tokenizer, whole.identity)}
+        with torch.inference_mode():  # the first preset would otherwise be charged with the encoder
+            for batch in batches([*ratings.hypotheses, *ratings.references]):
+                kept(whole.tokenizer(batch))
+        for preset in options.presets:
+            metric = metric_on(parts, preset, options.encoder, [*ratings.hypotheses, *ratings.references])
+            pearson, kendall, interval, seconds = judged(metric, ratings)
+            rows[preset] += [*pearson.values(), float(np.mean([*pearson.values()])), *interval, kendall]
+            times[preset].append(f"{seconds:.1f} s")
+            print(ratings.name, preset, f"{np.mean([*pearson.values()]):.4f}", times[preset][-1], flush=True)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    with options.output.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([header, *rows.values()])
+    options.output.with_suffix(".md").write_text(markdown(data, header, rows, times), encoding="utf-8")
+    print(options.output.with_suffix(".md"), file=sys.stderr)
+
+
+def batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Distinct texts, the longest first."""
+    ordered = sorted(set(texts), key=lambda text: (-len(text), text))
+    for start in range(0, len(ordered), 64):
+        yield ordered[start : start + 64]
+
+
+def markdown(
+    data: Sequence[Ratings], header: Sequence[str], rows: dict[str, list[object]], times: dict[str, list[str]]
+) -> str:
+    """The table, and what it was made with."""
+    sizes = "; ".join(f"{one.name}: n = {len(one.groups):,} in {len(set(one.groups))} groups" for one in data)
+    machine = f"{platform.machine()}, {torch.get_num_threads()} threads"
+    lines = [
+        f"{sizes}. Pearson per group and its mean with a 95 % bootstrap interval; Kendall: mean of the groups.",
+        f"textmover {__version__}, torch {torch.__version__}, transformers {transformers.__version__}, {machine}.",
+        "",
+        "| " + " | ".join([*header, "matching"]) + " |",
+        "|" + "---|" * (len(header) + 1),
+    ]
+    for preset, row in rows.items():
+        cells = [f"{value:.3f}" if isinstance(value, float) else str(value) for value in row]
+        lines.append("| " + " | ".join([*cells, ", ".join(times[preset])]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+import json
+import struct
+import sys
+
+import pytest
+
+from textmover.modules import MetricConfig
+from textmover.modules.analysis import CENTERINGS, analyse_layers, with_all_layers
+from textmover.modules.assembly import assemble
+
+TEXTS = [
+    "the cat sat on the street",
+    "a dog and a cat in the rain",
+    "many people walk in the rain",
+    "",
+    "she will sing a small song",
+    "people sing in the street",
+    "a song",
+]
+
+
+@pytest.fixture
+def data(write):
+    return write("texts.txt", TEXTS)
+
+
+@pytest.fixture
+def expected(tiny_encoder):
+    parts = with_all_layers(assemble(MetricConfig(encoder=str(tiny_encoder), layer=-1, subwords="first")))
+    return analyse_layers(parts, TEXTS, pairs=50, seed=2)
+
+
+def is_png(path):
+    data = path.read_bytes()
+    width, height = struct.unpack(">II", data[16:24])
+    return data[:8] == b"\x89PNG\r\n\x1a\n" and 700 < width < 2000 and 500 < height < 2000
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_table_files_and_figure(run, data, tiny_encoder, expected, tmp_path):
+    ended = run("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "50", "--seed", "2")
+    assert (ended.code, ended.err) == (0, "")
+    header, *lines = ended.out.splitlines()
+    assert header.split() == ["centering", "layer", "baseline", "self-similarity", "intra-similarity"]
+    assert [line.split()[:2] for line in lines[:16]] == [[one, str(layer)] for one in CENTERINGS for layer in range(4)]
+    for line, row in zip(lines, expected.rows, strict=False):
+        mean, plus_minus, error = line.split()[2:5]
+        assert (float(mean), plus_minus) == (pytest.approx(row.baseline.mean, abs=6e-4), "±")
+        assert float(error) == pytest.approx(row.baseline.error, abs=6e-4)
+    assert lines[17].startswith(
+        "Mean cosine and its standard error over 50 pairs of each kind, drawn from 35 tokens of 6 "
+    )
+    assert lines[18].startswith("Encoder: tiny@")
+    assert lines[19] == "Files: analyse-layers.tsv, analyse-layers.png"
+    assert is_png(tmp_path / "analyse-layers.png")
+
+    header, *rows = (line.split("\t") for line in (tmp_path / "analyse-layers.tsv").read_text().splitlines())
+    assert header[:5] == ["centering", "layer", "baseline", "baseline_standard_error", "baseline_pairs"]
+    assert len(rows) == 16
+    for cells, row in zip(rows, expected.rows, strict=True):
+        assert cells[:2] == [row.centering, str(row.layer)]
+        values = [value for estimate in row[2:] for value in estimate]
+        assert [float(cell) for cell in cells[2:]] == pytest.approx(values, abs=1e-5)
+
+
+def test_json_and_the_table_alone(run, data, tiny_encoder, expected, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # not needed here
+    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "50", "--seed", "2")
+    ended = run(*command, "--format", "json", "--no-figure", "--centering", "corpus", "none", "corpus")
+    told = json.loads(ended.out)
+    assert {key: told[key] for key in ("texts", "tokens", "words", "pairs", "seed")} == {
+        "texts": 6, "tokens": 35, "words": expected.words, "pairs": 50, "seed": 2,
+    }  # fmt: skip
+    assert told["files"] == ["analyse-layers.tsv"]
+    assert [(one["centering"], one["layer"]) for one in told["layers"]] == [
+        (one, layer) for one in ("corpus", "none") for layer in range(4)
+    ]
+    by_key = {(row.centering, row.layer): row for row in expected.rows}
+    for one in told["layers"]:
+        row = by_key[one["centering"], one["layer"]]
+        assert one["intra_similarity"]["mean"] == pytest.approx(row.intra_similarity.mean, abs=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["analyse-layers.tsv", "texts.txt"]
+
+
+@pytest.mark.parametrize(
+    ("output", "names"), [("out/", ["analyse-layers.png", "analyse-layers.tsv"]), ("out/a.svg", ["a.svg", "a.tsv"])]
+)
+def test_where_files_go(run, data, tiny_encoder, tmp_path, output, names):
+    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "5", "--quiet")
+    ended = run(*command, "--output", output)
+    assert ended.code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+    assert len(ended.out.splitlines()) == 17  # quiet has no notes
+
+
+def test_a_choice_of_texts_is_that_of_the_seed(run, data, tiny_encoder):
+    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "20", "--no-figure")
+    first, same, other = (
+        json.loads(run(*command, "--texts", "4", "--seed", seed, "--format", "json").out) for seed in (0, 0, 1)
+    )
+    assert first == same
+    assert first["texts"] == 4
+    assert first["layers"] != other["layers"]
+
+
+def test_what_cannot_be_drawn_is_a_dash_null_and_nan(run, write, tiny_encoder, tmp_path):
+    data = write("few.txt", ["dog", "cat"])
+    command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "5", "--centering", "none")
+    assert run(*command).out.splitlines()[1].split()[-2:] == ["-", "-"]
+    assert (tmp_path / "analyse-layers.tsv").read_text().splitlines()[1].endswith("nan\tnan\t0\tnan\tnan\t0")
+    told = json.loads(run(*command, "--format", "json").out)
+    assert told["layers"][0]["self_similarity"] == {"mean": None, "standard_error": None, "pairs": 0}
+
+
+def test_static_vectors_are_one_layer(run, data, write, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = sorted({word for text in TEXTS for word in text.split()})
+    vectors = write("vectors.txt", [f"{word} {number / 7} {number % 3 - 1} 1.5" for number, word in enumerate(words)])
+    ended = run("analyse-layers", "--data", data, "--encoder", vectors, "--pairs", "20", "--format", "json")
+    rows = {row["centering"]: row for row in json.loads(ended.out)["layers"]}
+    assert [(row["centering"], row["layer"]) for row in rows.values()] == [(one, 0) for one in CENTERINGS]
+    assert rows["none"]["self_similarity"]["mean"] == pytest.approx(1)  # a word has one vector wherever it stands
+    assert is_png(tmp_path / "analyse-layers.png")
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_texts_that_cannot_be_used(refused, write, tiny_encoder, tmp_path):
+    base = ("analyse-layers", "--encoder", tiny_encoder, "--data")
+    assert "gone.txt" in refused(*base, tmp_path / "gone.txt")
+    assert "is empty" in refused(*base, write("empty.txt", []))
+    assert "at least two different texts with words, but got fewer" in refused(*base, write("one.txt", ["dog", "dog"]))
+    assert "required: --data" in refused("analyse-layers")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--texts", "1"], "Expected --texts to be at least 2, but got 1."),
+        (["--pairs", "1"], "Expected --pairs to be at least 2, but got 1."),
+        (["--batch-tokens", "0"], "Expected --batch-tokens to be at least 1, but got 0."),
+        (["--seed", "-1"], "Expected --seed to be at least 0, but got -1."),
+        (["--centering", "batch"], "invalid choice: 'batch'"),
+        (["--encoder", "no-such-encoder-here"], "no folder"),
+        (["--device", "teapot"], "'teapot'"),
+        (["--output", "texts.txt/x"], "texts.txt is a file"),
+    ],
+)
+def test_options_that_cannot_be_used(refused, data, tiny_encoder, flags, message):
+    assert message in refused("analyse-layers", "--data", data, "--encoder", tiny_encoder, *flags)
+
+
+def test_without_matplotlib_nothing_is_begun(refused, data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = refused("analyse-layers", "--data", data, "--encoder", "never-loaded")
+    assert 'pip install "textmover[report]"' in said

@@ -1,0 +1,202 @@
+"""Fitting on the command line: what is written can be scored with, and what is printed says how."""
+
+import io
+import json
+import shlex
+import sys
+
+import pytest
+from safetensors import safe_open
+
+from textmover.scoring import Scorer
+
+CORPUS = ["the small dog ran home", "she will buy a book", "warm tea", "a little dog", "go home", "the old tree"]
+
+
+@pytest.fixture
+def corpus(write):
+    return write("corpus.txt", CORPUS)
+
+
+@pytest.fixture
+def expected(tiny_encoder, pairs):
+    def score(preset: str, *names: str, **fields) -> list[float]:
+        scorer = Scorer.from_pretrained(preset, encoder=str(tiny_encoder), **fields).fit(CORPUS)
+        return scorer.score(*zip(*pairs, strict=True)).scores.tolist()
+
+    return score
+
+
+def score_as_told(run, texts, out: str) -> list[float]:
+    """The scores of the command that was printed, on our texts."""
+    command = shlex.split(out.splitlines()[-1])
+    assert command[:5] == ["textmover", "score", "-i", "hypotheses.txt", "references.txt"]
+    ended = run("score", "-i", *texts, *command[5:], "--format", "json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)["scores"]
+
+
+def about(path) -> dict[str, str]:
+    with safe_open(str(path), framework="pt") as content:
+        return content.metadata()
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_a_mean_for_a_preset_that_has_one(run, texts, corpus, tiny_encoder, expected, tmp_path):
+    ended = run("fit-mean", "--data", corpus, "--model", "twmd-b", "--encoder", tiny_encoder, "--output", "m.sft")
+    assert (ended.code, ended.err) == (0, "")
+    fitted, written, _ = ended.out.splitlines()
+    assert fitted.startswith("Fitted on 6 texts: mean (")
+    assert fitted.endswith(" tokens).")
+    assert written == "Written to m.sft. Score with it:"
+    assert score_as_told(run, texts, ended.out) == pytest.approx(expected("twmd-b"), abs=1e-6)
+    told = about(tmp_path / "m.sft")
+    assert (told["names"], told["corpus"]) == ("mean", "corpus.txt")
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "fields"),
+    [
+        ("fit-idf", "--weights idf", {"weights": "idf"}),
+        ("fit-mean", "--centering corpus", {"centering": "corpus"}),
+        ("fit-baseline", "--rescale true", {"rescale": True}),
+    ],
+)
+def test_a_preset_without_room_gets_it_and_is_told(run, texts, corpus, tiny_encoder, expected, command, flag, fields):
+    given = ("--encoder", tiny_encoder, "--normalize", "false", "--layer", "2")
+    ended = run(command, "--data", corpus, "--model", "bertscore-f1", *given, "--output", "s.safetensors")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("bertscore-f1 has no ")
+    assert f"of its own: fitted for it with {flag}.\n" in ended.out
+    assert flag in ended.out.splitlines()[-1]
+    told = expected("bertscore-f1", normalize=False, layer=2, **fields)
+    assert score_as_told(run, texts, ended.out) == pytest.approx(told, abs=1e-6)
+
+
+def test_a_table_of_one_corpus_serves_presets_with_two(run, texts, corpus, tiny_encoder, expected, tmp_path):
+    given, small = ("--data", corpus, "--encoder", tiny_encoder), ("--last-layers", "2")
+    for model, flags in (("moverscore-wmd1", small), ("bertscore-f1-idf", ())):
+        assert run("fit-idf", *given, "--model", model, *flags, "--output", f"{model}.sft").code == 0
+        assert about(tmp_path / f"{model}.sft")["names"] == "idf"
+    command = ("score", "-i", *texts, "--model", "moverscore-wmd1", "--encoder", tiny_encoder, *small)
+    ended = run(*command, "--statistics", "bertscore-f1-idf.sft", "--format", "json")
+    told = json.loads(ended.out)
+    assert told["scores"] == pytest.approx(expected("moverscore-wmd1", last_layers=2), abs=1e-6)
+    assert "weights:idf-smooth:corpus@" in told["signature"]
+
+
+def test_a_baseline_with_what_it_needs_is_one_file(run, texts, corpus, tiny_encoder, expected, tmp_path):
+    given = ("--model", "moverscore-smd", "--encoder", tiny_encoder, "--centering", "corpus", "--last-layers", "2")
+    ended = run("fit-baseline", "--data", corpus, *given, "--output", "b.sft")
+    assert (ended.code, ended.err) == (0, "")
+    assert about(tmp_path / "b.sft")["names"] == "mean,idf,baseline"
+    assert "\nBaseline: recall " in ended.out
+    assert "\nRescaled scores run from " in ended.out
+    told = expected("moverscore-smd", centering="corpus", last_layers=2, rescale=True)
+    assert score_as_told(run, texts, ended.out) == pytest.approx(told, abs=1e-6)
+
+
+def test_a_baseline_over_given_statistics_holds_no_others(run, texts, corpus, tiny_encoder, write, tmp_path):
+    model = ("--model", "twmd-b", "--encoder", tiny_encoder)
+    other = write("other.txt", ["a red house", "the boat", "it is cold"])
+    assert run("fit-mean", "--data", other, *model, "--output", "mean.sft").code == 0
+    ended = run("fit-baseline", "--data", corpus, *model, "--statistics", "mean.sft", "--output", "base.sft")
+    assert ended.code == 0
+    assert about(tmp_path / "base.sft")["names"] == "baseline"
+    assert ended.out.endswith("--rescale true --statistics mean.sft --statistics base.sft\n")
+    assert len(score_as_told(run, texts, ended.out)) == 4
+
+
+def test_quiet_prints_nothing(run, corpus, tiny_encoder, tmp_path):
+    given = ("--data", corpus, "--encoder", tiny_encoder, "--output", "new/s.sft", "--quiet")
+    assert run("fit-baseline", *given) == (0, "", "")
+    assert (tmp_path / "new" / "s.sft").is_file()
+
+
+def test_a_checkpoint_gets_a_mean(run, texts, corpus, checkpoint, expected):
+    ended = run("fit-mean", "--data", corpus, "--model", checkpoint, "--output", "mean.sft")
+    assert ended.code == 0
+    assert score_as_told(run, texts, ended.out) == pytest.approx(expected("twmd", centering="corpus"), abs=1e-6)
+
+
+def test_idf_of_one_text_is_warned_of(run, write, tiny_encoder):
+    same = write("same.txt", ["a dog", "a dog"])
+    ended = run("fit-idf", "--data", same, "--encoder", tiny_encoder, "--output", "idf.sft", "--quiet")
+    assert ended.code == 0
+    assert ended.err.count("\n") == 1
+    assert "one and the same text" in ended.err
+
+
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+def test_texts_of_several_files_of_tables_and_of_standard_input(
+    run, write, corpus, tiny_encoder, tmp_path, monkeypatch
+):
+    command = ("fit-idf", "--encoder", tiny_encoder, "--quiet")
+    write("a.txt", CORPUS[:2])
+    write("b.txt", CORPUS[2:])
+    table = write("c.tsv", ["id\ttext", *(f"{row}\t{text}" for row, text in enumerate(CORPUS))])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(corpus.read_bytes())))
+    inputs = ([corpus], ["a.txt", "b.txt"], [table, "--column", "text"], ["-"])
+    for number, data in enumerate(inputs):
+        assert run(*command, "--output", f"{number}.sft", "--data", *data) == (0, "", "")
+    assert len({about(tmp_path / f"{number}.sft")["sha256"] for number in range(4)}) == 1
+    assert about(tmp_path / "1.sft")["corpus"] == "a.txt, b.txt"
+    run(*command, "--output", "x.sft", "--corpus", "mine, CC0", "--data", corpus)
+    assert about(tmp_path / "x.sft")["corpus"] == "mine, CC0"
+
+
+def test_data_that_cannot_be_used(refused, corpus, write, tmp_path):
+    out = ("--output", "x.sft")
+    table = write("c.tsv", ["id\ttext", "1\ta dog"])
+    assert "name it with `--column`" in refused("fit-mean", "--data", table, *out)
+    assert "set `--column` to the name" in refused("fit-mean", "--data", table, "--column", "texts", *out)
+    assert "`--split` together with --column" in refused("fit-mean", "--data", corpus, "--split", "test", *out)
+    assert "standard input (-) once" in refused("fit-mean", "--data", "-", "-", *out)
+    assert "standard input (-): leave `--column` out" in refused("fit-mean", "--data", "-", "--column", "text", *out)
+    assert "got the input" in refused("fit-mean", "--data", corpus, "--output", corpus)
+    assert "required: --output" in refused("fit-mean", "--data", corpus)
+    assert "unrecognized arguments: --fit-on" in refused("fit-mean", "--data", corpus, *out, "--fit-on", corpus)
+    assert not (tmp_path / "x.sft").exists()
+
+
+def test_a_metric_that_is_told_to_have_no_room(refused, corpus, tiny_encoder):
+    command = ("--data", corpus, "--encoder", tiny_encoder, "--output", "x.sft")
+    said = refused("fit-idf", *command, "--weights", "uniform")
+    assert "`--weights uniform`: leave it out, or give idf" in said
+    assert "leave it out, or give corpus" in refused("fit-mean", *command, "--centering", "sentence")
+    assert "leave it out, or give true" in refused("fit-baseline", *command, "--rescale", "false")
+
+
+def test_texts_that_cannot_be_fitted_on(refused, write, tiny_encoder):
+    command = ("--encoder", tiny_encoder, "--output", "x.sft", "--data")
+    assert "not all of them empty" in refused("fit-mean", *command, write("blank.txt", ["", " "]))
+    assert "two different texts" in refused("fit-baseline", *command, write("same.txt", ["a", "a"]))
+
+
+# --- statistics for other commands ------------------------------------------------------------------------------------
+
+
+def test_evaluate_takes_statistics(run, corpus, tiny_encoder, write, pairs):
+    rated = write("rated.tsv", ["hypothesis\treference\tscore", *(f"{h}\t{r}\t{i}" for i, (h, r) in enumerate(pairs))])
+    model = ("--model", "twmd-b", "--encoder", tiny_encoder)
+    run("fit-mean", "--data", corpus, *model, "--output", "mean.sft")
+    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.sft", "--samples", "10")
+    assert ended.code == 0
+    assert "centering:corpus@" in ended.out
+
+
+def test_statistics_that_do_not_fit_are_one_line(run, refused, texts, corpus, tiny_encoder):
+    model = ("--model", "twmd-b", "--encoder", tiny_encoder)
+    run("fit-mean", "--data", corpus, *model, "--output", "mean.sft")
+    command = ("score", "-i", *texts, *model, "--statistics")
+    assert "layer:3 instead of layer:1" in refused(*command, "mean.sft", "--layer", "1")
+    assert "damaged or of another kind" in refused(*command, corpus)
+    assert "there is no such file" in refused(*command, "gone.sft")
+    assert "not allowed with argument" in refused(*command, "mean.sft", "--fit-on", corpus)
+    said = refused("score", "-i", *texts, *model, "--rescale", "true")
+    assert "(mean, baseline)" in said
+    assert "`textmover fit-mean` and `textmover fit-baseline` wrote with --statistics FILE" in said

@@ -1,0 +1,271 @@
+"""Lazy earth mover's distance: stored values, its limits in the other metrics, and its laws."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import ot
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from textmover.functional import exact_transport, greedy_matching, lazy_emd, sinkhorn, trwmd, unbalanced_sinkhorn
+
+CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
+INF = float("inf")
+TIGHT = {"tolerance": 1e-12, "max_iterations": 100_000}
+ROUTES = {
+    "both give way": ((0.31, 0.23), 0.009, TIGHT),
+    "unrolled": ((0.95, 0.009), 0.1, {"iterations": 3}),
+    "both hard, no entropy": ((INF, INF), 0.0, {}),
+    "hard reference, no entropy": ((INF, 0.0), 0.0, {}),
+    "hard hypothesis, no entropy": ((0.0, INF), 0.0, {}),
+    "hard hypothesis": ((0.0, INF), 0.1, TIGHT),
+}
+each_route = pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+
+
+def costs(problem, *args, **kwargs):
+    """Cost, weights and masks of random sets."""
+    given = problem(*args, **kwargs)
+    return given._replace(similarity=1 - given.similarity)
+
+
+def solved(given, penalties, epsilon, rule, **options):
+    """The distance with its penalties as (reference, hypothesis)."""
+    reference, hypothesis = penalties
+    return lazy_emd(*given, epsilon, reference_penalty=reference, hypothesis_penalty=hypothesis, **rule, **options)
+
+
+# --- outside oracles --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pair", [(0.23, 0.31), (0.009, 0.95), (0.018, 0.97)], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+def test_stored_values(case, pair):
+    cost = torch.tensor(case["cost"], dtype=torch.float64).T[None]  # there, rows are the candidate
+    a, b = (torch.full((1, size), 1 / size, dtype=torch.float64) for size in cost.shape[1:])
+    options = {"reference_penalty": pair[1], "hypothesis_penalty": pair[0], "with_plan": True, **TIGHT}
+    found = lazy_emd(cost, a, b, a > 0, b > 0, 0.009, **options)
+    name = f"({pair[0]},{pair[1]})"
+    for value in found[:3]:
+        assert value.item() == pytest.approx(case[f"lazy_emd_lambda={name}"], abs=1e-9)
+    assert found.plan.sum().item() == pytest.approx(case[f"lazy_emd_mass={name}"], abs=1e-9)
+    assert found.converged.all()
+
+
+def test_with_hard_sides_and_no_entropy_it_is_the_distance_of_pot(problem):
+    given = costs(problem, ragged=True)
+    found = solved(given, (INF, INF), 0.0, {}, with_plan=True)
+    for row, single in enumerate(given.singles()):
+        cost, a, b = (tensor[0].numpy() for tensor in single[:3])
+        assert found.f[row].item() == pytest.approx(ot.emd2(a, b, cost), abs=1e-13)
+    assert torch.equal(found.plan, exact_transport(*given[:3]).plan)
+    assert found.converged.all()
+
+
+# --- identities and limits --------------------------------------------------------------------------------------------
+
+
+def test_with_one_hard_side_and_no_entropy_it_is_one_minus_greedy_matching(problem):
+    given = problem(ragged=True)
+    greedy, cost = greedy_matching(*given), given._replace(similarity=1 - given.similarity)
+    recall = solved(cost, (INF, 0.0), 0.0, {}, with_plan=True)
+    precision = solved(cost, (0.0, INF), 0.0, {}, with_plan=True)
+    torch.testing.assert_close(recall.f, 1 - greedy.recall, rtol=0, atol=1e-14)
+    torch.testing.assert_close(precision.f, 1 - greedy.precision, rtol=0, atol=1e-14)
+    torch.testing.assert_close(recall.plan.sum(dim=2), given.a, rtol=0, atol=1e-15)
+    torch.testing.assert_close(precision.plan.sum(dim=1), given.b, rtol=0, atol=1e-15)
+    assert recall.converged is precision.converged is None
+
+
+def test_with_one_hard_side_it_is_one_minus_trwmd(problem):
+    given = problem(ragged=True)
+    tempered, cost = trwmd(*given, 0.1, with_plan=True), given._replace(similarity=1 - given.similarity)
+    recall, precision = (solved(cost, pair, 0.1, TIGHT, with_plan=True) for pair in ((INF, 0.0), (0.0, INF)))
+    torch.testing.assert_close(recall.f, 1 - tempered.recall, rtol=0, atol=1e-12)
+    torch.testing.assert_close(precision.f, 1 - tempered.precision, rtol=0, atol=1e-12)
+    torch.testing.assert_close(recall.plan, tempered.plan, rtol=0, atol=1e-12)
+
+
+def test_special_tokens_of_weight_zero_take_mass_on_a_free_side_only(problem):
+    given = problem(3)
+    b = given.b.clone()
+    b[:, 0] = 0
+    given = given._replace(b=b / b.sum(dim=1, keepdim=True))
+    cost = given._replace(similarity=1 - given.similarity)
+    shut = cost._replace(hypothesis_mask=given.b > 0)
+    free, hard = (INF, 0.0), (INF, 0.3)
+    torch.testing.assert_close(solved(cost, free, 0.1, TIGHT).f, 1 - trwmd(*given, 0.1).recall, rtol=0, atol=1e-12)
+    torch.testing.assert_close(solved(cost, free, 0.0, {}).f, 1 - greedy_matching(*given).recall, rtol=0, atol=1e-14)
+    assert (solved(cost, free, 0.1, TIGHT).f != solved(shut, free, 0.1, TIGHT).f).all()
+    for rule in (TIGHT, {"iterations": 2}):
+        assert torch.equal(solved(cost, hard, 0.1, rule).f, solved(shut, hard, 0.1, rule).f)
+
+
+@pytest.mark.parametrize("penalties", [(INF, INF), (INF, 0.0), (0.0, INF)], ids=str)
+def test_small_epsilon_approaches_the_exact_routes(problem, penalties):
+    given = costs(problem, 3)
+    expected = solved(given, penalties, 0.0, {}).f
+    rule = {"tolerance": 1e-5, "max_iterations": 100_000}
+    errors = [(solved(given, penalties, at, rule).f - expected).abs().max().item() for at in (0.1, 0.02, 0.004)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-3
+
+
+def test_two_hard_sides_are_the_balanced_problem_under_either_measure(problem):
+    given = costs(problem, ragged=True)
+    expected = sinkhorn(*given[:3], 0.1, **TIGHT).transport
+    for measure in ("entropy", "product"):
+        found = solved(given, (INF, INF), 0.1, TIGHT, measure=measure)
+        torch.testing.assert_close(found.f, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("measure", ["entropy", "product"])
+def test_it_is_the_transport_of_the_unbalanced_problem(problem, measure):
+    given = costs(problem, ragged=True)
+    found = solved(given, (0.31, 0.23), 0.02, TIGHT, measure=measure, with_plan=True)
+    expected = unbalanced_sinkhorn(*given[:3], 0.02, 0.31, 0.23, measure=measure, **TIGHT)
+    for value in found[:3]:
+        assert torch.equal(value, expected.transport)
+    assert torch.equal(found.plan, expected.plan)
+    assert torch.equal(found.converged, expected.converged)
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["reference", "hypothesis"])
+@pytest.mark.parametrize("other", [0.009, 0.31, INF])
+def test_a_growing_penalty_moves_more_mass_and_draws_its_side_to_the_weights(problem, side, other):
+    given = costs(problem)
+    weights = given[1 + side]
+    masses, distances = [], []
+    for penalty in (0.0, 0.01, 0.1, 0.5, 2.0, INF):
+        pair = (penalty, other) if side == 0 else (other, penalty)
+        plan = solved(given, pair, 0.009, TIGHT, with_plan=True).plan
+        sums = plan.sum(dim=2 - side)
+        masses.append(plan.sum(dim=(1, 2)))
+        distances.append((torch.special.xlogy(sums, sums / weights) - sums + weights).sum(dim=1))
+    for fewer, more in pairwise(masses):
+        assert (fewer <= more + 1e-9).all()
+    for farther, nearer in pairwise(distances):  # follows from optimality
+        assert (nearer <= farther + 1e-9).all()
+    assert (distances[-1].abs() < 1e-10).all()
+
+
+@each_route
+def test_recall_precision_and_f_are_the_one_distance(problem, route):
+    given = costs(problem, ragged=True)
+    found = solved(given, *route, with_plan=True)
+    assert torch.equal(found.recall, found.f)
+    assert torch.equal(found.precision, found.f)
+    torch.testing.assert_close((found.plan * given.similarity).sum(dim=(1, 2)), found.f, rtol=0, atol=1e-14)
+    assert solved(given, *route).plan is None
+
+
+@each_route
+def test_sides_can_be_exchanged(problem, route):
+    penalties, epsilon, rule = route
+    if "iterations" in rule:
+        rule = TIGHT  # a fixed number of them ends on the reference
+    given = costs(problem, ragged=True)
+    found = solved(given.transposed(), penalties[::-1], epsilon, rule).f
+    torch.testing.assert_close(found, solved(given, penalties, epsilon, rule).f, rtol=0, atol=1e-10)
+
+
+@each_route
+def test_padding_and_order_do_not_matter(problem, route):
+    given = costs(problem, ragged=True)
+    expected = solved(given, *route).f
+    for other in (given.padded(2, 3, fill=-2.0), given.permuted()):
+        torch.testing.assert_close(solved(other, *route).f, expected, rtol=0, atol=1e-12)
+    singles = torch.cat([solved(single, *route).f for single in given.singles()])
+    torch.testing.assert_close(expected, singles, rtol=0, atol=1e-12)
+
+
+@each_route
+@pytest.mark.parametrize("side", ["reference", "hypothesis", "both"])
+def test_an_empty_side_gives_zero_with_finite_gradients(problem, route, side):
+    given = costs(problem, 3)
+    a, b, rows, columns = (tensor.clone() for tensor in given[1:])
+    if side != "hypothesis":
+        a[0], rows[0] = 0, False
+    if side != "reference":
+        b[0], columns[0] = 0, False
+    leaf = given.similarity.clone().requires_grad_()
+    found = solved(type(given)(leaf, a, b, rows, columns), *route, with_plan=True)
+    found.f.sum().backward()
+    assert found.f[0] == 0
+    assert (found.plan[0] == 0).all()
+    assert leaf.grad.isfinite().all()
+    assert (leaf.grad[0] == 0).all()
+    rest = solved(type(given)(*(tensor[1:] for tensor in given)), *route)
+    torch.testing.assert_close(found.f[1:], rest.f, rtol=0, atol=1e-13)
+
+
+@each_route
+def test_gradients_of_cost_and_weights(problem, route):
+    given = costs(problem, 1, 2, 3)
+    inputs = (given.similarity.requires_grad_(), *(one.log().requires_grad_() for one in given[1:3]))
+    assert gradcheck(lambda c, x, y: solved((c, x.softmax(1), y.softmax(1), *given[3:]), *route).f, inputs)
+
+
+def test_learned_numbers_get_gradients_and_give_the_values_of_the_plain_ones(problem):
+    given = costs(problem, 1, 2, 3)
+    numbers = [torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in (0.1, 0.3, 0.2)]
+    torch.testing.assert_close(
+        solved(given, numbers[1:], numbers[0], TIGHT).f, solved(given, (0.3, 0.2), 0.1, TIGHT).f, rtol=0, atol=1e-15
+    )
+    assert gradcheck(lambda epsilon, *pair: solved(given, pair, epsilon, TIGHT).f, numbers)
+
+
+@each_route
+def test_autocast_and_float32(problem, route):
+    penalties, epsilon, rule = route
+    rule = {**rule, "tolerance": 1e-6} if "tolerance" in rule else rule
+    given = costs(problem, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = solved(given, penalties, epsilon, rule).f
+    assert found.dtype == torch.float32
+    assert torch.equal(found, solved(given, penalties, epsilon, rule).f)
+    expected = solved(given.to(torch.float64), penalties, epsilon, rule).f
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+
+
+# --- bad arguments ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("penalties", "epsilon", "rule", "message"),
+    [
+        ((-0.1, 0.2), 0.1, TIGHT, "Expected `reference_penalty` to be a number from 0 to infinity, but got -0.1"),
+        (
+            (0.1, float("nan")),
+            0.1,
+            TIGHT,
+            "Expected `hypothesis_penalty` to be a number from 0 to infinity, but got nan",
+        ),
+        ((0.0, 0.0), 0.1, TIGHT, "Expected a penalty above 0 on at least one side, but got 0 for both"),
+        ((0.0, 0.0), 0.0, {}, "Expected a penalty above 0 on at least one side, but got 0 for both"),
+        ((0.1, 0.2), 0.0, {}, "Expected penalties of 0 or infinity with `epsilon` 0, but got 0.1 and 0.2: take"),
+        ((INF, 0.2), 0.0, {}, "Expected penalties of 0 or infinity with `epsilon` 0, but got inf and 0.2: take"),
+        ((0.1, 0.2), -0.1, TIGHT, "Expected `epsilon` to be a positive finite number, but got -0.1"),
+        ((0.1, 0.2), float("nan"), TIGHT, "Expected `epsilon` to be a positive finite number, but got nan"),
+        ((0.1, 0.2), 0.1, {}, "Expected exactly one of `iterations` and `tolerance`"),
+    ],
+)
+def test_bad_options_are_named(problem, penalties, epsilon, rule, message):
+    with pytest.raises(ValueError, match=message):
+        solved(costs(problem), penalties, epsilon, rule)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_bad_tensors_are_named(problem):
+    given = costs(problem)
+    with pytest.raises(TypeError, match=r"Expected `cost` to be float32 or float64, but got torch\.bfloat16"):
+        solved(given.to(torch.bfloat16), (0.1, 0.2), 0.1, TIGHT)
+    with pytest.raises(ValueError, match=r"Expected `a` to have shape \[4, 6\], but got \[4, 5\]"):
+        solved(given._replace(a=given.b), (INF, 0.0), 0.0, {})
+    with pytest.raises(ValueError, match="Expected `measure` to be 'entropy' or 'product', but got 'uniform'"):
+        solved(given, (0.1, 0.2), 0.1, TIGHT, measure="uniform")

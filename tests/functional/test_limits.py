@@ -1,0 +1,142 @@
+"""Where one metric of the family turns into another, and the Sinkhorn divergence."""
+
+import ot
+import pytest
+import torch
+
+from textmover.functional import (
+    exact_transport,
+    greedy_matching,
+    lazy_emd,
+    mean_cosine,
+    pairwise_cost,
+    pairwise_similarity,
+    sinkhorn,
+    trwmd,
+    twmd,
+    unit_vectors,
+)
+
+INF = float("inf")
+PATIENT = {"tolerance": 1e-6, "max_iterations": 100_000}
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    return unit_vectors(torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
+
+
+def falls_to_nothing(errors: list[torch.Tensor], bound: float) -> bool:
+    """Whether errors of all problems shrink from step to step and end within a bound."""
+    stacked = torch.stack(errors).abs()
+    return bool((stacked.diff(dim=0) < 0).all() and (stacked[-1] < bound).all())
+
+
+# --- as the temperature falls -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_cold_twmd_of_many_iterations_is_one_minus_exact_transport(problem, uniform):
+    given = problem(3, 6, 5, uniform=uniform)
+    exact = 1 - exact_transport(1 - given.similarity, given.a, given.b).transport
+    for name in ("recall", "precision", "f"):
+        errors = [getattr(twmd(*given[:3], T, iterations=3000), name) - exact for T in (0.2, 0.05, 0.015)]
+        assert falls_to_nothing(errors, 3e-3)
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_cold_sinkhorn_is_exact_transport_from_above(problem, uniform):
+    given = problem(3, 6, 5, uniform=uniform)
+    cost = 1 - given.similarity
+    exact = torch.tensor([ot.emd2(*(t[row].numpy() for t in (given.a, given.b, cost))) for row in range(3)])
+    found = [sinkhorn(cost, *given[1:3], epsilon, **PATIENT) for epsilon in (0.2, 0.05, 0.015)]
+    for name, bound in (("transport", 3e-3), ("objective", 0.05)):
+        errors = [getattr(one, name) - exact for one in found]
+        assert falls_to_nothing(errors, bound)
+        assert (torch.stack(errors) > -1e-5).all()
+
+
+def test_cold_trwmd_is_greedy_matching(problem):
+    given = problem(4, ragged=True)
+    greedy = greedy_matching(*given)
+    for name in ("recall", "precision", "f"):
+        errors = [getattr(trwmd(*given, T), name) - getattr(greedy, name) for T in (0.2, 0.02, 0.002)]
+        assert falls_to_nothing(errors, 1e-4)
+
+
+def test_greedy_matching_bounds_exact_transport_and_one_iteration_lies_between_cold_and_hot(problem):
+    given = problem(8, 6, 5)
+    greedy = greedy_matching(*given)
+    exact = 1 - exact_transport(1 - given.similarity, given.a, given.b).transport
+    assert (exact <= greedy.recall + 1e-14).all()
+    assert (exact <= greedy.precision + 1e-14).all()
+    product = (given.a[:, :, None] * given.b[:, None, :] * given.similarity).sum(dim=(1, 2))
+    hot = twmd(*given[:3], 1e6, iterations=1)
+    torch.testing.assert_close(hot.recall, product, rtol=0, atol=1e-6)
+
+
+def test_hot_metrics_are_the_mean_cosine(problem):
+    given = problem(uniform=True)
+    expected = mean_cosine(*given[:3])
+    for found in (twmd(*given[:3], 1e7), trwmd(*given, 1e7)):
+        torch.testing.assert_close(found.recall, expected, rtol=0, atol=1e-6)
+
+
+# --- the same number by several routes --------------------------------------------------------------------------------
+
+
+def test_four_routes_to_the_same_relaxed_transport(problem):
+    given = problem(ragged=True)
+    cost, epsilon = 1 - given.similarity, 0.05
+    tempered = trwmd(*given, epsilon)
+    lazy = lazy_emd(cost, *given[1:], epsilon, reference_penalty=INF, hypothesis_penalty=0.0, iterations=1)
+    torch.testing.assert_close(lazy.f, 1 - tempered.recall, rtol=0, atol=1e-13)
+    free = lazy_emd(cost, *given[1:], 0.0, reference_penalty=INF, hypothesis_penalty=0.0)
+    torch.testing.assert_close(free.f, 1 - greedy_matching(*given).recall, rtol=0, atol=1e-14)
+
+
+def test_one_word_against_many_is_the_same_for_all(problem):
+    given = problem(4, 1, 6)
+    expected = (given.b * given.similarity[:, 0]).sum(dim=1)
+    exact = 1 - exact_transport(1 - given.similarity, given.a, given.b).transport
+    balanced = 1 - sinkhorn(1 - given.similarity, given.a, given.b, 0.1, **PATIENT).transport
+    precision = greedy_matching(*given).precision
+    for found in (exact, balanced, precision, trwmd(*given, 0.1).precision, twmd(*given[:3], 0.1).precision):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+
+
+# --- the Sinkhorn divergence ------------------------------------------------------------------------------------------
+
+
+def divergence(x, y, a, b, epsilon: float, kind: str) -> torch.Tensor:
+    """OT(x, y) - (OT(x, x) + OT(y, y)) / 2 of regularised values."""
+
+    def value(one, other, rows, columns) -> torch.Tensor:
+        cost = pairwise_cost(one, other, pairwise_similarity(one, other), kind)
+        return sinkhorn(cost, rows, columns, epsilon, tolerance=1e-11, max_iterations=100_000).objective
+
+    return value(x, y, a, b) - (value(x, x, a, a) + value(y, y, b, b)) / 2
+
+
+@pytest.mark.parametrize("kind", ["cosine", "squared-euclidean", "euclidean"])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 5.0])
+def test_the_sinkhorn_divergence_is_positive_and_zero_for_equal_texts(problem, kind, epsilon):
+    given = problem(4, 6, 5, ragged=True)
+    x, y = draw(4, 6, 8), draw(4, 5, 8, seed=1)
+    assert (divergence(x, y, given.a, given.b, epsilon, kind) > 1e-4).all()
+    order = torch.tensor([3, 1, 5, 0, 2, 4])
+    same = divergence(x, x[:, order], given.a, given.a[:, order], epsilon, kind)
+    assert (same.abs() < 1e-10).all()
+    near = divergence(x, unit_vectors(x + 0.01), given.a, given.a, epsilon, kind)
+    assert (near > 0).all()
+    assert (near < divergence(x, unit_vectors(x + 0.3), given.a, given.a, epsilon, kind)).all()
+
+
+def test_the_sinkhorn_divergence_lies_between_transport_and_the_distance_of_means(problem):
+    given = problem(4, 6, 5)
+    x, y = draw(4, 6, 8), draw(4, 5, 8, seed=1)
+    exact = exact_transport(1 - pairwise_similarity(x, y), given.a, given.b).transport
+    cold = divergence(x, y, given.a, given.b, 0.01, "cosine")
+    torch.testing.assert_close(cold, exact, rtol=0, atol=0.02)
+    means = ((given.a[:, :, None] * x).sum(dim=1) - (given.b[:, :, None] * y).sum(dim=1)).square().sum(dim=1) / 2
+    hot = divergence(x, y, given.a, given.b, 1e4, "cosine")  # with the cost 1 - cos = |x - y|^2 / 2
+    torch.testing.assert_close(hot, means, rtol=0, atol=1e-4)

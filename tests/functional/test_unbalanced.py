@@ -1,0 +1,509 @@
+"""Transport with marginals that give way: against POT, SciPy, closed forms and loops, and its laws."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import ot
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from textmover.functional import greedy_matching, sinkhorn, trwmd, unbalanced_sinkhorn
+from textmover.functional._potentials import Problem, row_half_step
+from textmover.functional._scaling import converge
+
+CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
+INF = float("inf")
+MEASURES = ["entropy", "product"]
+RULES = {
+    "one iteration": {"iterations": 1},
+    "four iterations": {"iterations": 4},
+    "to a tolerance": {"tolerance": 1e-12, "max_iterations": 100_000},
+}
+TIGHT = RULES["to a tolerance"]
+PENALTIES = [(0.23, 0.31), (INF, 0.3), (0.5, 0.0), (0.0, INF)]
+
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+each_measure = pytest.mark.parametrize("measure", MEASURES)
+each_pair = pytest.mark.parametrize("penalties", PENALTIES, ids=str)
+
+
+def costs(problem, *args, **kwargs):
+    """Cost, weights and masks of random sets."""
+    given = problem(*args, **kwargs)
+    return given._replace(similarity=1 - given.similarity)
+
+
+def assert_same(found, expected, bound: float = 1e-12, names=("plan", "transport", "objective")) -> None:
+    for name in names:
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=bound, msg=name)
+
+
+def divergence(sums: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """KL of two nonnegative vectors of any mass, over the last axis."""
+    relative = torch.special.xlogy(sums, sums / torch.where(weights > 0, weights, 1.0))
+    return (relative - sums + weights).sum(dim=-1)
+
+
+def by_loop(cost, a, b, epsilon, penalties, measure, iterations=20_000):
+    """The plan by plain alternation in the log domain, until the potentials stand still."""
+    row_factor, column_factor = (1.0 if one == INF else one / (one + epsilon) for one in penalties)
+    m, n = (a.log(), b.log()) if measure == "product" else (torch.zeros_like(a), torch.zeros_like(b))
+    gamma = torch.zeros_like(b)
+    phi = torch.zeros_like(a)
+    for _ in range(iterations):
+        before = gamma
+        logits = -cost / epsilon
+        gamma = column_factor * (b.log() - n - (logits + (phi + m)[:, :, None]).logsumexp(dim=1))
+        phi = row_factor * (a.log() - m - (logits + (gamma + n)[:, None, :]).logsumexp(dim=2))
+        if (gamma - before).abs().max() < 1e-13:
+            break
+    return (logits + (phi + m)[:, :, None] + (gamma + n)[:, None, :]).exp()
+
+
+# --- outside oracles --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pair", [(0.23, 0.31), (0.009, 0.95), (0.018, 0.97)], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+def test_stored_values(case, pair):
+    cost = torch.tensor(case["cost"], dtype=torch.float64)[None]
+    a, b = (torch.full((1, size), 1 / size, dtype=torch.float64) for size in cost.shape[1:])
+    found = unbalanced_sinkhorn(cost, a, b, 0.009, *pair, **TIGHT)
+    name = f"({pair[0]},{pair[1]})"
+    assert found.transport.item() == pytest.approx(case[f"lazy_emd_lambda={name}"], abs=1e-9)
+    assert found.plan.sum().item() == pytest.approx(case[f"lazy_emd_mass={name}"], abs=1e-9)
+    assert found.converged.all()
+
+
+@pytest.mark.filterwarnings("ignore:If reg_type = entropy")
+@each_measure
+@pytest.mark.parametrize(
+    ("epsilon", "penalties"),
+    [
+        *product([0.1], product([0.01, 0.3, 5.0, INF], repeat=2)),
+        *product([0.009, 1.0], [(0.01, 0.01), (0.3, 0.01), (0.01, INF), (0.3, 0.0)]),
+    ],
+    ids=str,
+)
+def test_plan_of_pot(problem, epsilon, penalties, measure):
+    given = costs(problem, 3, ragged=True)
+    found = unbalanced_sinkhorn(*given[:3], epsilon, *penalties, measure=measure, **TIGHT)
+    for row, single in enumerate(given.singles()):
+        cost, a, b = (tensor[0].numpy() for tensor in single[:3])
+        kind = "entropy" if measure == "entropy" else "kl"
+        options = {"method": "sinkhorn", "reg_type": kind, "numItermax": 100_000, "stopThr": 1e-15}
+        expected = ot.unbalanced.sinkhorn_unbalanced(a, b, cost, epsilon, penalties, **options)
+        np.testing.assert_allclose(found.plan[row, : len(a), : len(b)], expected, rtol=0, atol=1e-11)
+    assert found.converged.all()
+
+
+@each_measure
+@pytest.mark.parametrize("penalties", [(0.3, 0.5), (0.1, 2.0)], ids=str)
+def test_the_plan_minimises_the_stated_objective(problem, penalties, measure):
+    cost, a, b, *_ = costs(problem, 1, 2, 3)
+    prior = a[:, :, None] * b[:, None, :]
+
+    def value(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        at = torch.tensor(logarithms, requires_grad=True)
+        total = objective(cost, a, b, at.exp().reshape(1, 2, 3), 0.1, penalties, measure).sum()
+        return total.item(), torch.autograd.grad(total, at)[0].numpy()
+
+    options = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 1000}
+    start = prior.log().flatten().numpy()
+    best = minimize(value, start, jac=True, method="L-BFGS-B", bounds=[(-40, 2)] * 6, options=options)
+    found = unbalanced_sinkhorn(cost, a, b, 0.1, *penalties, measure=measure, **TIGHT)
+    assert found.objective.item() == pytest.approx(best.fun, abs=1e-12)
+    np.testing.assert_allclose(found.plan.flatten(), np.exp(best.x), rtol=0, atol=1e-6)
+
+
+def objective(cost, a, b, plan, epsilon, penalties, measure):
+    """The stated objective of a plan; a penalty of 0 or infinity adds nothing."""
+    value = (plan * cost).sum(dim=(1, 2))
+    if measure == "entropy":
+        value = value + epsilon * (torch.special.xlogy(plan, plan) - plan).sum(dim=(1, 2))
+    else:
+        value = value + epsilon * divergence(plan.flatten(1), (a[:, :, None] * b[:, None, :]).flatten(1))
+    for penalty, sums, weights in zip(penalties, (plan.sum(dim=2), plan.sum(dim=1)), (a, b), strict=True):
+        if penalty not in (0, INF):
+            value = value + penalty * divergence(sums, weights)
+    return value
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("penalties", [(0.23, 0.31), (0.01, 0.3), (INF, 0.1), (0.2, INF)], ids=str)
+@each_measure
+def test_the_scaling_form_is_a_plain_loop_in_the_log_domain(problem, epsilon, penalties, measure):
+    given = costs(problem, 3)
+    found = unbalanced_sinkhorn(*given[:3], epsilon, *penalties, measure=measure, **TIGHT)
+    expected = by_loop(*given[:3], epsilon, penalties, measure)
+    torch.testing.assert_close(found.plan, expected, rtol=0, atol=2e-11)
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("penalties", [(INF, INF), (0.23, 0.31), (0.01, 0.3), (INF, 0.1), (0.0, INF)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance", "bound"), [(torch.float64, 1e-12, 1e-10), (torch.float32, 1e-5, 5e-4)], ids=str
+)
+def test_each_precision_of_the_scaling_form_reaches_the_same_plan(problem, epsilon, penalties, dtype, tolerance, bound):
+    cost, a, b, *_ = costs(problem, 8, 7, 6, uniform=True)
+    logits = (-cost / epsilon).float()  # both precisions see the very same numbers
+    kappas = [INF if one == 0 else epsilon / one for one in penalties]
+
+    def reached(kind: torch.dtype, until: float) -> tuple[torch.Tensor, torch.Tensor]:
+        zeros, scalars = (torch.zeros_like(a), torch.zeros_like(b)), (torch.tensor(one, dtype=kind) for one in kappas)
+        parts = (one.to(kind) for one in (logits, a.log(), b.log(), *zeros))
+        given = Problem(*parts, *scalars)
+        gamma, took = converge(given, until, 20_000)
+        assert gamma.dtype == kind
+        return row_half_step(given, gamma)[1].double(), took
+
+    found, took = reached(dtype, tolerance)
+    expected, _ = reached(torch.float64, 1e-13)
+    assert (took < 20_000).all()
+    torch.testing.assert_close(found, expected, rtol=0, atol=bound)
+
+
+# --- closed forms and limits ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.009, 1e-4])
+@pytest.mark.parametrize("penalties", [(0.31, 0.23), (0.95, 0.009), (0.1, 2.0)], ids=str)
+def test_one_reference_word_has_a_closed_form(problem, epsilon, penalties):
+    cost, a, b, *_ = costs(problem, 3, 1, 6)
+    row, column = penalties
+    # c + row log(sum p) + column log(p / b) + epsilon log p = 0; the mass follows by summing over p.
+    exponents = (column * b.log() - cost[:, 0]) / (column + epsilon)
+    log_mass = exponents.logsumexp(dim=1, keepdim=True) / (1 + row / (column + epsilon))
+    expected = (exponents - row / (column + epsilon) * log_mass).exp()
+    found = unbalanced_sinkhorn(cost, a, b, epsilon, row, column, **TIGHT)
+    torch.testing.assert_close(found.plan[:, 0], expected, rtol=0, atol=2e-12)
+
+
+@each_measure
+def test_one_reference_word_approaches_theorem_2(problem, measure):
+    cost, a, b, *_ = costs(problem, 3, 1, 6)
+    row, column = 0.31, 0.23
+    log_mass = (b.log() - cost[:, 0] / column).logsumexp(dim=1, keepdim=True) / (1 + row / column)
+    theorem = b * (-cost[:, 0] / column - row / column * log_mass).exp()
+    errors = []
+    for epsilon in (1e-2, 1e-3, 1e-4, 1e-5):
+        found = unbalanced_sinkhorn(cost, a, b, epsilon, row, column, measure=measure, **TIGHT)
+        errors.append((found.plan[:, 0] - theorem).abs().max().item())
+    assert errors[-1] < 1e-4
+    ratios = np.array(errors[:-1]) / errors[1:]
+    assert ((ratios > 5) & (ratios < 15)).all()  # the error is of the order of epsilon
+
+
+@each_measure
+@pytest.mark.parametrize("epsilon", [0.02, 0.1, 1.0])
+def test_two_infinite_penalties_are_the_balanced_problem(problem, epsilon, measure):
+    given = costs(problem, ragged=True)
+    found = unbalanced_sinkhorn(*given[:3], epsilon, INF, INF, measure=measure, **TIGHT)
+    expected = sinkhorn(*given[:3], epsilon, **TIGHT)
+    assert_same(found, expected, 1e-10, ("plan", "transport"))
+    if measure == "product":
+        assert_same(found, expected, 1e-14)
+        assert_same(
+            unbalanced_sinkhorn(*given[:3], epsilon, INF, INF, measure=measure, iterations=3),
+            sinkhorn(*given[:3], epsilon, iterations=3),
+            0,
+        )
+
+
+@pytest.mark.parametrize("epsilon", [0.009, 0.1, 1.0])
+@pytest.mark.parametrize("rule", [{"iterations": 1}, TIGHT], ids=str)
+def test_one_hard_and_one_free_side_are_trwmd(problem, epsilon, rule):
+    given = problem(ragged=True)
+    cost, expected = 1 - given.similarity, trwmd(*given, epsilon, with_plan=True)
+    masks = {"row_mask": given.reference_mask, "column_mask": given.hypothesis_mask}
+    recall = unbalanced_sinkhorn(cost, *given[1:3], epsilon, INF, 0.0, **masks, **rule)
+    precision = unbalanced_sinkhorn(cost, *given[1:3], epsilon, 0.0, INF, **masks, **rule)
+    torch.testing.assert_close(recall.transport, 1 - expected.recall, rtol=0, atol=1e-12)
+    torch.testing.assert_close(precision.transport, 1 - expected.precision, rtol=0, atol=1e-12)
+    torch.testing.assert_close(recall.plan, expected.plan, rtol=0, atol=1e-12)
+    if "tolerance" in rule:
+        assert (recall.iterations == 1).all()
+        assert recall.converged.all()
+        assert precision.converged.all()
+
+
+def test_a_free_side_takes_tokens_of_weight_zero_within_its_mask_like_trwmd(problem):
+    given = problem(3)
+    b = given.b.clone()
+    b[:, 0] = 0
+    b = b / b.sum(dim=1, keepdim=True)
+    for mask in (given.hypothesis_mask, b > 0):
+        found = unbalanced_sinkhorn(1 - given.similarity, given.a, b, 0.1, INF, 0.0, column_mask=mask, **TIGHT)
+        expected = trwmd(given.similarity, given.a, b, given.reference_mask, mask, 0.1, with_plan=True)
+        torch.testing.assert_close(found.plan, expected.plan, rtol=0, atol=1e-14)
+
+
+@each_measure
+def test_two_free_sides_are_the_reference_measure_cooled_down(problem, measure):
+    cost, a, b, *_ = costs(problem)
+    prior = a[:, :, None] * b[:, None, :] if measure == "product" else 1.0
+    found = unbalanced_sinkhorn(cost, a, b, 0.5, 0.0, 0.0, measure=measure, **TIGHT)
+    torch.testing.assert_close(found.plan, prior * (-cost / 0.5).exp(), rtol=0, atol=1e-14)
+
+
+@each_measure
+def test_growing_penalties_approach_the_balanced_problem(problem, measure):
+    given = costs(problem, 3)
+    expected = sinkhorn(*given[:3], 0.1, **TIGHT)
+    errors = []
+    for penalty in (1e1, 1e3, 1e5, 1e7):
+        found = unbalanced_sinkhorn(*given[:3], 0.1, penalty, penalty, measure=measure, **TIGHT)
+        assert found.converged.all()
+        errors.append((found.plan - expected.plan).abs().max().item())
+    assert (np.diff(errors) < 0).all()
+    assert errors[-1] < 1e-7
+
+
+def test_small_penalties_and_epsilon_move_next_to_nothing(problem):
+    found = unbalanced_sinkhorn(*costs(problem)[:3], 0.001, 0.001, 0.001, **TIGHT)
+    assert (found.plan.sum(dim=(1, 2)) < 1e-20).all()
+    assert (found.transport >= 0).all()
+
+
+def test_small_epsilon_with_one_hard_side_is_greedy_matching(problem):
+    given = problem(ragged=True)
+    cost = 1 - given.similarity
+    greedy = greedy_matching(*given)
+    found = unbalanced_sinkhorn(cost, *given[1:3], 1e-4, INF, 0.0, **TIGHT)
+    torch.testing.assert_close(found.transport, 1 - greedy.recall, rtol=0, atol=1e-9)
+
+
+# --- what the result says ---------------------------------------------------------------------------------------------
+
+
+@each_rule
+@each_measure
+@each_pair
+def test_plan_potentials_and_values_fit_together(problem, rule, measure, penalties):
+    cost, a, b, rows, columns = costs(problem, ragged=True)
+    found = unbalanced_sinkhorn(cost, a, b, 0.1, *penalties, measure=measure, **rule)
+    kept = rows[:, :, None] & columns[:, None, :]
+    prior = a[:, :, None] * b[:, None, :] if measure == "product" else kept.double()
+    plan = prior * ((found.f[:, :, None] + found.g[:, None, :] - cost) / 0.1).exp()
+    torch.testing.assert_close(found.plan, plan, rtol=1e-13, atol=1e-14)
+    torch.testing.assert_close(found.transport, (found.plan * cost).sum(dim=(1, 2)), rtol=1e-14, atol=0)
+    for penalty, sums, weights, potential in (
+        (penalties[0], found.plan.sum(dim=2), a, found.f),
+        (penalties[1], found.plan.sum(dim=1), b, found.g),
+    ):
+        if penalty == 0:
+            assert (potential == 0).all()
+            continue
+        asked = weights * (-potential / penalty).exp()
+        if penalty == penalties[0]:
+            torch.testing.assert_close(sums, asked, rtol=1e-12, atol=1e-15)  # rows hold exactly
+        else:
+            torch.testing.assert_close(found.marginal_error, (sums - asked).abs().sum(dim=1), rtol=0, atol=1e-14)
+    expected = objective(cost, a, b, found.plan, 0.1, penalties, measure)
+    torch.testing.assert_close(found.objective, expected, rtol=1e-13, atol=1e-13)
+
+
+@each_measure
+@each_pair
+def test_at_convergence_the_objective_is_the_dual_value(problem, measure, penalties):
+    cost, a, b, *_ = costs(problem)
+    found = unbalanced_sinkhorn(cost, a, b, 0.1, *penalties, measure=measure, **TIGHT)
+    dual = -0.1 * found.plan.sum(dim=(1, 2)) + (0.1 if measure == "product" else 0.0)
+    for penalty, weights, potential in ((penalties[0], a, found.f), (penalties[1], b, found.g)):
+        if penalty == INF:
+            dual = dual + (weights * potential).sum(dim=1)
+        elif penalty > 0:
+            dual = dual - penalty * (weights * (-potential / penalty).expm1()).sum(dim=1)
+    torch.testing.assert_close(found.objective, dual, rtol=0, atol=1e-11)
+
+
+@each_pair
+def test_converged_is_true_within_the_tolerance_and_false_where_iterations_run_out(problem, penalties):
+    given = costs(problem, 16)
+    found = unbalanced_sinkhorn(*given[:3], 0.02, *penalties, tolerance=1e-6, max_iterations=100_000)
+    assert found.converged.all()
+    assert (found.marginal_error <= 1e-6).all()
+    assert (found.iterations < 100_000).all()
+    short = unbalanced_sinkhorn(*given[:3], 0.02, *penalties, tolerance=1e-12, max_iterations=2)
+    assert torch.equal(short.converged, short.iterations < 2)
+    assert torch.equal(short.converged, short.marginal_error <= 1e-12)
+    assert short.converged.all() == (0 in penalties)  # with a free side there is nothing to iterate
+    assert unbalanced_sinkhorn(*given[:3], 0.02, *penalties, iterations=2).converged is None
+
+
+@pytest.mark.parametrize("penalty", [100.0, 1e4, 1e8])
+def test_penalties_far_above_epsilon_take_no_more_iterations_than_hard_marginals(problem, penalty):
+    given = costs(problem)
+    rule = {"tolerance": 1e-8, "max_iterations": 100_000}
+    hard = sinkhorn(*given[:3], 0.02, **rule).iterations
+    assert (unbalanced_sinkhorn(*given[:3], 0.02, penalty, penalty, **rule).iterations <= 1.5 * hard + 10).all()
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+@each_measure
+@each_pair
+@pytest.mark.parametrize("iterations", [1, 4])
+def test_iterations_unrolled_are_those_of_the_loop(problem, iterations, measure, penalties):
+    given = costs(problem)
+    found = unbalanced_sinkhorn(*given[:3], 0.1, *penalties, measure=measure, iterations=iterations)
+    torch.testing.assert_close(found.plan, by_loop(*given[:3], 0.1, penalties, measure, iterations), rtol=0, atol=1e-13)
+    assert (found.iterations == iterations).all()
+
+
+@each_measure
+@each_pair
+@pytest.mark.parametrize("scale", [0.1, 7.0])
+def test_cost_epsilon_and_penalties_scale_together(problem, measure, penalties, scale):
+    given = costs(problem)
+    expected = unbalanced_sinkhorn(*given[:3], 0.1, *penalties, measure=measure, **TIGHT)
+    expected = expected._replace(transport=scale * expected.transport, objective=scale * expected.objective)
+    scaled = [scale * one for one in penalties]
+    found = unbalanced_sinkhorn(scale * given.similarity, *given[1:3], scale * 0.1, *scaled, measure=measure, **TIGHT)
+    assert_same(found, expected, 1e-10)
+
+
+@each_measure
+@each_pair
+def test_at_convergence_the_sides_can_be_exchanged(problem, measure, penalties):
+    given = costs(problem)
+    forward = unbalanced_sinkhorn(*given[:3], 0.1, *penalties, measure=measure, **TIGHT)
+    backward = unbalanced_sinkhorn(*given.transposed()[:3], 0.1, *penalties[::-1], measure=measure, **TIGHT)
+    assert_same(backward._replace(plan=backward.plan.transpose(1, 2), f=backward.g, g=backward.f), forward, 1e-10)
+
+
+@each_rule
+@each_measure
+@each_pair
+def test_padding_moves_nothing_and_gets_no_gradient(problem, rule, measure, penalties):
+    given = costs(problem, ragged=True)
+    padded = given.padded(3, 2, fill=-2.0)
+    leaves = [tensor.clone().requires_grad_() for tensor in padded[:3]]
+    found = unbalanced_sinkhorn(*leaves, 0.1, *penalties, measure=measure, **rule)
+    expected = unbalanced_sinkhorn(*given[:3], 0.1, *penalties, measure=measure, **rule)
+    assert (found.plan[:, 6:] == 0).all()
+    assert (found.plan[:, :, 5:] == 0).all()
+    assert_same(found._replace(plan=found.plan[:, :6, :5]), expected)
+    (found.transport + found.objective).sum().backward()
+    assert (leaves[0].grad[~(padded.reference_mask[:, :, None] & padded.hypothesis_mask[:, None, :])] == 0).all()
+    assert all(leaf.grad is None or leaf.grad.isfinite().all() for leaf in leaves)
+
+
+@each_rule
+@each_measure
+@each_pair
+def test_batch_is_a_loop_of_singles(problem, rule, measure, penalties):
+    given = costs(problem, ragged=True)
+    found = unbalanced_sinkhorn(*given[:3], 0.1, *penalties, measure=measure, **rule)
+    for row, single in enumerate(given.singles()):
+        alone = unbalanced_sinkhorn(*single[:3], 0.1, *penalties, measure=measure, **rule)
+        for name in ("transport", "objective", "iterations"):
+            torch.testing.assert_close(getattr(found, name)[row], getattr(alone, name)[0], rtol=0, atol=1e-12)
+        size = single.similarity.shape[1:]
+        torch.testing.assert_close(found.plan[row, : size[0], : size[1]], alone.plan[0], rtol=0, atol=1e-12)
+
+
+@each_rule
+@each_measure
+@each_pair
+@pytest.mark.parametrize("side", [1, 2])
+def test_a_token_of_weight_zero_moves_nothing(problem, rule, measure, penalties, side):
+    given = costs(problem)
+    wide = torch.cat([given.similarity.narrow(side, 0, 2), -given.similarity.narrow(side, 0, 1)], dim=side)
+    cost = torch.cat([wide, given.similarity.narrow(side, 2, given.similarity.shape[side] - 2)], dim=side)
+    weights = given[side]
+    longer = torch.cat([weights[:, :2], torch.zeros_like(weights[:, :1]), weights[:, 2:]], dim=1)
+    a, b = (longer, given.b) if side == 1 else (given.a, longer)
+    found = unbalanced_sinkhorn(cost, a, b, 0.1, *penalties, measure=measure, **rule)
+    assert (found.plan.select(side, 2) == 0).all()
+    kept = torch.tensor([place for place in range(longer.shape[1]) if place != 2])
+    expected = unbalanced_sinkhorn(*given[:3], 0.1, *penalties, measure=measure, **rule)
+    assert_same(found._replace(plan=found.plan.index_select(side, kept)), expected, 1e-14)
+    # A penalised side has no use for such a token within its mask either.
+    if penalties[side - 1] > 0:
+        masks = {"row_mask": torch.ones_like(a) > 0, "column_mask": torch.ones_like(b) > 0}
+        open_ = unbalanced_sinkhorn(cost, a, b, 0.1, *penalties, measure=measure, **masks, **rule)
+        assert_same(open_, found, 1e-14)
+
+
+@each_rule
+@each_measure
+@each_pair
+@pytest.mark.parametrize("side", ["a", "b", "both"])
+def test_a_problem_without_mass_on_one_side_moves_nothing(problem, rule, measure, penalties, side):
+    given = costs(problem, 3)
+    a, b = given.a.clone(), given.b.clone()
+    if side != "b":
+        a[0] = 0
+    if side != "a":
+        b[0] = 0
+    leaves = [tensor.requires_grad_() for tensor in (given.similarity.clone(), a, b)]
+    numbers = [torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in (0.1, *penalties)]
+    found = unbalanced_sinkhorn(*leaves, *numbers, measure=measure, **rule)
+    (found.transport + found.objective + found.f.sum(1) + found.g.sum(1)).sum().backward()
+    for value in (found.plan, found.f, found.g, found.transport, found.objective):
+        assert (value[0] == 0).all()
+    assert all(one.grad is None or one.grad.isfinite().all() for one in (*leaves, *numbers))
+    assert (leaves[0].grad[0] == 0).all()
+    rest = unbalanced_sinkhorn(*(tensor[1:] for tensor in given[:3]), 0.1, *penalties, measure=measure, **rule)
+    torch.testing.assert_close(found.transport[1:], rest.transport, rtol=0, atol=1e-13)
+    assert found.converged is None or found.converged.all()
+
+
+# --- bad arguments and autocast ---------------------------------------------------------------------------------------
+
+
+@each_rule
+def test_autocast_and_float32_change_nothing_but_rounding(problem, rule):
+    given = costs(problem, dtype=torch.float32)
+    rule = {"tolerance": 1e-6} if "tolerance" in rule else rule
+    with torch.autocast("cpu", torch.bfloat16):
+        found = unbalanced_sinkhorn(*given[:3], 0.1, 0.2, 0.3, **rule)
+    expected = unbalanced_sinkhorn(*given[:3], 0.1, 0.2, 0.3, **rule)
+    finer = unbalanced_sinkhorn(*given.to(torch.float64)[:3], 0.1, 0.2, 0.3, **rule)
+    for name in ("plan", "f", "g", "transport", "objective", "marginal_error"):
+        assert getattr(found, name).dtype == torch.float32
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+        torch.testing.assert_close(getattr(found, name).double(), getattr(finer, name), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"row_penalty": -0.1}, "Expected `row_penalty` to be a number from 0 to infinity, but got -0.1"),
+        ({"row_penalty": float("nan")}, "Expected `row_penalty` to be a number from 0 to infinity, but got nan"),
+        ({"column_penalty": -INF}, "Expected `column_penalty` to be a number from 0 to infinity, but got -inf"),
+        ({"column_penalty": float("nan")}, "Expected `column_penalty` to be a number from 0 to infinity"),
+        ({"epsilon": 0.0}, "Expected `epsilon` to be a positive finite number, but got 0"),
+        ({"epsilon": float("nan")}, "Expected `epsilon` to be a positive finite number, but got nan"),
+        ({"iterations": None}, "Expected exactly one of `iterations` and `tolerance`"),
+        ({"tolerance": 1e-3}, "Expected exactly one of `iterations` and `tolerance`"),
+        ({"iterations": 0}, "Expected `iterations` to be at least 1, but got 0"),
+        ({"iterations": None, "tolerance": -1.0}, "Expected `tolerance` to be positive, but got -1"),
+        ({"iterations": None, "tolerance": 1e-3, "max_iterations": 0}, "Expected `max_iterations` to be at least 1"),
+    ],
+)
+def test_bad_options_are_named(problem, changed, message):
+    options = {"epsilon": 0.1, "row_penalty": 0.2, "column_penalty": 0.3, "iterations": 1}
+    with pytest.raises(ValueError, match=message):
+        unbalanced_sinkhorn(*costs(problem)[:3], **{**options, **changed})
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_bad_tensors_are_named(problem):
+    cost, a, b, *_ = costs(problem)
+    rest = (0.1, 0.2, 0.3)
+    with pytest.raises(ValueError, match="Expected `measure` to be 'entropy' or 'product', but got 'uniform'"):
+        unbalanced_sinkhorn(cost, a, b, *rest, measure="uniform", iterations=1)
+    with pytest.raises(ValueError, match=r"Expected `cost` to have shape \[B, M, N\], but got \[6, 5\]"):
+        unbalanced_sinkhorn(cost[0], a, b, *rest, iterations=1)
+    with pytest.raises(ValueError, match=r"Expected `a` to have shape \[4, 6\], but got \[4, 5\]"):
+        unbalanced_sinkhorn(cost, b, b, *rest, iterations=1)
+    with pytest.raises(TypeError, match=r"Expected `cost` to be float32 or float64, but got torch\.bfloat16: call"):
+        unbalanced_sinkhorn(cost.bfloat16(), a, b, *rest, iterations=1)
+    with pytest.raises(TypeError, match=r"Expected `b` to be torch\.float64 on cpu like `cost`, but got"):
+        unbalanced_sinkhorn(cost, a, b.float(), *rest, iterations=1)

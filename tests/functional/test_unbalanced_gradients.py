@@ -1,0 +1,161 @@
+"""Gradients of transport with marginals that give way, through loops and through the implicit function theorem."""
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from textmover.functional import lazy_emd, unbalanced_sinkhorn
+
+INF = float("inf")
+MEASURES = ["entropy", "product"]
+RULES = {
+    "four iterations": {"iterations": 4},
+    "to a tolerance": {"tolerance": 1e-12, "max_iterations": 100_000},
+}
+TIGHT = RULES["to a tolerance"]
+PENALTIES = [(0.23, 0.31), (INF, 0.3), (0.5, 0.0), (0.0, INF)]
+
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+each_measure = pytest.mark.parametrize("measure", MEASURES)
+each_pair = pytest.mark.parametrize("penalties", PENALTIES, ids=str)
+
+
+def costs(problem, *args, **kwargs):
+    """Cost, weights and masks of random sets."""
+    given = problem(*args, **kwargs)
+    return given._replace(similarity=1 - given.similarity)
+
+
+def divergence(sums: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """KL of two positive vectors of any mass, over the last axis."""
+    return (sums * (sums / weights).log() - sums + weights).sum(dim=-1)
+
+
+def differentiable(problem, penalties, epsilon: float = 0.1):
+    """Cost, logits of the weights, epsilon and the penalties, in a form that can be varied."""
+    given = costs(problem, 1, 2, 3)
+    logits = [weights.log().requires_grad_() for weights in (given.a, given.b)]
+    numbers = [torch.tensor(one, dtype=torch.float64) for one in (epsilon, *penalties)]
+    return (given.similarity.requires_grad_(), *logits, *(n.requires_grad_(0 < n.item() < INF) for n in numbers))
+
+
+def outputs(cost, log_a, log_b, *numbers, **options):
+    found = unbalanced_sinkhorn(cost, log_a.softmax(1), log_b.softmax(1), *numbers, **options)
+    return found.plan, found.f, found.g, found.transport, found.objective
+
+
+@each_rule
+@each_measure
+@each_pair
+def test_gradients_of_cost_weights_epsilon_and_penalties(problem, rule, measure, penalties):
+    assert gradcheck(lambda *inputs: outputs(*inputs, measure=measure, **rule), differentiable(problem, penalties))
+
+
+@pytest.mark.parametrize("penalties", [(0.4, 0.3), (0.4, 0.0), (INF, 0.4)], ids=str)
+def test_gradients_with_padding_zero_weights_and_masks(problem, penalties):
+    cost, a, b, rows, columns = costs(problem, 2, 2, 3, ragged=True)
+    shares = columns.clone()
+    shares[0, 1] = False  # may take mass, but has no weight
+
+    def padded(cost, log_a, log_b):
+        weights = [log.masked_fill(~mask, -INF).softmax(1) for log, mask in ((log_a, rows), (log_b, shares))]
+        found = unbalanced_sinkhorn(cost, *weights, 0.3, *penalties, column_mask=columns, **TIGHT)
+        return found.transport, found.objective
+
+    logits = (weights.clamp(min=0.1).log().requires_grad_() for weights in (a, b))
+    assert gradcheck(padded, (cost.requires_grad_(), *logits))
+
+
+@each_measure
+@each_pair
+def test_implicit_gradients_are_those_of_many_unrolled_iterations(problem, measure, penalties):
+    inputs = differentiable(problem, penalties)
+    wanted = [one for one in inputs if one.requires_grad]
+    rules = ({"iterations": 120}, TIGHT)
+    for unrolled, implicit in zip(*(outputs(*inputs, measure=measure, **rule) for rule in rules), strict=True):
+        torch.testing.assert_close(implicit, unrolled, rtol=0, atol=1e-11)
+        direction = torch.randn(unrolled.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        if not unrolled.requires_grad:
+            continue
+        options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+        expected = torch.autograd.grad((unrolled * direction).sum(), wanted, **options)
+        found = torch.autograd.grad((implicit * direction).sum(), wanted, **options)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
+@each_measure
+@pytest.mark.parametrize("number", range(3), ids=["epsilon", "row penalty", "column penalty"])
+@pytest.mark.parametrize("setting", [(0.009, 0.31, 0.23), (0.05, 5.0, 0.01)], ids=str)
+def test_implicit_gradients_of_numbers_are_finite_differences(problem, measure, number, setting):
+    given = costs(problem)
+
+    def value(at) -> torch.Tensor:
+        numbers = [at if place == number else one for place, one in enumerate(setting)]
+        return unbalanced_sinkhorn(*given[:3], *numbers, measure=measure, **TIGHT).transport.sum()
+
+    at = torch.tensor(setting[number], dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(value(at), at)
+    step = 1e-4 * setting[number]
+    expected = (value(setting[number] + step) - value(setting[number] - step)) / (2 * step)
+    assert slope.item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+@each_measure
+@each_pair
+def test_gradients_of_the_objective_are_those_of_the_envelope_theorem(problem, measure, penalties):
+    given = costs(problem)
+    cost = given.similarity.requires_grad_()
+    numbers = [torch.tensor(one, dtype=torch.float64) for one in penalties]
+    finite = [number.requires_grad_() for number in numbers if 0 < number.item() < INF]
+    found = unbalanced_sinkhorn(cost, *given[1:3], 0.1, *numbers, measure=measure, **TIGHT)
+    slopes = torch.autograd.grad(found.objective.sum(), [cost, *finite])
+    torch.testing.assert_close(slopes[0], found.plan.detach(), rtol=0, atol=1e-10)
+    sums = zip(penalties, (found.plan.sum(dim=2), found.plan.sum(dim=1)), given[1:3], strict=True)
+    spent = [divergence(one, weights).sum().detach() for penalty, one, weights in sums if 0 < penalty < INF]
+    for slope, expected in zip(slopes[1:], spent, strict=True):
+        torch.testing.assert_close(slope, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("penalty", [1e4, 1e8, 1e12])
+def test_gradients_stay_right_where_penalties_are_all_but_infinite(problem, penalty):
+    given = costs(problem, 2)
+    cost = given.similarity.requires_grad_()
+    hard, soft = (unbalanced_sinkhorn(cost, *given[1:3], 0.1, one, one, **TIGHT) for one in (INF, penalty))
+    (expected,), (found,) = (torch.autograd.grad(result.transport.sum(), cost) for result in (hard, soft))
+    torch.testing.assert_close(found, expected, rtol=0, atol=max(1 / penalty, 1e-8))
+
+
+def saved_numbers(function) -> int:
+    """How many numbers the graph of ``function()`` keeps for its backward pass."""
+    sizes = []
+
+    def pack(tensor):
+        sizes.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = function()
+    assert result.requires_grad
+    return sum(sizes)
+
+
+def unbalanced(cost, a, b, rows, columns, **rule):
+    return unbalanced_sinkhorn(cost, a, b, 0.001, 1.0, 2.0, **rule).transport
+
+
+def lazy(cost, a, b, rows, columns, **rule):
+    return lazy_emd(cost, a, b, rows, columns, 0.001, reference_penalty=1.0, hypothesis_penalty=2.0, **rule).f
+
+
+@pytest.mark.parametrize("function", [unbalanced, lazy])
+def test_memory_does_not_grow_with_iterations_where_a_tolerance_is_given(problem, function):
+    given = costs(problem)
+    given = given._replace(similarity=given.similarity.requires_grad_())
+
+    def kept(**rule) -> int:
+        return saved_numbers(lambda: function(*given, **rule))
+
+    few, many = (kept(tolerance=1e-12, max_iterations=count) for count in (10, 500))
+    assert few == many
+    assert kept(iterations=500) > 10 * many  # what it is compared with does grow
