@@ -150,6 +150,17 @@ def test_several_references_train_on_the_best_of_them(tiny_encoder: Path, tmp_pa
     assert scores.numpy() == pytest.approx(expected[batch.positions.numpy()], abs=1e-5)
 
 
+def test_training_on_several_references_as_one_text_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "several.tsv"
+    rows = "".join(f"the old dog\tthe dog {n}\ta dog {n}\t{n}\n" for n in range(20))
+    path.write_text(f"hypothesis\treference\tother\tscore\n{rows}")
+    columns = Columns(references=("reference", "other"))
+    trained = module(tiny_encoder, overrides={"encoder": str(tiny_encoder), "multi_reference": "all"})
+    trainer = pl.Trainer(accelerator="cpu", max_steps=1, logger=False, enable_checkpointing=False)
+    with pytest.raises(InputError, match="multi_reference 'best' or 'mean' to train on several references"):
+        trainer.fit(trained, datamodule=RatingsDataModule([str(path)], columns=columns, validation=[str(path)]))
+
+
 def test_equal_ratings_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     path = write_ratings(tmp_path / "equal.tsv")
     lines = path.read_text().splitlines()

@@ -36,8 +36,8 @@ def lazy_emd(
     \lambda_c\mathrm{KL}(P^\top 1\,|\,b) - \varepsilon H(P)`. The value counts the mass that is moved, without
     penalties: a distance, lower is better. Penalties :math:`(\lambda_c, \lambda_r)` of :math:`(\infty, \infty)` give
     the earth mover's distance, :math:`(\infty, 0)` one minus greedy precision, :math:`(0, \infty)` one minus greedy
-    recall; these three are exact at :math:`\varepsilon = 0`, which no other penalties allow. At :math:`\varepsilon > 0` gradients are
-    as in :func:`~textmover.functional.sinkhorn.unbalanced_sinkhorn`.
+    recall; these three are exact at :math:`\varepsilon = 0`, which no other penalties allow. At
+    :math:`\varepsilon > 0` gradients are as in :func:`~textmover.functional.sinkhorn.unbalanced_sinkhorn`.
 
     Args:
         cost: Cost of each pair, 0 and above.

@@ -97,6 +97,11 @@ class RatingsModule(pl.LightningModule):
         if bool(self.prepared):
             return
         data = self._data()
+        if self.metric.multi_reference == "all" and any(len(one.references) > 1 for one in data.segments):
+            raise InputError(
+                "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
+                "and set it to 'all' where the trained metric scores."
+            )
         self._fit_statistics(self.metric, data)
         ratings = torch.from_numpy(data.ratings_of(data.segments))
         deviation = ratings.std()
