@@ -154,11 +154,7 @@ def main() -> None:
             for one in data
         ]
     whole = MetricModel.from_config(preset_config("moverscore-wmd1", encoder=options.encoder)).parts
-    header = [
-        "preset",
-        *(cell for one in data for cell in (*sorted(set(one.groups)), "mean", "low", "high", "Kendall")),
-    ]
-    rows: dict[str, list[object]] = {preset: [preset] for preset in options.presets}
+    results: dict[str, dict[str, list[float]]] = {preset: {} for preset in options.presets}
     times: dict[str, list[str]] = {preset: [] for preset in options.presets}
     for ratings in data:
         kept = HiddenStates(whole.encoder, whole.encoder.layers, {})
@@ -169,13 +165,21 @@ def main() -> None:
         for preset in options.presets:
             metric = metric_on(parts, preset, options.encoder, [*ratings.hypotheses, *ratings.references])
             pearson, kendall, interval, seconds = judged(metric, ratings)
-            rows[preset] += [*pearson.values(), float(np.mean([*pearson.values()])), *interval, kendall]
-            times[preset].append(f"{seconds:.1f} s")
-            print(ratings.name, preset, f"{np.mean([*pearson.values()]):.4f}", times[preset][-1], flush=True)
+            mean = float(np.mean([*pearson.values()]))
+            results[preset][ratings.name] = [*pearson.values(), mean, *interval, kendall]
+            times[preset].append(f"{seconds:.1f}")
+            print(f"{ratings.name} {preset} {mean:.4f} ({seconds:.1f} s)", flush=True)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([header, *rows.values()])
-    options.output.with_suffix(".md").write_text(markdown(data, header, rows, times), encoding="utf-8")
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow(["preset", "data", "group", "pearson"])
+        for preset, by_set in results.items():
+            for ratings in data:
+                groups = sorted(set(ratings.groups))
+                values = by_set[ratings.name][: len(groups)]
+                table.writerows([preset, ratings.name, *row] for row in zip(groups, values, strict=True))
+    text = markdown(data, whole.identity, results, times)
+    options.output.with_suffix(".md").write_text(text, encoding="utf-8")
     print(options.output.with_suffix(".md"), file=sys.stderr)
 
 
@@ -187,21 +191,24 @@ def batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def markdown(
-    data: Sequence[Ratings], header: Sequence[str], rows: dict[str, list[object]], times: dict[str, list[str]]
+    data: Sequence[Ratings], encoder: str, results: dict[str, dict[str, list[float]]], times: dict[str, list[str]]
 ) -> str:
-    """The table, and what it was made with."""
-    sizes = "; ".join(f"{one.name}: n = {len(one.groups):,} in {len(set(one.groups))} groups" for one in data)
+    """A table for each data set, and what they were made with."""
     machine = f"{platform.machine()}, {torch.get_num_threads()} threads"
     lines = [
-        f"{sizes}. Pearson per group and its mean with a 95 % bootstrap interval; Kendall: mean of the groups.",
-        f"textmover {__version__}, torch {torch.__version__}, transformers {transformers.__version__}, {machine}.",
-        "",
-        "| " + " | ".join([*header, "matching"]) + " |",
-        "|" + "---|" * (len(header) + 1),
+        f"Encoder {encoder}, untrained. textmover {__version__}, torch {torch.__version__}, transformers "
+        f"{transformers.__version__}, {machine}. Pearson per group, their mean with its 95 % bootstrap interval, mean "
+        "Kendall, and the seconds that matching took once all texts were encoded.",
     ]
-    for preset, row in rows.items():
-        cells = [f"{value:.3f}" if isinstance(value, float) else str(value) for value in row]
-        lines.append("| " + " | ".join([*cells, ", ".join(times[preset])]) + " |")
+    for place, ratings in enumerate(data):
+        groups = sorted(set(ratings.groups))
+        header = ["preset", *groups, "mean", "95 %", "Kendall", "s"]
+        lines += ["", f"**{ratings.name}**, n = {len(ratings.groups):,}", "", "| " + " | ".join(header) + " |"]
+        lines.append("|---" * len(header) + "|")
+        for preset, by_set in results.items():
+            *pearson, mean, low, high, kendall = (f"{value:.3f}" for value in by_set[ratings.name])
+            cells = [preset, *pearson, mean, f"{low}-{high}", kendall, times[preset][place]]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,183 @@
+"""Speed of the transport solvers beside loops over POT, in one run on the same machine.
+
+The problems are pairs of sets of random unit vectors with uniform weights, ``C = 1 - cos``, all in float64. Each solver
+of this project takes them as one batch; POT takes one problem at a time, as NumPy arrays made before the clock starts.
+
+Both sides get the same number as their tolerance, but they measure different things. Balanced: ours bounds the sum of
+the absolute errors of the column sums, after every iteration; POT's ``stopThr`` the Euclidean norm of the same errors,
+which is never larger, after every tenth. Unbalanced: ours bounds the sum of the violations of the optimality conditions
+of the columns, POT's the relative change of the scalings. So the table also gives the largest deviation of either
+side's transport cost from a solution to 1e-12, and the ratio once more where our tolerance is divided by ten until our
+deviation is not the larger one.
+
+    python benchmarks/transport_speed.py [--problems 1000] [--size 30] [--repetitions 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import ot
+import torch
+from torch import Tensor
+
+from textmover import __version__
+from textmover.functional import exact_transport, sinkhorn, unbalanced_sinkhorn, unit_vectors
+
+INFINITE = float("inf")
+LIMIT = 100_000
+"""Bound on the iterations of both sides; no problem here comes near it."""
+
+TIGHTEST = 1e-12
+"""Tolerance of the solutions that both sides are compared with."""
+
+
+class Contest(NamedTuple):
+    """One kind of problem, and the transport costs that either side finds to a tolerance."""
+
+    name: str
+    problems: int
+    ours: Callable[[float], Tensor]
+    pot: Callable[[float], list[float]]
+
+
+def draw(problems: int, size: int, dimensions: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+    """Costs and uniform weights of random sets of unit vectors."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (
+        unit_vectors(torch.randn(problems, size, dimensions, generator=generator, dtype=torch.float64))
+        for _ in range(2)
+    )
+    weights = torch.full((problems, size), 1 / size, dtype=torch.float64)
+    return 1 - x @ y.mT, weights, weights
+
+
+def balanced(cost: Tensor, a: Tensor, b: Tensor, epsilon: float) -> Contest:
+    arrays = [tensor.numpy() for tensor in (cost, a, b)]
+
+    def ours(tolerance: float) -> Tensor:
+        return sinkhorn(cost, a, b, epsilon, tolerance=tolerance, max_iterations=LIMIT).transport
+
+    def pot(tolerance: float) -> list[float]:
+        options = {"method": "sinkhorn_log", "numItermax": LIMIT, "stopThr": tolerance}
+        return [float((ot.sinkhorn(p, q, c, epsilon, **options) * c).sum()) for c, p, q in zip(*arrays, strict=True)]
+
+    return Contest(f"balanced, ε = {epsilon}", len(cost), ours, pot)
+
+
+def unbalanced(cost: Tensor, a: Tensor, b: Tensor, penalties: tuple[float, float], epsilon: float = 0.009) -> Contest:
+    arrays = [tensor.numpy() for tensor in (cost, a, b)]
+
+    def ours(tolerance: float) -> Tensor:
+        rule = {"tolerance": tolerance, "max_iterations": LIMIT}
+        return unbalanced_sinkhorn(cost, a, b, epsilon, *penalties, **rule).transport  # type: ignore[arg-type]
+
+    def pot(tolerance: float) -> list[float]:
+        options = {"method": "sinkhorn", "reg_type": "entropy", "numItermax": LIMIT, "stopThr": tolerance}
+        solve = ot.unbalanced.sinkhorn_unbalanced
+        return [
+            float((solve(p, q, c, epsilon, penalties, **options) * c).sum()) for c, p, q in zip(*arrays, strict=True)
+        ]
+
+    return Contest(f"unbalanced, λ = {penalties}, ε = {epsilon}", len(cost), ours, pot)
+
+
+def exact(cost: Tensor, a: Tensor, b: Tensor) -> Contest:
+    arrays = [tensor.numpy() for tensor in (cost, a, b)]
+
+    def pot(_: float) -> list[float]:
+        return [float((ot.emd(p, q, c) * c).sum()) for c, p, q in zip(*arrays, strict=True)]
+
+    return Contest("exact", len(cost), lambda _: exact_transport(cost, a, b).transport, pot)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def run(contest: Contest, tolerance: float, repetitions: int) -> None:
+    """Time both sides in turn, after one run of each that is not timed, and print a row of the table."""
+    expected = contest.ours(TIGHTEST).numpy()
+    theirs = np.abs(contest.pot(tolerance) - expected).max()
+    deviations = {tolerance: np.abs(contest.ours(tolerance).numpy() - expected).max()}
+    matched = tolerance
+    while deviations[matched] > max(theirs, 10 * TIGHTEST):
+        matched /= 10
+        deviations[matched] = np.abs(contest.ours(matched).numpy() - expected).max()
+    times = [
+        [
+            seconds(lambda: contest.ours(tolerance)),
+            seconds(lambda: contest.ours(matched)),
+            seconds(lambda: contest.pot(tolerance)),
+        ]
+        for _ in range(repetitions)
+    ]
+    ours, finer, pot = (statistics.median(column) for column in zip(*times, strict=True))
+    ratios = [row[2] / row[0] for row in times]
+    print(
+        f"| {contest.name} | {contest.problems} | {1e3 * ours:.0f} | {1e3 * pot:.0f} | "
+        f"**{statistics.median(ratios):.1f}** ({min(ratios):.1f} to {max(ratios):.1f}) | "
+        f"{deviations[tolerance]:.0e}, {theirs:.0e} | {pot / finer:.1f} |",
+        flush=True,
+    )
+
+
+def peak_of_backward(cost: Tensor, a: Tensor, b: Tensor, max_iterations: int, penalty: float) -> tuple[float, int]:
+    """Largest memory, in MiB, that torch holds at once in a forward and backward pass, and the iterations taken."""
+    leaf = cost.clone().requires_grad_()
+    rule = {"tolerance": 1e-15, "max_iterations": max_iterations}  # out of reach: all iterations are made
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        result = unbalanced_sinkhorn(leaf, a, b, 0.009, penalty, penalty, measure="product", **rule)
+        result.transport.sum().backward()
+    held = peak = 0
+    for event in sorted(profile.profiler.kineto_results.events(), key=lambda one: one.start_ns()):
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak / 2**20, int(result.iterations.max())
+
+
+def main() -> None:
+    """Run all contests in turn and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=int, default=1000)
+    parser.add_argument("--size", type=int, default=30, help="tokens on either side")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--tolerance", type=float, default=1e-6)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", "If reg_type = entropy")
+    versions = {"POT": ot.__version__, "torch": torch.__version__, "NumPy": np.__version__}
+    print(f"textmover {__version__}, " + ", ".join(f"{name} {version}" for name, version in versions.items()), end="")
+    print(f", Python {platform.python_version()}; CPU, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
+    print(f"{options.size} x {options.size}, tolerance {options.tolerance:g}, medians of {options.repetitions}")
+    print("| | problems | ms | POT, ms | ratio | deviations | ratio at no larger deviation |")
+    print("|---|---|---|---|---|---|---|")
+    problems = draw(options.problems, options.size)
+    some = tuple(tensor[: max(1, options.problems // 40)] for tensor in problems)
+    contests = [
+        *(balanced(*given, epsilon) for epsilon, given in ((0.5, problems), (0.1, problems), (0.02, some))),
+        *(unbalanced(*problems, penalties) for penalties in ((0.23, 0.31), (0.009, 0.95))),
+        exact(*problems),
+    ]
+    for contest in contests:
+        run(contest, options.tolerance, options.repetitions)
+    few = tuple(tensor[:50] for tensor in problems)
+    for name, penalty in (("balanced", INFINITE), ("unbalanced", 1.0)):
+        for limit in (50, 5000):
+            peak, took = peak_of_backward(*few, limit, penalty)
+            print(f"{name}, {len(few[0])} problems, {took} iterations: backward peaks at {peak:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()
