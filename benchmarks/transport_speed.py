@@ -164,7 +164,7 @@ def main() -> None:
     print("| | problems | ms | POT, ms | ratio | deviations | ratio at no larger deviation |")
     print("|---|---|---|---|---|---|---|")
     problems = draw(options.problems, options.size)
-    some = tuple(tensor[: max(1, options.problems // 40)] for tensor in problems)
+    some = tuple(tensor[: max(1, options.problems // 20)] for tensor in problems)
     contests = [
         *(balanced(*given, epsilon) for epsilon, given in ((0.5, problems), (0.1, problems), (0.02, some))),
         *(unbalanced(*problems, penalties) for penalties in ((0.23, 0.31), (0.009, 0.95))),

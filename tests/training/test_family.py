@@ -55,4 +55,5 @@ def test_one_epoch_of_the_quickstart_improves_every_member(embedded: Path, prese
         assert trained.metric.calibration.scale < 0  # of a distance
     for part in judge(trained, data).parts:
         gain = part.gains["pearson"]
+        assert gain.before > 0, (part.name, gain)  # distances are judged the right way round
         assert gain.low > 0.02, (part.name, gain)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from textmover import __version__
@@ -103,7 +105,7 @@ def _gains(
     before: Scorer, after: Scorer, segments: list[Segment], data: RatingsDataModule, samples: int
 ) -> dict[str, Gain]:
     hypotheses, references = [one.hypothesis for one in segments], [one.references for one in segments]
-    first, second = (scorer.score(hypotheses, references).scores for scorer in (before, after))
+    first, second = (_upwards(scorer, hypotheses, references) for scorer in (before, after))
     human = data.ratings_of(segments)
     clusters = ["\n".join(one.references) for one in segments]
     groups = data.groups_of(segments)
@@ -111,6 +113,15 @@ def _gains(
         name: bootstrap_gain(first, second, human, groups, statistic=name, samples=samples, clusters=clusters)
         for name in STATISTICS
     }
+
+
+def _upwards(scorer: Scorer, hypotheses: list[str], references: list[tuple[str, ...]]) -> NDArray[np.float64]:
+    """Scores of which higher is better: a distance, which a metric may have been before training, with its sign turned.
+
+    Otherwise the turn itself would pass for a gain.
+    """
+    scores = scorer.score(hypotheses, references).scores
+    return scores if scorer.metric.higher_is_better else -scores
 
 
 def _cells(gain: Gain) -> tuple[str, ...]:
