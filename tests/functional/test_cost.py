@@ -6,7 +6,10 @@ import torch
 from scipy.spatial.distance import cdist
 from torch.autograd import gradcheck
 
-from textmover.functional import pairwise_similarity, unit_vectors
+from textmover.functional import pairwise_cost, pairwise_similarity, unit_vectors
+
+KINDS = {"cosine": "cosine", "squared-euclidean": "sqeuclidean", "euclidean": "euclidean"}
+each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def draw(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -53,6 +56,69 @@ def test_similarity_with_the_sides_exchanged_is_the_transpose():
 
 def test_similarity_has_the_right_gradient():
     assert gradcheck(pairwise_similarity, (draw(2, 3, 4).requires_grad_(), draw(2, 2, 4).requires_grad_()))
+
+
+def costs(x: torch.Tensor, y: torch.Tensor, kind: str) -> torch.Tensor:
+    return pairwise_cost(x, y, pairwise_similarity(x, y), kind)
+
+
+@each_kind
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-14), (torch.float32, 2e-6)], ids=str)
+def test_costs_are_distances_of_scipy(kind, dtype, bound):
+    x, y = unit_vectors(draw(3, 4, 5)), unit_vectors(draw(3, 6, 5).flip(0))
+    found = costs(x.to(dtype), y.to(dtype), kind)
+    expected = np.stack([cdist(one, other, KINDS[kind]) for one, other in zip(x.numpy(), y.numpy(), strict=True)])
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bound)
+
+
+@each_kind
+def test_costs_are_bounded_and_symmetric(kind):
+    x, y = unit_vectors(draw(3, 20, 2)), unit_vectors(draw(3, 30, 2))
+    found, most = costs(x, y, kind), {"cosine": 2, "squared-euclidean": 4, "euclidean": 2}[kind]
+    assert ((found > -1e-15) & (found < most + 1e-15)).all()
+    assert found.max() > 0.9 * most
+    torch.testing.assert_close(found, costs(y, x, kind).transpose(1, 2), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_euclidean_distance_of_a_vector_from_itself_is_zero_to_the_last_bit(dtype):
+    x = unit_vectors(draw(2, 40, 384, dtype=dtype))
+    own = costs(x, x.clone(), "euclidean").diagonal(dim1=1, dim2=2)
+    assert (own == 0).all()
+    for kind, bound in (("cosine", 2e-6), ("squared-euclidean", 4e-6)):
+        assert (costs(x, x.clone(), kind).diagonal(dim1=1, dim2=2).abs() < bound).all()
+
+
+@each_kind
+def test_costs_have_the_right_gradients(kind):
+    x, y = (unit_vectors(one).requires_grad_() for one in (draw(2, 3, 4), draw(2, 2, 4).flip(0)))
+    assert gradcheck(lambda x, y: costs(x, y, kind), (x, y))
+
+
+@each_kind
+def test_gradients_are_finite_where_vectors_are_equal_opposite_or_zero(kind):
+    x = unit_vectors(draw(1, 3, 4))
+    y = torch.cat([x[:, :1], -x[:, 1:2], torch.zeros_like(x[:, :1])], dim=1)
+    leaves = [one.clone().requires_grad_() for one in (x, y)]
+    costs(*leaves, kind).sum().backward()
+    assert all(leaf.grad.isfinite().all() for leaf in leaves)
+
+
+@each_kind
+def test_autocast_changes_no_cost(kind):
+    x, y = (unit_vectors(one) for one in (draw(3, 4, 5, dtype=torch.float32), draw(3, 6, 5, dtype=torch.float32)))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = costs(x, y, kind)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, costs(x, y, kind))
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_an_unknown_cost_is_named():
+    x = draw(1, 2, 3)
+    with pytest.raises(ValueError, match="Expected `kind` to be 'cosine', 'squared-euclidean' or 'euclidean', but got"):
+        costs(x, x, "manhattan")
 
 
 def test_autocast_changes_nothing():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional import greedy_matching
+from textmover.functional import f_score, greedy_matching
 
 CASES = json.loads((Path(__file__).parent / "data" / "twmd_family.json").read_text())["cases"]
 
@@ -149,6 +149,18 @@ def test_gradients(problem):
     )
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
+def test_alpha_weighs_f_and_nothing_else(problem, alpha):
+    given = problem(ragged=True)
+    given = given._replace(similarity=(1 + given.similarity) / 2)
+    found, plain = greedy_matching(*given, alpha=alpha), greedy_matching(*given)
+    assert torch.equal(found.recall, plain.recall)
+    assert torch.equal(found.precision, plain.precision)
+    assert torch.equal(found.f, f_score(plain.precision, plain.recall, alpha))
+    if alpha in (0.0, 1.0):
+        torch.testing.assert_close(found.f, plain.recall if alpha else plain.precision, rtol=0, atol=1e-15)
+
+
 def test_autocast_changes_nothing(problem):
     given = problem(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
@@ -167,3 +179,5 @@ def test_bad_arguments_are_named(problem):
         greedy_matching(given.similarity, given.a.float(), *given[2:])
     with pytest.raises(ValueError, match=r"Expected `a` to have shape \[4, 6\], but got \[4, 5\]"):
         greedy_matching(given.similarity, given.b, *given[2:])
+    with pytest.raises(ValueError, match=r"Expected `alpha` to be between 0 and 1, but got 1\.5"):
+        greedy_matching(*given, alpha=1.5)

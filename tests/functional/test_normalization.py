@@ -35,8 +35,50 @@ def test_f_is_zero_with_finite_gradients_where_the_sum_is_not_positive(precision
     assert values.grad.isfinite().all()
 
 
-def test_f_has_the_right_gradient():
-    assert gradcheck(f_score, (draw(5, 0).requires_grad_(), draw(5, 1).requires_grad_()))
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.5, 0.7, 1.0])
+def test_weighted_f_is_the_inverse_of_the_weighted_mean_of_inverses(alpha):
+    precision, recall = draw(20, 0), draw(20, 1)
+    expected = 1 / (alpha / recall.numpy() + (1 - alpha) / precision.numpy())
+    np.testing.assert_allclose(f_score(precision, recall, alpha), expected, rtol=1e-13)
+    exchanged = f_score(recall, precision, 1 - alpha)
+    torch.testing.assert_close(f_score(precision, recall, alpha), exchanged, rtol=1e-14, atol=0)
+
+
+def test_alpha_leads_from_precision_to_recall():
+    precision, recall = draw(20, 0), draw(20, 1)
+    torch.testing.assert_close(f_score(precision, recall, 0.0), precision, rtol=1e-15, atol=0)
+    torch.testing.assert_close(f_score(precision, recall, 1.0), recall, rtol=1e-15, atol=0)
+    values = torch.stack([f_score(precision, recall, step / 10) for step in range(11)])
+    assert ((values.diff(dim=0) > 0) == (recall > precision)).all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("precision", "recall"), [(0.0, 0.0), (-0.5, -0.2), (0.0, 0.4), (0.4, 0.0), (-0.1, 0.5)])
+def test_weighted_f_is_finite_with_finite_gradients_everywhere(alpha, precision, recall):
+    values = torch.tensor([precision, recall], requires_grad=True)
+    f = f_score(values[:1], values[1:], alpha)
+    f.sum().backward()
+    total = alpha * precision + (1 - alpha) * recall
+    assert f.item() == pytest.approx(precision * recall / total if total > 0 else 0.0, abs=1e-7)
+    assert values.grad.isfinite().all()
+
+
+def test_nan_stays_one():
+    nan, one = torch.tensor([float("nan")]), torch.tensor([1.0])
+    assert f_score(nan, one).isnan()
+    assert f_score(one, nan).isnan()
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan"), float("inf")])
+def test_alpha_out_of_range_is_refused(alpha):
+    with pytest.raises(ValueError, match="Expected `alpha` to be between 0 and 1, but got"):
+        f_score(draw(5, 0), draw(5, 1), alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.7, 1.0])
+def test_f_has_the_right_gradient(alpha):
+    inputs = (draw(5, 0).requires_grad_(), draw(5, 1).requires_grad_())
+    assert gradcheck(lambda precision, recall: f_score(precision, recall, alpha), inputs)
 
 
 def test_division_by_the_geometric_mean_of_the_self_similarities():

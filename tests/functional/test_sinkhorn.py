@@ -70,6 +70,15 @@ def test_small_epsilon_approaches_exact_transport(problem, uniform):
     assert (excess[-1] < 2e-3).all()
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 0.1, 0.01, 0.001])
+def test_the_scaling_form_is_a_loop_in_the_log_domain(problem, epsilon):
+    given = costs(problem, 3, uniform=True)
+    unrolled = sinkhorn(*given[:3], epsilon, iterations=4000)
+    found = sinkhorn(*given[:3], epsilon, tolerance=1e-12, max_iterations=4000)
+    bound = 1e-11 + 2 * unrolled.marginal_error.max().item()
+    assert_same(found, unrolled, bound)
+
+
 def test_large_epsilon_gives_the_product_plan(problem):
     given = costs(problem)
     product = given.a[:, :, None] * given.b[:, None, :]

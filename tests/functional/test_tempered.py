@@ -306,6 +306,19 @@ def test_only_a_tolerance_lets_the_result_speak_of_convergence(problem):
     assert not solved(given, 0.01, tolerance=1e-12, max_iterations=2).converged.any()
 
 
+@each_metric
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
+def test_alpha_weighs_f_and_nothing_else(problem, metric, alpha):
+    given = problem(ragged=True)
+    given = given._replace(similarity=1 + given.similarity)
+    found, plain = metric(given, 0.1, alpha=alpha), metric(given, 0.1)
+    assert torch.equal(found.recall, plain.recall)
+    assert torch.equal(found.precision, plain.precision)
+    torch.testing.assert_close(found.f, f_score(plain.precision, plain.recall, alpha), rtol=0, atol=1e-10)
+    if alpha in (0.0, 1.0):
+        torch.testing.assert_close(found.f, plain.recall if alpha else plain.precision, rtol=0, atol=1e-14)
+
+
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +365,8 @@ def test_bad_arguments_are_named(problem, metric):
             metric(given, temperature)
     with pytest.raises(ValueError, match="Expected `value` to be 'transport' or 'objective', but got 'plan'"):
         metric(given, 0.1, value="plan")
+    with pytest.raises(ValueError, match=r"Expected `alpha` to be between 0 and 1, but got -0\.5"):
+        metric(given, 0.1, alpha=-0.5)
     with pytest.raises(TypeError, match=r"Expected `similarity` to be float32 or float64, but got torch\.bfloat16"):
         metric(given.to(torch.bfloat16), 0.1)
     with pytest.raises(TypeError, match=r"Expected `b` to be torch\.float64"):

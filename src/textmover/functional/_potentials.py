@@ -41,7 +41,7 @@ class Problem:
     kappa_rows: Tensor
     kappa_columns: Tensor
 
-    def select(self, index: Tensor) -> Problem:
+    def select(self, index: Tensor | slice) -> Problem:
         """Some of the problems."""
         names = ("logits", "log_a", "log_b", "log_m", "log_n")
         return replace(self, **{name: getattr(self, name)[index] for name in names})

@@ -82,7 +82,7 @@ class _Iterates:
         self.phi, self.gamma = torch.zeros_like(problem.log_a), torch.zeros_like(problem.log_b)
         self.d_phi, self.d_gamma = torch.zeros_like(problem.log_a), torch.zeros_like(problem.log_b)
         self.kernel = torch.empty_like(problem.logits)
-        self._absorb(torch.arange(len(self.phi), device=self.phi.device))
+        self._absorb(slice(None))
 
     @property
     def reached(self) -> Tensor:
@@ -129,7 +129,7 @@ class _Iterates:
         columns = torch.logsumexp(problem.log_b - problem.kappa_columns * gamma, dim=1, keepdim=True)
         return (rows - columns) / (problem.kappa_rows + problem.kappa_columns)
 
-    def _absorb(self, index: Tensor) -> None:
+    def _absorb(self, index: Tensor | slice) -> None:
         """One iteration of some problems in the log domain, and their kernels there."""
         part, phi = self.problem.select(index), (self.phi + self.d_phi)[index]
         gamma = column_half_step(part, phi)

@@ -61,6 +61,7 @@ def lazy_emd(
         ValueError: If a number is out of range or penalties and epsilon do not go together.
 
     Example:
+        >>> import torch
         >>> half, both = torch.full((1, 2), 0.5), torch.ones(1, 2, dtype=torch.bool)
         >>> cost = torch.tensor([[[0.1, 0.9], [0.9, 0.5]]])
         >>> lazy_emd(cost, half, half, both, both, 0.0, reference_penalty=0.0, hypothesis_penalty=float("inf")).f

@@ -200,7 +200,7 @@ def _solve(
         log_m, log_n = (torch.where(mask, 0.0, LOG_ZERO).to(cost.dtype) for mask in (rows, columns))
         log_a, log_b = log_a.where(rows, LOG_ZERO), log_b.where(columns, LOG_ZERO)
     problem = Problem(
-        -cost / epsilon, log_a, log_b, log_m, log_n, _kappa(epsilon, row_penalty), _kappa(epsilon, column_penalty)
+        cost / -epsilon, log_a, log_b, log_m, log_n, _kappa(epsilon, row_penalty), _kappa(epsilon, column_penalty)
     )
     if iterations is not None:
         phi = torch.zeros_like(a)

@@ -165,7 +165,7 @@ class Baseline(nn.Module):
     Example:
         >>> baseline = Baseline()
         >>> baseline.add(torch.tensor([[0.5, 0.2, 0.0], [0.7, 0.4, 0.0]]))
-        >>> baseline.values.tolist()
+        >>> [round(value, 4) for value in baseline.values.tolist()]
         [0.6, 0.3, 0.0]
         >>> baseline(torch.tensor([[0.8, 0.3, 1.0]]))
         tensor([[0.5000, 0.0000, 1.0000]])
