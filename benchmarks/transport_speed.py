@@ -34,7 +34,7 @@ from textmover.functional import exact_transport, sinkhorn, unbalanced_sinkhorn,
 
 INFINITE = float("inf")
 LIMIT = 100_000
-"""Bound on the iterations of both sides; no problem here comes near it."""
+"""Bound on the iterations of both sides; no problem here reaches it."""
 
 TIGHTEST = 1e-12
 """Tolerance of the solutions that both sides are compared with."""

@@ -105,6 +105,21 @@ def test_a_choice_of_texts_is_that_of_the_seed(run, data, tiny_encoder):
     assert first["layers"] != other["layers"]
 
 
+def test_a_table_is_read_by_its_column(run, write, data, tiny_encoder):
+    flags = ("--encoder", str(tiny_encoder), "--pairs", "40", "--no-figure", "--format", "json")
+    table = write("texts.tsv", ["id\ttext", *(f"{row}\t{text or 'a'}" for row, text in enumerate(TEXTS))])
+    plain = write("same.txt", [text or "a" for text in TEXTS])
+    by_column, lines = (
+        run("analyse-layers", "--data", str(table), "--column", "text", *flags),
+        run("analyse-layers", "--data", str(plain), *flags),
+    )
+    assert (by_column.code, lines.code) == (0, 0)
+    assert json.loads(by_column.out)["layers"] == json.loads(lines.out)["layers"]
+    refused = run("analyse-layers", "--data", str(table), *flags)
+    assert refused.code == 2
+    assert "--column" in refused.err
+
+
 def test_what_cannot_be_drawn_is_a_dash_null_and_nan(run, write, tiny_encoder, tmp_path):
     data = write("few.txt", ["dog", "cat"])
     command = ("analyse-layers", "--data", data, "--encoder", tiny_encoder, "--pairs", "5", "--centering", "none")

@@ -60,7 +60,7 @@ def is_png(path):
         ["--field", "hypothesis-penalty=0.1,0.5,inf", "--field", "layer=null,2", "--model", "lazy-emd-en"],
         ["--field", "centering=none,dimension,sentence,batch", "--field", "iterations=1,3"],
         ["--field", "centering=none,corpus", "--field", "rescale=false,true", "--fit-on", "corpus.txt"],
-        ["--field", "weights=uniform,idf", "--field", "idf=smooth,plus-one", "--fit-on", "corpus.txt"],
+        ["--field", "weights=idf,tf-idf", "--field", "idf=smooth,plus-one", "--fit-on", "corpus.txt"],
         ["--field", "alpha=0.3,0.7", "--field", "subwords=all,first,mean", "--model", "bertscore-f1-idf"],
         ["--field", "matching=twmd,trwmd,bertscore,emd", "--field", "layer=null"],
         ["--field", "matching=emd,sbert", "--field", "aggregation=power-means,routing", "--last-layers", "3"],
@@ -90,7 +90,7 @@ def test_a_sweep_is_each_setting_evaluated_alone(run, base, write, arguments):
         del rest[at : at + 2]
     for one in settings:
         fits = one["fields"].get("centering") == "corpus" or one["fields"].get("rescale")
-        fits = fits or one["fields"].get("weights") == "idf"
+        fits = fits or one["fields"].get("weights") in ("idf", "tf-idf")
         alone = [part for part in rest if fits or part not in ("--fit-on", "corpus.txt")]
         flags = [part for name in fields for part in flag(name, one["fields"][name])]
         found = json.loads(run("evaluate", *base, "--group", "lp", *alone, *flags, "--format", "json").out)

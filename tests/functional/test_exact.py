@@ -297,3 +297,8 @@ def test_bad_tensors_are_named(problem):
         exact_transport(cost.half(), a, b)
     with pytest.raises(TypeError, match=r"Expected `b` to be torch\.float64 on cpu like `cost`, but got"):
         exact_transport(cost, a, b.float())
+
+
+def test_negative_weights_are_refused():
+    with pytest.raises(ValueError, match=r"`a` to be 0 or above, but got -0\.5"):
+        exact_transport(torch.ones(1, 2, 2), torch.tensor([[1.5, -0.5]]), torch.full((1, 2), 0.5))

@@ -507,3 +507,22 @@ def test_bad_tensors_are_named(problem):
         unbalanced_sinkhorn(cost.bfloat16(), a, b, *rest, iterations=1)
     with pytest.raises(TypeError, match=r"Expected `b` to be torch\.float64 on cpu like `cost`, but got"):
         unbalanced_sinkhorn(cost, a, b.float(), *rest, iterations=1)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-4, 1e-5, 1e-6, 1e-8])
+@pytest.mark.parametrize("penalties", [(0.23, 0.31), (float("inf"), 0.3), (0.3, float("inf")), (0.01, 5.0)])
+def test_the_smallest_epsilon_ends_in_numbers_if_not_in_convergence(epsilon, penalties):
+    generator = torch.Generator().manual_seed(0)
+    cost = 2 * torch.rand(20, 8, 9, dtype=torch.float64, generator=generator)
+    a, b = torch.full((20, 8), 1 / 8, dtype=torch.float64), torch.full((20, 9), 1 / 9, dtype=torch.float64)
+    found = unbalanced_sinkhorn(cost, a, b, epsilon, *penalties, tolerance=1e-6, max_iterations=200)
+    assert found.transport.isfinite().all()
+    assert found.plan.isfinite().all()
+    assert (found.transport >= 0).all()
+
+
+@pytest.mark.parametrize("penalty", [-1.0, float("nan")])
+def test_a_penalty_out_of_range_is_refused_as_a_tensor_too(penalty):
+    half = torch.full((1, 2), 0.5)
+    with pytest.raises(ValueError, match="from 0 to infinity"):
+        unbalanced_sinkhorn(torch.ones(1, 2, 2), half, half, 0.1, torch.tensor(penalty), 0.3, tolerance=1e-6)

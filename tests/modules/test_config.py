@@ -92,6 +92,7 @@ CASES = [
     Case("learn_temperature", True, ("trained",)),
     Case("iterations", 7, base={"temperature": 0.2}),
     Case("tolerance", 1e-4, base={"temperature": 0.2}),
+    Case("max_iterations", 1, base={"temperature": 0.02, "tolerance": 1e-9}),
     Case("value", "objective", base={"temperature": 0.2}),
     Case("normalize", False),
     Case("score", "precision"),
@@ -198,6 +199,7 @@ def test_the_revision_reaches_the_search(tiny_encoder):
         ("iterations", 0),
         ("iterations", 1.0),
         ("iterations", True),
+        ("max_iterations", 0),
         ("max_length", 2),
         ("max_length", 128.0),
         ("freeze_layers", -1),
@@ -255,6 +257,7 @@ def test_a_bad_value_is_refused_by_name(name, value):
         ({**LAZY, "hypothesis_penalty": 0, "reference_penalty": 0}, "a penalty above 0 on one side"),
         ({**LAZY, "temperature": 0, "reference_penalty": 0.2}, 'penalties of 0 or "inf" where the `temperature`'),
         ({**LAZY, "temperature": 0, "learn_temperature": True}, "a `temperature` above 0 to learn it"),
+        ({**LAZY, "output": "distance", "rescale": True}, "`rescale` to be false with output='distance'"),
         ({**LAZY, "temperature": -1}, "`temperature` to be a finite number of at least 0"),
     ],
 )
@@ -290,6 +293,25 @@ def test_an_override_that_nothing_reads_is_refused(matching, change):
 def test_more_layers_than_there_are_are_refused(tiny_metric, fields):
     with pytest.raises(InputError, match=r"`last_layers` to be at most [24], the layers up to"):
         tiny_metric(**fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"powers": (3.0,)}, "aggregation='single'"),
+        ({"last_layers": 2}, "aggregation='single'"),
+        ({"routing_step": 2.0}, "aggregation='single'"),
+        ({"idf": "plus-one"}, "weights='uniform'"),
+        ({"idf_from": "sides"}, "weights='uniform'"),
+        ({"alpha": 0.3, "score": "recall"}, "score='recall'"),
+        ({"max_iterations": 5}, "tolerance=None"),
+        ({"iterations": 5, "tolerance": 1e-3}, "tolerance=0.001"),
+    ],
+)
+def test_an_override_without_effect_is_warned_of(change, why, caplog):
+    changed = MetricConfig().override(**change)
+    assert changed == MetricConfig(**change)
+    assert [record.getMessage() for record in caplog.records] == [f"`{next(iter(change))}` has no effect with {why}."]
 
 
 @pytest.mark.parametrize("fields", [{"layer": 2}, {"aggregation": "power-means"}])

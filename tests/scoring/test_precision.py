@@ -84,6 +84,15 @@ def test_auto_waits_for_the_fit_where_a_statistic_is_missing(tiny_encoder, proce
     assert len(scorer.score(*TEXTS)) == 2
 
 
+def test_auto_settles_once_a_call_has_fitted_the_statistics(tiny_encoder, processor, monkeypatch):
+    processor(True)
+    monkeypatch.setattr(precision, "AUTO_BOUND", 2.0)
+    scorer = Scorer.from_pretrained("yisi-1", encoder=str(tiny_encoder), device="cpu", precision="auto")
+    assert scorer.metric.precision == "exact"
+    assert str(scorer.score(*TEXTS).signature).endswith("|precision:bf16")
+    assert scorer.metric.fits_on_call  # and it goes on fitting
+
+
 @pytest.mark.parametrize(("dtype", "told"), [("float32", "exact"), ("bfloat16", "bf16"), ("float16", "fp16")])
 def test_the_signature_tells_the_type_of_the_weights(tiny_encoder, dtype, told):
     scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", dtype=dtype)

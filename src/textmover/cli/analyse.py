@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from textmover.cli.console import console, print_table, set_up_logging
 from textmover.cli.options import check_output, write_output
-from textmover.data.readers import read_lines
+from textmover.data.readers import read_texts
 from textmover.modules.analysis import CENTERINGS, Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.metric_model import MetricModel
@@ -50,7 +50,13 @@ class _Found:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("--data", required=True, metavar="FILE", help="texts, one a line; '-' is standard input")
+    parser.add_argument(
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="texts, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines or Parquet",
+    )
+    parser.add_argument("--column", metavar="COLUMN", help="column of the table that holds the texts")
     parser.add_argument(
         "--encoder",
         default=DEFAULT_ENCODER,
@@ -108,7 +114,7 @@ def run(options: argparse.Namespace) -> None:
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
     if not options.no_figure:
         check_matplotlib()
-    texts = _choose(read_lines(options.data), options.texts, options.seed)
+    texts = _choose(_texts(options), options.texts, options.seed)
     found = _analyse(options, texts)
     write_output(_as_table(found.analysis), table)
     if not options.no_figure:
@@ -125,6 +131,13 @@ def run(options: argparse.Namespace) -> None:
             f"tokens of {analysis.texts} texts ({analysis.words} different words occur in more than one).\n"
             f"Encoder: {found.encoder}\nFiles: {', '.join(files)}\n"
         )
+
+
+def _texts(options: argparse.Namespace) -> list[str]:
+    try:
+        return read_texts(options.data, options.column)
+    except InputError as error:
+        raise InputError(str(error).replace("`column`", "`--column`")) from error
 
 
 def _choose(texts: Sequence[str], number: int, seed: int) -> list[str]:

@@ -56,15 +56,19 @@ def column_half_step(problem: Problem, phi: Tensor) -> Tensor:
 def row_half_step(problem: Problem, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """Potential of the rows given that of the columns, and the plan there.
 
-    The plan is the mass of each row times a softmax: hard rows sum to their weight to the last bit of the dtype.
+    The plan is the mass of each row times a softmax: hard rows sum to their weight to the last bit of the dtype. Softmax
+    and log-sum-exp share their exponentials, which are most of the work.
     """
     weighted = problem.logits + (gamma + problem.log_n)[:, None, :]
-    lse = torch.logsumexp(weighted, dim=2)
+    largest = weighted.detach().amax(dim=2, keepdim=True)
+    exponentials = (weighted - largest).exp()
+    total = exponentials.sum(dim=2)
+    lse = largest[:, :, 0] + total.log()
     rho = 1 / (1 + problem.kappa_rows)
     phi = rho * (problem.log_a - problem.log_m - lse)
     # log m + phi + lse, written so that for hard rows it is log a exactly.
     log_mass = problem.log_m + rho * (problem.log_a - problem.log_m) + (1 - rho) * lse
-    return phi, log_mass.exp()[:, :, None] * weighted.softmax(dim=2)
+    return phi, exponentials * (log_mass.exp() / total)[:, :, None]
 
 
 class ConvergedPotential(torch.autograd.Function):

@@ -110,7 +110,8 @@ class _Iterates:
             d_gamma = torch.where(problem.log_b > LOG_ZERO / 2, d_gamma - shift, 0.0)
         sums = torch.bmm(self.kernel, d_gamma.exp()[:, :, None])[:, :, 0]
         d_phi = self._factor(problem.log_a, sums, self.rho_rows, self.phi)
-        leaves = torch.maximum(d_phi.abs().amax(dim=1), d_gamma.abs().amax(dim=1)) > self.largest
+        # Not `>`: a factor that has overflowed makes NaN of the other side, which has to leave too.
+        leaves = ~(torch.maximum(d_phi.abs().amax(dim=1), d_gamma.abs().amax(dim=1)) <= self.largest)
         if bool(leaves.any()):
             self._absorb(leaves.nonzero()[:, 0])  # instead of the step that was just tried
             d_phi, d_gamma = d_phi.where(~leaves[:, None], 0.0), d_gamma.where(~leaves[:, None], 0.0)

@@ -27,6 +27,9 @@ def power_mean(vectors: Float[Tensor, " layers *rest"], power: float) -> Float[T
     The slope of a power or root is infinite at 0 where its exponent is below 1; there, below :math:`10^{-19}` of the
     largest magnitude in float32, it is replaced by its chord.
 
+    Gradients are finite everywhere; for exponents below 1 they are steep where a magnitude is far below the others
+    (:math:`10^5` and more), so such means are for scoring rather than for training.
+
     Args:
         vectors: Vectors of all layers along the first axis, float32 or float64.
         power: ``p``, any number or :math:`\pm\infty`.

@@ -56,7 +56,7 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
         Plan, transport cost in the dtype of the cost, and whether the solver has finished.
 
     Raises:
-        ValueError: If shapes do not fit, or a cost is not finite.
+        ValueError: If shapes do not fit, a cost is not finite, or a weight is negative.
         TypeError: If dtypes or devices are mixed, or below float32.
 
     Example:
@@ -68,6 +68,9 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
         Bonneel et al. 2011 (solver); Kusner et al. 2015 (word mover's distance).
     """
     check_problem(cost, a, b, name="cost")
+    for name, weights in (("a", a), ("b", b)):
+        if bool((weights < 0).any()):
+            raise ValueError(f"Expected `{name}` to be 0 or above, but got {float(weights.min())}.")
     return ExactResult(*_Exact.apply(cost, a, b))  # type: ignore[no-untyped-call]
 
 

@@ -73,7 +73,7 @@ def lazy_emd(
     check_problem(cost, a, b, name="cost")
     penalties = (reference_penalty, hypothesis_penalty)
     for name, penalty in zip(("reference_penalty", "hypothesis_penalty"), penalties, strict=True):
-        if not isinstance(penalty, Tensor) and not penalty >= 0:
+        if not bool(penalty >= 0):
             raise ValueError(f"Expected `{name}` to be a number from 0 to infinity, but got {penalty}.")
     if not any(isinstance(penalty, Tensor) or penalty > 0 for penalty in penalties):
         raise ValueError("Expected a penalty above 0 on at least one side, but got 0 for both: nothing would be moved.")

@@ -159,7 +159,7 @@ def unbalanced_sinkhorn(
     if measure not in ("entropy", "product"):
         raise ValueError(f"Expected `measure` to be 'entropy' or 'product', but got {measure!r}.")
     for name, penalty in (("row_penalty", row_penalty), ("column_penalty", column_penalty)):
-        if not isinstance(penalty, Tensor) and not penalty >= 0:
+        if not bool(penalty >= 0):
             raise ValueError(f"Expected `{name}` to be a number from 0 to infinity, but got {penalty}.")
     masks = (a > 0 if row_mask is None else row_mask, b > 0 if column_mask is None else column_mask)
     stop = (iterations, tolerance, max_iterations)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["DEFAULT_ENCODER", "MetricConfig", "SpecialTokens", "check_choice"]
 
@@ -41,6 +44,7 @@ READ_BY: dict[str, frozenset[str]] = {
     "learn_temperature": TEMPERED,
     "iterations": ITERATED,
     "tolerance": ITERATED,
+    "max_iterations": ITERATED,
     "value": frozenset({"twmd", "trwmd"}),
     "alpha": SIDES,
     "score": SIDES,
@@ -102,6 +106,7 @@ class MetricConfig:
     learn_temperature: bool = False  # train T (its logarithm) along with the encoder
     iterations: int = 1  # Sinkhorn iterations, where no tolerance is given
     tolerance: float | None = None  # marginal error to converge to, instead of a number of iterations
+    max_iterations: int = 1000  # most iterations where a tolerance is given
     value: Literal["transport", "objective"] = "transport"  # number of the plan that twmd and trwmd report
     cost: Literal["cosine", "squared-euclidean", "euclidean"] = "cosine"  # of moving mass, over unit vectors
     hypothesis_penalty: float = math.inf  # lambda_c of lazy-emd: price of leaving hypothesis tokens, 0 to inf
@@ -134,7 +139,7 @@ class MetricConfig:
             self._check_number(name, lambda value: value >= 0, 'a number of at least 0 or "inf"')
         self._check_number("order_penalty", lambda value: 0 <= value < math.inf, "a finite number of at least 0")
         self._check_number("alpha", lambda value: 0 <= value <= 1, "a number between 0 and 1")
-        for name, least in (("iterations", 1), ("last_layers", 1), ("routing_iterations", 1)):
+        for name, least in (("iterations", 1), ("max_iterations", 1), ("last_layers", 1), ("routing_iterations", 1)):
             self._check_integer(name, getattr(self, name), least)
         for name, least in (("max_length", 3), ("freeze_layers", 0)):
             if getattr(self, name) is not None:
@@ -176,6 +181,11 @@ class MetricConfig:
         if self.normalize and (self.matching in ("lazy-emd", "sinkhorn-divergence") or self.output != "similarity"):
             what = f"matching={self.matching!r}" if self.output == "similarity" else f"output={self.output!r}"
             raise InputError(f"Expected `normalize` to be false with {what}, but got true: a distance has no quotient.")
+        if self.rescale and self.matching in COSTS and self.output == "distance":
+            raise InputError(
+                "Expected `rescale` to be false with output='distance', but got true: the value of unrelated texts is "
+                "no zero of a distance. Choose output='similarity'."
+            )
         penalties = (self.hypothesis_penalty, self.reference_penalty)
         if self.matching != "lazy-emd":
             return
@@ -211,13 +221,33 @@ class MetricConfig:
         check_fields(changes, type(self))
         changed = replace(self, **changes)
         for name in changes:
-            readers = READ_BY.get(name, frozenset({changed.matching}))
-            if changed.matching not in readers and getattr(changed, name) != getattr(self, name):
-                raise InputError(
-                    f"Expected a field that matching={changed.matching!r} reads, but got `{name}`, which "
-                    f"{', '.join(sorted(readers))} read{'s' if len(readers) == 1 else ''}: leave it out."
-                )
+            if getattr(changed, name) != getattr(self, name):
+                changed._check_read(name)
         return changed
+
+    def _check_read(self, name: str) -> None:
+        """Refuse a field that the matching does not read; warn of one that another field leaves without effect."""
+        readers = READ_BY.get(name, frozenset({self.matching}))
+        if self.matching not in readers:
+            raise InputError(
+                f"Expected a field that matching={self.matching!r} reads, but got `{name}`, which "
+                f"{', '.join(sorted(readers))} read{'s' if len(readers) == 1 else ''}: leave it out."
+            )
+        unread = {
+            "powers": self.aggregation != "power-means" and f"aggregation={self.aggregation!r}",
+            "last_layers": self.aggregation == "single" and "aggregation='single'",
+            **dict.fromkeys(
+                ("routing_kernel", "routing_step", "routing_tolerance", "routing_iterations"),
+                self.aggregation != "routing" and f"aggregation={self.aggregation!r}",
+            ),
+            "idf": self.weights == "uniform" and "weights='uniform'",
+            "idf_from": self.weights == "uniform" and "weights='uniform'",
+            "alpha": self.score != "f" and f"score={self.score!r}",
+            "max_iterations": self.tolerance is None and "tolerance=None",
+            "iterations": self.tolerance is not None and f"tolerance={self.tolerance:g}",
+        }.get(name)
+        if unread:
+            logger.warning("`%s` has no effect with %s.", name, unread)
 
     @property
     def higher_is_better(self) -> bool:

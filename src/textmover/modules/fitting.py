@@ -136,6 +136,11 @@ def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Sequence[str],
             values, flags = metric.pair_values(features.select(rows.roll(shift)), features)
             fitted.add(values[~flags["empty"]])
         report(len(chunk))
+    if not bool((fitted.values < 1).all()):
+        raise InputError(
+            f"Expected unrelated texts to score below 1, but their baseline is {fitted.values.tolist()}: this corpus "
+            "tells no texts apart."
+        )
     baseline.load_state_dict(fitted.state_dict())
 
 

@@ -100,7 +100,12 @@ class _Tempered(Matching):
         return self.temperature.learned_fields()
 
     def _stop(self) -> str:
-        return str(self.config.iterations) if self.config.tolerance is None else f"to{self.config.tolerance:g}"
+        """When the iterations stop: after a number, or at a tolerance (within a number that is not the default)."""
+        config = self.config
+        if config.tolerance is None:
+            return str(config.iterations)
+        most = "" if config.max_iterations == MetricConfig().max_iterations else f"max{config.max_iterations}"
+        return f"to{config.tolerance:g}{most}"
 
 
 class Twmd(_Tempered):
@@ -119,6 +124,7 @@ class Twmd(_Tempered):
             self.temperature(),
             iterations=self.config.iterations,
             tolerance=self.config.tolerance,
+            max_iterations=self.config.max_iterations,
             value=self.config.value,
             alpha=self.config.alpha,
             with_plan=with_plan,
@@ -223,7 +229,7 @@ class _Distance(_Tempered):
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__(config)
-        low, high = sorted(self.report(torch.tensor(end)).item() for end in self._distances())
+        low, high = sorted(self.report(torch.tensor(end, dtype=torch.float64)).item() for end in self._distances())
         self.bounds = (low, high)
 
     def report(self, distance: Tensor) -> Tensor:
@@ -251,7 +257,11 @@ class _Distance(_Tempered):
 
     def _stopping(self) -> dict[str, int | float | None]:
         stop = self.config.tolerance
-        return {"iterations": self.config.iterations if stop is None else None, "tolerance": stop}
+        return {
+            "iterations": self.config.iterations if stop is None else None,
+            "tolerance": stop,
+            "max_iterations": self.config.max_iterations,
+        }
 
 
 class Emd(_Distance):
@@ -280,6 +290,11 @@ class Emd(_Distance):
 
 class LazyEmd(_Distance):
     """Transport that may leave tokens (:func:`textmover.functional.lazy_emd`)."""
+
+    def _distances(self) -> tuple[float, float]:
+        # Where no side is hard, a large entropy makes mass: there is no bound.
+        hard = math.inf in (self.config.hypothesis_penalty, self.config.reference_penalty)
+        return super()._distances() if hard else (0.0, math.inf)
 
     def signature_entries(self) -> dict[str, str]:
         """Cost, output, penalties, epsilon, measure, and when the iterations stop."""

@@ -40,7 +40,7 @@ WARNINGS = {
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
-    "not converged": "did not converge within the solver's iterations",
+    "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 
 

@@ -131,7 +131,7 @@ class Scorer:
         grouped = normalize_references(hypotheses, references)
         if self.metric.fits_on_call:
             self.metric.fit([text for texts in grouped for text in texts], hypotheses, from_call=True)
-            self.clear_cache()
+            self._settled()
         if self.metric.needs_fit:
             raise InputError(
                 f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(self.metric))}) to be "
