@@ -56,8 +56,8 @@ def column_half_step(problem: Problem, phi: Tensor) -> Tensor:
 def row_half_step(problem: Problem, gamma: Tensor) -> tuple[Tensor, Tensor]:
     """Potential of the rows given that of the columns, and the plan there.
 
-    The plan is the mass of each row times a softmax: hard rows sum to their weight to the last bit of the dtype. Softmax
-    and log-sum-exp share their exponentials, which are most of the work.
+    The plan is the mass of each row times a softmax: hard rows sum to their weight to the last bit of the dtype.
+    Softmax and log-sum-exp share their exponentials, which are most of the work.
     """
     weighted = problem.logits + (gamma + problem.log_n)[:, None, :]
     largest = weighted.detach().amax(dim=2, keepdim=True)
