@@ -86,7 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=CENTERINGS,
         default=list(CENTERINGS),
-        help="means to subtract, one after the other; all if not given",
+        help="means to subtract, one after the other; all if not given (the batch mean of the TWMD paper "
+        "stands in for the corpus mean, and is not among them)",
     )
     parser.add_argument(
         "--output",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -74,6 +74,7 @@ def fit_statistics(
         if isinstance(table, IdfTable):
             corpus = texts if hypotheses is None or name == "idf" else hypotheses
             _fit_table(metric, table, corpus, from_call=from_call)
+    _warn_of_single_texts(statistics)
     with evaluating(metric):
         for statistic in statistics.values():
             if isinstance(statistic, CorpusMean):
@@ -100,11 +101,20 @@ def _fit_table(metric: MetricModel, table: IdfTable, texts: Sequence[str], *, fr
     fitted.from_call.fill_(from_call)
     if not fitted.fitted:
         raise InputError("Expected texts to fit idf weights on, but got none.")
-    if not fitted.informative:
-        logger.warning(
-            "idf was fitted on one and the same text, so it tells no token from another: weights are uniform."
-        )
     table.load_state_dict(fitted.state_dict())
+
+
+def _warn_of_single_texts(statistics: Mapping[str, object]) -> None:
+    """Say once which tables tell no token from another."""
+    tables = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
+    idle = [name for name, table in tables.items() if not table.informative]
+    if idle:
+        sides = (
+            "" if len(idle) == len(tables) else f" of the {'hypotheses' if 'idf_hypothesis' in idle else 'references'}"
+        )
+        logger.warning(
+            "idf%s was fitted on one and the same text, so it tells no token from another: weights are uniform.", sides
+        )
 
 
 def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Sequence[str], report: Callable[[int], None]) -> None:
