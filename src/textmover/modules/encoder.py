@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder_source import EncoderSource
 from textmover.modules.windows import encode_windows
-from textmover.types import InputError, TokenBatch
+from textmover.types import EncoderRunner, InputError, TokenBatch
 
-__all__ = ["Encoder", "default_layer", "plain_errors", "position_limit"]
+__all__ = ["Encoder", "EncoderGraph", "default_layer", "plain_errors", "position_limit"]
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
@@ -102,6 +102,8 @@ class Encoder(nn.Module):
         self.depth = depth
         self.layers = tuple(layers)
         self.window = window
+        self._runner: EncoderRunner | None = None
+        self.register_load_state_dict_post_hook(_forget_runner)  # type: ignore[no-untyped-call]
         # With the layers above cut off, the last hidden state is the one wanted layer.
         self._is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
         if freeze_layers is not None:
@@ -150,6 +152,30 @@ class Encoder(nn.Module):
         """Where the weights are."""
         return next(self.model.parameters()).device
 
+    @property
+    def runner(self) -> EncoderRunner | None:
+        """What computes the hidden states in place of the model while no gradients are asked for."""
+        return self._runner
+
+    def run_with(self, runner: EncoderRunner | None) -> None:
+        """Let another back-end compute the hidden states, or the model again.
+
+        The model still serves wherever gradients are recorded or the encoder is in training mode; the runner is
+        forgotten as soon as other weights are loaded, moved or cast.
+
+        Args:
+            runner: Computes the same hidden states of the same layers from the same weights.
+        """
+        self._runner = runner
+
+    def graph(self) -> EncoderGraph:
+        """The computation as one module on plain tensors, for back-ends to export."""
+        return EncoderGraph(self.model, self.layers, self._is_top)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
+        self._runner = None
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+
     def forward(self, batch: TokenBatch) -> list[Tensor]:
         """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing.
 
@@ -161,15 +187,10 @@ class Encoder(nn.Module):
         return encode_windows(self._hidden_states, batch, self.window)
 
     def _hidden_states(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        output = self.model(
-            input_ids=input_ids,
-            # Where nothing is padded, no mask lets attention take its fastest path.
-            attention_mask=None if bool(mask.all()) else mask.long(),
-            output_hidden_states=not self._is_top,
-        )
-        if self._is_top:
-            return [output.last_hidden_state]
-        return [output.hidden_states[layer] for layer in self.layers]
+        if self._runner is not None and not self.training and not torch.is_grad_enabled():
+            return self._runner(input_ids, mask)
+        # Where nothing is padded, no mask lets attention take its fastest path.
+        return list(self.graph()(input_ids, None if bool(mask.all()) else mask.long()))
 
     def _freeze(self, count: int) -> None:
         blocks = next(
@@ -179,6 +200,32 @@ class Encoder(nn.Module):
         parts = [getattr(self.model, "embeddings", embeddings), *(blocks or [])[:count]]
         for part in parts:
             part.requires_grad_(False)
+
+
+class EncoderGraph(nn.Module):
+    """Token ids and mask to hidden states, on plain tensors.
+
+    Args:
+        model: A Hugging Face encoder.
+        layers: The layers that are read.
+        is_top: Whether the last hidden state is the one wanted layer.
+    """
+
+    def __init__(self, model: Any, layers: Sequence[int], is_top: bool) -> None:
+        super().__init__()
+        self.model, self.layers, self.is_top = model, tuple(layers), is_top
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, ...]:
+        """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``."""
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=not self.is_top)
+        if self.is_top:
+            return (output.last_hidden_state,)
+        return tuple(output.hidden_states[layer] for layer in self.layers)
+
+
+def _forget_runner(encoder: nn.Module, _: Any) -> None:
+    if isinstance(encoder, Encoder):
+        encoder.run_with(None)
 
 
 def _cut(config: Any, top: int) -> Any:

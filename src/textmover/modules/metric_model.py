@@ -15,6 +15,7 @@ from textmover.modules.assembly import Parts, assemble, build_layers, reassemble
 from textmover.modules.calibration import Calibration
 from textmover.modules.centering import Centering
 from textmover.modules.config import COSTS, MetricConfig
+from textmover.modules.encoder import Encoder
 from textmover.modules.fitting import evaluating, fit_statistics, statistic_basis
 from textmover.modules.matching import build_matching
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
@@ -122,6 +123,9 @@ class MetricModel(nn.Module):
         if self.calibration is not None:
             scale, offset = _number(self.calibration.scale), _number(self.calibration.offset)
             entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
+        runner = None if self.runnable_encoder is None else self.runnable_encoder.runner
+        if self.runnable_encoder is not None:
+            entries["backend"] = "torch" if runner is None else runner.name
         return Signature({**entries, "precision": self.precision})
 
     def _token_entries(self) -> dict[str, str]:
@@ -154,9 +158,17 @@ class MetricModel(nn.Module):
 
     @property
     def precision(self) -> str:
-        """Arithmetic of the encoder by the type of its weights: ``exact`` for float32, ``bf16`` or ``fp16``."""
+        """Arithmetic of the encoder: ``exact`` for float32, ``bf16`` or ``fp16``, or as its back-end says."""
+        runner = None if self.runnable_encoder is None else self.runnable_encoder.runner
+        if runner is not None:
+            return runner.precision
         dtype = next((parameter.dtype for parameter in self.encoder.parameters()), torch.float32)
         return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype, "exact")
+
+    @property
+    def runnable_encoder(self) -> Encoder | None:
+        """The encoder, where another back-end can run it; ``None`` for static vectors."""
+        return self.encoder if isinstance(self.encoder, Encoder) else None
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoder, in place."""

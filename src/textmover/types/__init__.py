@@ -5,14 +5,24 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
-from textmover.types.metric import MatchResult, PairScores, SegmentMetric, Statistic, TrainableMetric
+from textmover.types.metric import (
+    EncoderRunner,
+    MatchResult,
+    PairScores,
+    RunnableEncoder,
+    SegmentMetric,
+    Statistic,
+    TrainableMetric,
+)
 from textmover.types.segments import InputError, Segment, SegmentScores, Signature
 from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
 
 __all__ = [
+    "EncoderRunner",
     "InputError",
     "MatchResult",
     "PairScores",
+    "RunnableEncoder",
     "Segment",
     "SegmentMetric",
     "SegmentScores",

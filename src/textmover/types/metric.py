@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "EncoderRunner",
     "MatchResult",
     "PairScores",
+    "RunnableEncoder",
     "SegmentMetric",
     "Statistic",
     "TrainableMetric",
@@ -78,6 +80,45 @@ class Statistic(Protocol):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
         """Take values over."""
+
+
+class EncoderRunner(Protocol):
+    """A back-end that computes what an encoder's model computes.
+
+    Copies and pickles of a runner compute the same, so that an encoder can be copied and sent to other processes.
+    """
+
+    @property
+    def name(self) -> str:
+        """Back-end and its version for the signature, such as ``openvino-2026.4.1``."""
+
+    @property
+    def precision(self) -> str:
+        """Arithmetic for the signature: ``exact``, ``bf16`` or ``int8``."""
+
+    def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
+        """Hidden states of the wanted layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``.
+
+        May be called from several threads at a time.
+        """
+
+
+class RunnableEncoder(Protocol):
+    """An encoder whose computation another back-end may take over while no gradients are asked for."""
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers that are read, in order, counted from 0, the embeddings."""
+
+    @property
+    def runner(self) -> EncoderRunner | None:
+        """The back-end that computes at present; ``None`` where the model itself does."""
+
+    def run_with(self, runner: EncoderRunner | None) -> None:
+        """Let a back-end compute, or the model again."""
+
+    def graph(self) -> torch.nn.Module:
+        """Token ids and mask (int64, ``[B, L]``) to a tuple of hidden states, as a module for back-ends to export."""
 
 
 @runtime_checkable
@@ -143,6 +184,10 @@ class SegmentMetric(Protocol):
     @property
     def device(self) -> torch.device:
         """Where batches have to be."""
+
+    @property
+    def runnable_encoder(self) -> RunnableEncoder | None:
+        """The encoder, where another back-end can run it; ``None`` where there is none or it only looks vectors up."""
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoder, in place; everything behind it stays in float32."""
