@@ -15,7 +15,7 @@ from textmover.modules import MetricModel
 from textmover.modules.config import MetricConfig
 from textmover.presets import PRESETS
 from textmover.scoring import Scorer
-from textmover.types import InputError, TokenBatch, TokenEmbeddings
+from textmover.types import InputError, TokenBatch
 
 WRITTEN = json.loads((Path(__file__).parent / "data" / "end_to_end_written.json").read_text(encoding="utf-8"))
 SIDES = ("precision", "recall", "f1")
@@ -255,8 +255,9 @@ def test_tokens_and_features_lead_to_the_same_scores(tiny_metric, fields):
 def test_kept_features_are_those_of_each_text_alone(tiny_metric, fields):
     metric = tiny_metric(**fields)
     with torch.no_grad():
-        kept = metric.text_features(metric.tokenize([*HYPOTHESES, *REFERENCES])).unbind()
-        joined = metric.pair_scores(*(TokenEmbeddings.collate(side) for side in (kept[:4], kept[4:])))
+        tokens = metric.tokenize([*HYPOTHESES, *REFERENCES])
+        kept = metric.text_features(tokens).pack(tokens.lengths.numpy())
+        joined = metric.pair_scores(kept.pad(range(4)), kept.pad(range(4, 8)))
         for row, (hypothesis, reference) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
             alone = metric(metric.tokenize([hypothesis]), metric.tokenize([reference]))
             torch.testing.assert_close(joined.score[row], alone.score[0], rtol=0, atol=1e-6)
@@ -530,11 +531,13 @@ def test_training_tracks_the_mean_and_evaluation_does_not(tiny_metric):
 
 @pytest.mark.parametrize("fields", EVERY_MATCHING, ids=by_name)
 def test_the_protocol_is_kept(tiny_metric, fields):
-    from textmover.types import SegmentMetric, TextFeatures
+    from textmover.types import PackedFeatures, SegmentMetric, TextFeatures
 
     metric = tiny_metric(**fields)
     assert isinstance(metric, SegmentMetric)
-    assert isinstance(metric.text_features(metric.tokenize(["tea"])), TextFeatures)
+    features = metric.text_features(metric.tokenize(["tea"]))
+    assert isinstance(features, TextFeatures)
+    assert isinstance(features.pack(np.array([3])), PackedFeatures)
     assert metric.higher_is_better == (fields.get("output") != "distance")
     assert metric.multi_reference == "best"
     assert not metric.fits_on_call

@@ -129,6 +129,7 @@ def test_a_cut_is_found_without_the_fast_tokenizer(tokenizer, tiny_encoder, monk
     for long_texts, truncated in (("truncate", (False, True, False)), ("window", (False, False, False))):
         fast, slow = (Tokenizer(tiny_encoder, "bert", 12, long_texts) for _ in range(2))
         monkeypatch.setattr(slow, "_tokenizer", Slow())
+        monkeypatch.setattr(slow, "_rust", None)
         assert slow(texts).truncated == fast(texts).truncated == truncated
 
 
@@ -297,6 +298,7 @@ def test_marks_tell_words_without_the_fast_tokenizer(monkeypatch, text, traits):
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys([*others, *text.split()]))}
 
     class Slow:
+        is_fast = False
         pad_token_id, unk_token = 0, "<unk>"
 
         def __len__(self):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.scoring.engine import Engine
+from textmover.scoring.engine import Engine, _windows
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 RATINGS = Path(__file__).resolve().parents[2] / "examples" / "quickstart" / "ratings.tsv"
@@ -47,12 +47,14 @@ class FixedBatches(Engine):
         super().__init__(metric, cache=False)
         self.size = size
 
-    def _text_batches(self, lengths):
-        for start in range(0, len(lengths), self.size):
-            yield list(range(start, min(start + self.size, len(lengths))))
+    def _batches(self, count):
+        return (list(range(start, min(start + self.size, count))) for start in range(0, count, self.size))
+
+    def _token_batches(self, texts):
+        return ((rows, self.metric.tokenize([texts[row] for row in rows])) for rows in self._batches(len(texts)))
 
     def _pair_batches(self, lengths):
-        return self._text_batches(lengths)
+        return self._batches(len(lengths))
 
 
 @pytest.fixture
@@ -130,17 +132,71 @@ def test_several_references_take_the_best_of_each_value(tiny_metric):
             assert joint.values[name][row] == pytest.approx(singles.values[name].max(), abs=1e-6)
 
 
-def test_memory_of_a_batch_is_bounded(tiny_metric):
-    engine = Engine(tiny_metric(), batch_tokens=100)
-    lengths = [40, 3, 90, 200, 7, 7, 50]
-    batches = list(engine._text_batches(lengths))
-    assert sorted(row for rows in batches for row in rows) == list(range(7))
-    for rows in batches:
-        assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= 100
-    pairs = np.array([[300, 400], [512, 512], [3, 4], [3, 500], [9, 9]] * 40)
-    batches = list(Engine(tiny_metric())._pair_batches(pairs))
-    assert sorted(row for rows in batches for row in rows) == list(range(200))
-    assert all(len(rows) == 1 or len(rows) * np.prod(pairs[rows].max(axis=0)) <= 1 << 20 for rows in batches)
+def test_windows_are_bounded_by_segments_and_by_characters(monkeypatch):
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 3)
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW_CHARACTERS", 10)
+    hypotheses = ["a", "b", "c", "d", "e" * 50, "f", "g" * 5]
+    references = [["r"], ["r"], ["r"], ["r"], ["r"], ["r"], ["r", "r" * 2]]
+    slices = list(_windows(hypotheses, references))
+    assert [(one.start, one.stop) for one in slices] == [(0, 3), (3, 4), (4, 5), (5, 7)]
+
+
+def test_one_worker_and_several_give_the_same_scores(tiny_metric):
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            found.append(Engine(tiny_metric(), batch_tokens=20).score(HYPOTHESES, REFERENCES))
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    assert difference(*found) <= 1e-6
+
+
+# --- memory of the device ---------------------------------------------------------------------------------------------
+
+
+def failing_above(monkeypatch, metric, name: str, most: int) -> list[int]:
+    """Sizes of the batches that a method was asked for; those above ``most`` have no room."""
+    asked, real = [], getattr(metric, name)
+
+    def limited(*sides):
+        asked.append(len(sides[0]))
+        if len(sides[0]) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(*sides)
+
+    monkeypatch.setattr(metric, name, limited)
+    return asked
+
+
+@pytest.mark.parametrize("name", ["text_features", "pair_scores"])
+def test_batches_without_room_are_halved_and_the_run_goes_on(tiny_metric, monkeypatch, caplog, name):
+    metric = tiny_metric()
+    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
+    failing_above(monkeypatch, metric, name, most=2)
+    found = Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES)
+    assert difference(expected, found) <= 1e-6
+    assert caplog.records[0].getMessage().startswith("Out of memory on cpu: going on with ")
+
+
+def test_later_batches_are_small_from_the_start(tiny_metric, monkeypatch):
+    metric = tiny_metric()
+    engine = Engine(metric, batch_tokens=1000, cache=False)
+    asked = failing_above(monkeypatch, metric, "text_features", most=2)
+    engine.score(HYPOTHESES, REFERENCES)
+    del asked[:]
+    engine.score(HYPOTHESES, REFERENCES)
+    assert max(asked) < 7
+    assert engine.batch_tokens < 100
+
+
+def test_a_single_text_without_room_is_an_error(tiny_metric, monkeypatch):
+    metric = tiny_metric()
+    failing_above(monkeypatch, metric, "text_features", most=0)
+    with pytest.raises(InputError, match=r"the memory of cpu has room for, but a single one is too long: set `max_len"):
+        Engine(metric).score(HYPOTHESES, REFERENCES)
 
 
 # --- cache ------------------------------------------------------------------------------------------------------------
@@ -176,24 +232,25 @@ def test_scores_are_the_same_bytes_with_and_without_a_cache(tiny_metric):
     assert len(plain._cache) == 0
 
 
-def test_the_cache_stays_within_its_bound_and_forgets_the_oldest(tiny_metric, monkeypatch):
+def test_the_cache_stays_within_its_bound(tiny_metric, monkeypatch):
     metric = tiny_metric()
     texts = [f"{word} dog" for word in ("big", "small", "red", "blue", "old", "new")]
-    size = metric.text_features(metric.tokenize(texts[:1])).nbytes
+    size = metric.text_features(metric.tokenize(texts[:1])).pack(np.array([4])).nbytes
     engine = Engine(metric, cache_bytes=3 * size)
     for text in texts:
         engine.score([text], [[text]])
-        assert engine._cached_bytes == sum(one.features.nbytes for one in engine._cache.values()) <= 3 * size
-    assert list(engine._cache) == texts[3:]
-    engine.score([texts[3]], [[texts[3]]])  # used again, so it is no longer the oldest
+        assert engine._cache.nbytes <= 3 * size
+    read = counted(metric, monkeypatch)
+    engine.score(texts[3:], [[text] for text in texts[3:]])
+    assert read == []
     engine.score([texts[0]], [[texts[0]]])
-    assert list(engine._cache) == [texts[5], texts[3], texts[0]]
+    assert read == [1]
 
 
 def test_a_text_larger_than_the_cache_is_scored_and_not_kept(tiny_metric):
     engine = Engine(tiny_metric(), cache_bytes=10)
     assert engine.score(["tea"], [["tea"]]).values["score"][0] == pytest.approx(1, abs=1e-6)
-    assert len(engine._cache) == engine._cached_bytes == 0
+    assert len(engine._cache) == engine._cache.nbytes == 0
 
 
 # --- counts -----------------------------------------------------------------------------------------------------------
@@ -299,6 +356,7 @@ class Overlap:
     higher_is_better = False
     needs_fit = False
     device = torch.device("cpu")
+    runnable_encoder = None
     range = (0.0, 1.0)
     signature = Signature({"metric": "overlap"})
 

@@ -76,7 +76,12 @@ def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True) 
         help="float32, bfloat16 where the hardware has it, or the faster of both if it stays close",
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
-    parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens to a batch of the encoder")
+    parser.add_argument(
+        "--batch-tokens",
+        type=int,
+        metavar="N",
+        help="tokens to a batch of the encoder; what suits the device if not given",
+    )
     parser.add_argument("--no-cache", action="store_true", help="keep nothing of a text once it has been scored")
     statistics = parser.add_mutually_exclusive_group() if fit_on else parser
     if fit_on:

@@ -168,6 +168,13 @@ class Encoder(nn.Module):
         """
         self._runner = runner
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
+        import transformers
+
+        return self._runner is not None or self._is_top or int(transformers.__version__.split(".")[0]) >= 5
+
     def graph(self) -> EncoderGraph:
         """The computation as one module on plain tensors, for back-ends to export."""
         return EncoderGraph(self.model, self.layers, self._is_top)

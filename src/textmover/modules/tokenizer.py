@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import re
 import string
 import unicodedata
@@ -38,12 +40,12 @@ LETTER = "\N{REPLACEMENT CHARACTER}"
 
 
 class _Encoded(NamedTuple):
-    """What Hugging Face says of texts; the words are ``None`` from a tokenizer written in Python."""
+    """What Hugging Face says of texts; the words are ``None`` where nobody asks or the tokenizer does not know."""
 
     ids: list[list[int]]
     special: list[list[int]]
     truncated: list[bool]
-    words: list[list[int | None]] | None
+    words: list[list[int | None]] | None = None
 
 
 class Tokenizer:
@@ -86,6 +88,23 @@ class Tokenizer:
         self.max_length = max_length
         self.long_texts = long_texts
         self._flags = self._vocabulary_flags(stop_words) if traits else None
+        self._rust = self._own_backend()
+
+    def _own_backend(self) -> Any:
+        """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
+
+        Hugging Face's own wrapper sets limits anew at each call, which is not safe in several threads, and takes as
+        long over its lists as the tokenizer itself.
+        """
+        if not self._tokenizer.is_fast:
+            return None
+        rust = copy.deepcopy(self._tokenizer.backend_tokenizer)
+        rust.no_padding()
+        rust.no_truncation()
+        if self.long_texts != "window":
+            side = getattr(self._tokenizer, "truncation_side", "right")
+            rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
+        return rust
 
     @property
     def vocabulary_size(self) -> int:
@@ -117,24 +136,38 @@ class Tokenizer:
                 f"{stripped[position][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' or "
                 "'window'."
             )
-        longest = max(map(len, encoded.ids), default=0)
-        batch = torch.zeros(3, len(texts), longest, dtype=torch.long)
-        batch[0] = self._tokenizer.pad_token_id or 0
-        for row, (tokens, marks) in enumerate(zip(encoded.ids, encoded.special, strict=True)):
-            width = len(tokens)
-            batch[0, row, :width] = torch.tensor(tokens, dtype=torch.long)
-            batch[1, row, :width] = 1
-            batch[2, row, :width] = torch.tensor(self._kinds(marks), dtype=torch.long)
-        ids, mask, kinds = batch[0], batch[1].bool(), batch[2].to(torch.int8)
+        lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts))
+        present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+        ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
+        ids[present] = np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int64)
+        marked = np.zeros(present.shape, dtype=bool)
+        marked[present] = np.fromiter(itertools.chain.from_iterable(encoded.special), dtype=bool)
+        kinds = _kinds(present, marked)
         traits = None
         if self._flags is not None:
-            ordinary = mask & (kinds == SpecialToken.NONE)
-            traits = torch.from_numpy(_traits(self._flags[ids.numpy()], ordinary.numpy(), encoded.words))
-        return TokenBatch(ids, mask, kinds, tuple(stripped), tuple(encoded.truncated), traits)
+            traits = torch.from_numpy(_traits(self._flags[ids], present & ~marked, encoded.words))
+        return TokenBatch(
+            input_ids=torch.from_numpy(ids),
+            mask=torch.from_numpy(present),
+            special=torch.from_numpy(kinds),
+            texts=tuple(stripped),
+            truncated=tuple(encoded.truncated),
+            traits=traits,
+        )
 
     def _encode(self, texts: list[str]) -> _Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list
             return _Encoded([], [], [], None)
+        if self._rust is not None:
+            # The fast way does not track which word a piece is of.
+            encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch
+            encodings = encode(texts)
+            return _Encoded(
+                [one.ids for one in encodings],
+                [one.special_tokens_mask for one in encodings],
+                [bool(one.overflowing) for one in encodings],
+                None if self._flags is None else [one.word_ids for one in encodings],
+            )
         cut = self.long_texts != "window"
         encoded = self._tokenizer(
             texts,
@@ -143,27 +176,14 @@ class Tokenizer:
             return_special_tokens_mask=True,
             verbose=False,
         )
-        ids, special, words = encoded["input_ids"], encoded["special_tokens_mask"], None
-        if encoded.encodings is not None:
-            truncated = [cut and bool(one.overflowing) for one in encoded.encodings]
-            words = [one.word_ids for one in encoded.encodings] if self._flags is not None else None
-        else:  # a tokenizer written in Python does not say what it cut
-            truncated = [
-                cut
-                and len(tokens) >= self.max_length
-                and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
-                for text, tokens in zip(texts, ids, strict=True)
-            ]
-        return _Encoded(ids, special, truncated, words)
-
-    @staticmethod
-    def _kinds(special: list[int]) -> list[int]:
-        """Special tokens before the first ordinary one open the text; of a text without any, the first does."""
-        opening = special.index(0) if 0 in special else min(1, len(special))
-        return [
-            SpecialToken.NONE if not mark else SpecialToken.FIRST if position < opening else SpecialToken.OTHER
-            for position, mark in enumerate(special)
+        ids = encoded["input_ids"]
+        truncated = [  # a tokenizer written in Python does not say what it cut
+            cut
+            and len(tokens) >= self.max_length
+            and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
+            for text, tokens in zip(texts, ids, strict=True)
         ]
+        return _Encoded(ids, encoded["special_tokens_mask"], truncated)
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
@@ -187,6 +207,17 @@ class Tokenizer:
                 value |= CLOSES if _divides(surface[-1:]) else 0
             flags[index] = value
         return flags
+
+
+def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
+    """Kinds of tokens as :class:`~textmover.types.SpecialToken`, int8 ``[B, L]``.
+
+    Special tokens before the first ordinary one open the text; of a text without any, the first does.
+    """
+    ordinary = present & ~special
+    opens = special & (np.cumsum(ordinary, axis=1) == 0)
+    opens[:, 1:] &= ordinary.any(axis=1)[:, None]
+    return np.where(opens, SpecialToken.FIRST, np.where(special, SpecialToken.OTHER, SpecialToken.NONE)).astype(np.int8)
 
 
 def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None]] | None) -> np.ndarray:

@@ -6,7 +6,7 @@ The engine knows a metric through :class:`~textmover.types.SegmentMetric` alone.
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,25 +15,30 @@ import numpy as np
 import torch
 from torch import nn
 
-from textmover.types import InputError, PairScores, SegmentMetric, TextFeatures
+from textmover.scoring.batching import BLOCK, pair_batches, token_batches
+from textmover.scoring.pair_table import PairTable
+from textmover.scoring.text_cache import TextCache, TextChunk
+from textmover.scoring.workers import spread, worker_count
+from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 
-__all__ = ["Engine", "RawScores"]
+__all__ = ["Engine", "RawScores", "default_batch_tokens"]
 
 logger = logging.getLogger(__name__)
 
 WINDOW = 4096
 """Segments worked on at a time: bounds memory however long the input is."""
 
-BLOCK = 1 << 20
-"""Largest number of entries of a similarity block."""
+WINDOW_CHARACTERS = 1 << 21
+"""Characters that the texts of such segments may have; one segment at the least."""
 
 JOINT_PAIRS = 32
 """Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
 
+PAIR_TOKENS = 16384
+"""Tokens of both sides of the pairs that are matched together."""
+
 Reference = str | tuple[str, ...]
 """What a hypothesis is paired with: a text, or several that are taken as one."""
-
-VALUES = ("score", "precision", "recall", "f")
 
 WARNINGS = {
     "empty": "had an empty side: their values are those of unrelated texts",
@@ -44,6 +49,11 @@ WARNINGS = {
 }
 
 
+def default_batch_tokens(device: torch.device) -> int:
+    """Tokens to a batch of the encoder: what stays in a processor's caches, or what fills a GPU."""
+    return 1024 if device.type == "cpu" else 16384
+
+
 @dataclass
 class RawScores:
     """Values by name, float64 ``[n]`` in input order, and how many segments were out of the ordinary."""
@@ -52,47 +62,39 @@ class RawScores:
     counts: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True)
-class _Text:
-    """What is kept of a text: its features, its length in tokens, and whether it was cut."""
-
-    features: TextFeatures
-    length: int
-    truncated: bool
-
-
 class Engine:
     """Runs a metric over lists of segments.
 
     Args:
         metric: The metric; a ``torch.nn.Module`` on the device to use. It is put into evaluation mode while it scores.
-        batch_tokens: Tokens to an encoder batch, padding included.
+        batch_tokens: Tokens to an encoder batch, padding included; :func:`default_batch_tokens` if ``None``. Where they
+            are too many for the memory of a GPU, they are halved until they are not.
         cache: Keep the features of texts between calls.
         cache_bytes: Memory that the kept features may take.
     """
 
     def __init__(
-        self, metric: SegmentMetric, *, batch_tokens: int = 4096, cache: bool = True, cache_bytes: int = 1 << 29
+        self, metric: SegmentMetric, *, batch_tokens: int | None = None, cache: bool = True, cache_bytes: int = 1 << 29
     ) -> None:
-        if batch_tokens < 1:
+        if batch_tokens is not None and batch_tokens < 1:
             raise InputError(f"Expected `batch_tokens` to be at least 1, but got {batch_tokens}.")
         self.metric = metric
-        self.batch_tokens = batch_tokens
-        self.cache_bytes = cache_bytes if cache else 0
-        self._cache: OrderedDict[str, _Text] = OrderedDict()
-        self._cached_bytes = 0
+        self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
+        self._cache = TextCache(cache_bytes if cache else 0)
+        self._block = BLOCK
         self._warned: set[str] = set()
 
     def clear_cache(self) -> None:
         """Forget the features of all texts."""
         self._cache.clear()
-        self._cached_bytes = 0
 
     def score(
         self,
         hypotheses: Sequence[str],
         references: Sequence[Sequence[str]],
         on_progress: Callable[[int], None] | None = None,
+        *,
+        warn: bool = True,
     ) -> RawScores:
         """Score each hypothesis against its references.
 
@@ -100,22 +102,24 @@ class Engine:
             hypotheses: ``n`` texts.
             references: For each, one or more texts.
             on_progress: Called with the number of segments that have been finished since the last call.
+            warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
 
         Returns:
             Values in input order.
 
         Raises:
-            InputError: If the metric gives a value that is not a finite number.
+            InputError: If the metric gives a value that is not a finite number, or a text is too long for the memory
+                of the GPU.
         """
         parts: list[RawScores] = []
         with _evaluation_mode(self.metric), torch.inference_mode():
-            for start in range(0, len(hypotheses), WINDOW):
-                rows = slice(start, start + WINDOW)
-                parts.append(self._window(hypotheses[rows], references[rows], start))
+            for rows in _windows(hypotheses, references):
+                parts.append(self._window(hypotheses[rows], references[rows], rows.start))
                 if on_progress is not None:
-                    on_progress(len(hypotheses[rows]))
+                    on_progress(rows.stop - rows.start)
         counts = sum((part.counts for part in parts), Counter())
-        self._warn(counts)
+        if warn:
+            self.warn(counts)
         names = parts[0].values if parts else {"score": None}
         empty = np.zeros(0, dtype=np.float64)
         return RawScores(
@@ -127,8 +131,8 @@ class Engine:
         groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
         owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
         pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
-        texts = self._text_features(_distinct_texts(pairs))
-        if texts is None:
+        table = self._text_table(_distinct_texts(pairs))
+        if table is None:
             if together:
                 raise InputError(
                     "Expected texts to be read one by one where multi_reference='all' joins references, but this "
@@ -137,11 +141,8 @@ class Engine:
             scored, where = self._score_jointly(pairs), np.arange(len(pairs))
         else:
             distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
-            sides: dict[Reference, _Text] = dict(texts.items())
-            for _, reference in distinct:
-                if reference not in sides:
-                    sides[reference] = self._joined([texts[text] for text in reference])
-            scored, where = self._score_pairs(list(distinct), sides), np.array([distinct[pair] for pair in pairs])
+            self._add_joined(table, [reference for _, reference in distinct])
+            scored, where = self._score_pairs(list(distinct), table), np.array([distinct[pair] for pair in pairs])
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
         values = {name: self._combine(array[where], owners, name) for name, array in scored.values.items()}
         for name, array in values.items():
@@ -161,115 +162,158 @@ class Engine:
         best = np.maximum if self.metric.higher_is_better else np.minimum
         return best.reduceat(values, starts)
 
-    def _joined(self, texts: Sequence[_Text]) -> _Text:
-        """Several references as one text; a single one is itself."""
-        if len(texts) == 1:
-            return texts[0]
-        features = self.metric.join([text.features for text in texts])
-        return _Text(features, sum(text.length for text in texts), any(text.truncated for text in texts))
+    # --- texts --------------------------------------------------------------------------------------------------------
 
-    def _score_pairs(self, pairs: list[tuple[str, Reference]], texts: Mapping[Reference, _Text]) -> _PairTable:
-        table = _PairTable(len(pairs))
-        lengths = np.array([[texts[text].length for text in pair] for pair in pairs]).reshape(-1, 2)
-        for rows in self._pair_batches(lengths):
-            sides = [[texts[pairs[row][side]] for row in rows] for side in (0, 1)]
-            collate = type(sides[0][0].features).collate
-            scores = self.metric.pair_scores(*(collate([text.features for text in side]) for side in sides))
-            table.put(rows, scores)
-        table.put_flag("truncated", [texts[h].truncated or texts[r].truncated for h, r in pairs])
+    def _text_table(self, texts: list[str]) -> _TextTable | None:
+        """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
+        table = _TextTable()
+        for names, chunk in self._cache.find(texts):
+            table.add(names, chunk)
+        missing = [text for text in texts if text not in table.rows]
+        for rows, encoded in spread(self._encode, self._token_batches(missing), self._workers):
+            if encoded is None:
+                return None
+            names = [missing[row] for row in rows]
+            table.add(names, encoded)
+            self._cache.keep(names, encoded)
+        table.close()
         return table
 
-    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]]) -> _PairTable:
+    @property
+    def _workers(self) -> int:
+        encoder = self.metric.runnable_encoder
+        return worker_count(self.metric.device) if encoder is None or encoder.concurrent else 1
+
+    def _token_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenBatch]]:
+        return token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens)
+
+    def _encode(self, given: tuple[list[int], TokenBatch]) -> tuple[list[int], TextChunk | None]:
+        """Rows as they were given, and what is needed of their texts."""
+        rows, batch = given
+        return rows, self._chunk(batch)
+
+    def _chunk(self, batch: TokenBatch) -> TextChunk | None:
+        try:
+            features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
+        except torch.OutOfMemoryError as error:
+            halves = self._halves(len(batch), error)
+        else:
+            lengths = batch.lengths.numpy()
+            return None if features is None else TextChunk(features.pack(lengths), lengths, np.array(batch.truncated))
+        longest = int(batch.lengths.max())
+        self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
+        logger.warning(
+            "Out of memory on %s: going on with batches of %d tokens.", self.metric.device, self.batch_tokens
+        )
+        chunks = [self._chunk(batch.select(half)) for half in halves]
+        return TextChunk.join([chunk for chunk in chunks if chunk is not None])
+
+    def _halves(self, size: int, error: torch.OutOfMemoryError) -> tuple[range, range]:
+        """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
+        if size == 1:
+            raise InputError(
+                f"Expected texts that the memory of {self.metric.device} has room for, but a single one is too long: "
+                "set `max_length`, choose a smaller encoder, or score on the CPU with --device cpu."
+            ) from error
+        if self.metric.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return range(size // 2), range(size // 2, size)
+
+    def _add_joined(self, table: _TextTable, references: Sequence[Reference]) -> None:
+        """Several references as one text; a single one is itself."""
+        groups = [group for group in dict.fromkeys(references) if not isinstance(group, str)]
+        for group in groups:
+            if len(group) == 1:
+                table.rows[group] = table.rows[group[0]]
+        joined = [group for group in groups if len(group) > 1]
+        if not joined:
+            return
+        added = _TextTable()
+        for group in joined:
+            rows = [table.rows[text] for text in group]
+            features = self.metric.join([table.chunk.features.pad([row]) for row in rows])
+            lengths = np.array([table.chunk.lengths[rows].sum()])
+            truncated = np.array([table.chunk.truncated[rows].any()])
+            added.add([group], TextChunk(features.pack(lengths), lengths, truncated))
+        table.extend(added)
+
+    # --- pairs --------------------------------------------------------------------------------------------------------
+
+    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: _TextTable) -> PairTable:
+        where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
+        scored = PairTable(len(pairs))
+
+        def match(rows: list[int]) -> list[tuple[list[int], PairScores]]:
+            return self._match(table.chunk, where, rows)
+
+        batches = self._pair_batches(table.chunk.lengths[where])
+        for found in spread(match, batches, worker_count(self.metric.device)):
+            for rows, scores in found:
+                scored.put(rows, scores)
+        scored.put_flag("truncated", table.chunk.truncated[where].any(axis=1))
+        return scored
+
+    def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
+        return pair_batches(lengths, PAIR_TOKENS, self._block)
+
+    def _match(self, chunk: TextChunk, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
+        try:
+            hypotheses, references = (chunk.features.pad(where[rows, side]) for side in (0, 1))
+            return [(rows, self.metric.pair_scores(hypotheses, references))]
+        except torch.OutOfMemoryError as error:
+            halves = self._halves(len(rows), error)
+        self._block = max(1, self._block // 2)
+        logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
+        return [one for half in halves for one in self._match(chunk, where, [rows[place] for place in half])]
+
+    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]]) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
-        table = _PairTable(len(pairs))
-        for rows in _chunks(range(len(pairs)), JOINT_PAIRS):
+        table = PairTable(len(pairs))
+        for start in range(0, len(pairs), JOINT_PAIRS):
+            rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
             hypotheses, references = (self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1))
             scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
             cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
             table.put(rows, scores, {"truncated": np.array(cut)})
         return table
 
-    def _text_features(self, texts: list[str]) -> dict[str, _Text] | None:
-        """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
-        found = {text: self._cache[text] for text in texts if text in self._cache}
-        for text in found:
-            self._cache.move_to_end(text)
-        missing = [text for text in texts if text not in found]
-        if not missing:
-            return found
-        tokens = self.metric.tokenize(missing)
-        lengths = tokens.lengths.tolist()
-        for rows in self._text_batches(lengths):
-            features = self.metric.text_features(tokens.select(rows).to(self.metric.device))
-            if features is None:
-                return None
-            for row, one in zip(rows, features.unbind(), strict=True):
-                kept = _Text(one, lengths[row], tokens.truncated[row])
-                found[missing[row]] = kept
-                self._keep(missing[row], kept)
-        return found
-
-    def _keep(self, text: str, kept: _Text) -> None:
-        if not self.cache_bytes:
-            return
-        self._cache[text] = kept
-        self._cached_bytes += kept.features.nbytes
-        while self._cached_bytes > self.cache_bytes:
-            _, oldest = self._cache.popitem(last=False)
-            self._cached_bytes -= oldest.features.nbytes
-
-    def _text_batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Rows in batches of like length, the longest first, within the token budget."""
-        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        start = 0
-        while start < len(order):
-            size = max(1, self.batch_tokens // max(1, lengths[order[start]]))
-            yield order[start : start + size]
-            start += size
-
-    def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
-        """Rows in batches of like shape, the largest first, within the size of a similarity block."""
-        order = np.lexsort((lengths[:, 0], lengths[:, 1]))[::-1]
-        batch: list[int] = []
-        width = height = 0
-        for row in order.tolist():
-            new_width, new_height = max(width, int(lengths[row, 0])), max(height, int(lengths[row, 1]))
-            full = (len(batch) + 1) * new_width * new_height > BLOCK
-            if batch and (full or (len(batch) + 1) * (new_width + new_height) > 4 * self.batch_tokens):
-                yield batch
-                batch, new_width, new_height = [], int(lengths[row, 0]), int(lengths[row, 1])
-            batch.append(row)
-            width, height = new_width, new_height
-        if batch:
-            yield batch
-
-    def _warn(self, counts: Counter[str]) -> None:
+    def warn(self, counts: Mapping[str, int]) -> None:
+        """Say once of each kind how many segments were out of the ordinary."""
         for name, number in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%d segment%s %s.", number, "s" if number > 1 else "", WARNINGS.get(name, name))
 
 
-class _PairTable:
-    """Values and flags of pairs, filled batch by batch."""
+class _TextTable:
+    """The texts of a window, each under its row in one object."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.values: dict[str, np.ndarray] = {}
-        self.flags: dict[str, np.ndarray] = {}
+    def __init__(self) -> None:
+        self.rows: dict[Any, int] = {}
+        self._size = 0
+        self._parts: list[TextChunk] = []
 
-    def put(self, rows: Sequence[int], scores: PairScores, flags: dict[str, np.ndarray] | None = None) -> None:
-        named: dict[str, Any] = {name: getattr(scores, name) for name in VALUES} | dict(scores.components)
-        for name, values in named.items():
-            if values is not None:
-                self.values.setdefault(name, np.full(self.size, np.nan))[rows] = values.double().cpu().numpy()
-        for name, marked in scores.flags.items():
-            self.flags.setdefault(name, np.zeros(self.size, dtype=bool))[rows] = marked.cpu().numpy()
-        for name, array in (flags or {}).items():
-            self.flags.setdefault(name, np.zeros(self.size, dtype=bool))[rows] = array
+    def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
+        """Take in further texts."""
+        self.rows.update({name: self._size + place for place, name in enumerate(names)})
+        self._size += len(names)
+        self._parts.append(chunk)
 
-    def put_flag(self, name: str, marked: Sequence[bool]) -> None:
-        self.flags[name] = np.array(marked, dtype=bool)
+    def close(self) -> None:
+        """Join what was taken in; what is not kept elsewhere is freed."""
+        self._parts = [TextChunk.join(self._parts)]
+
+    def extend(self, other: _TextTable) -> None:
+        """Take in the texts of another table."""
+        other.close()
+        self.add(list(other.rows), other.chunk)
+        self.close()
+
+    @property
+    def chunk(self) -> TextChunk:
+        """All texts."""
+        (chunk,) = self._parts
+        return chunk
 
 
 class _evaluation_mode:  # noqa: N801 - a context manager reads like a function
@@ -298,6 +342,14 @@ def _distinct_texts(pairs: Sequence[tuple[str, Reference]]) -> list[str]:
     return list(found)
 
 
-def _chunks(rows: range, size: int) -> Iterator[list[int]]:
-    for start in range(0, len(rows), size):
-        yield list(rows[start : start + size])
+def _windows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
+    """Stretches of segments that are worked on at a time."""
+    start = characters = 0
+    for row, (hypothesis, texts) in enumerate(zip(hypotheses, references, strict=True)):
+        size = len(hypothesis) + sum(map(len, texts))
+        if row > start and (row - start == WINDOW or characters + size > WINDOW_CHARACTERS):
+            yield slice(start, row)
+            start, characters = row, 0
+        characters += size
+    if start < len(hypotheses):
+        yield slice(start, len(hypotheses))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,7 +33,7 @@ class Scorer:
 
     Args:
         metric: Any metric; it is used as it is, where it is.
-        batch_tokens: Tokens to an encoder batch, padding included. No score depends on it.
+        batch_tokens: Tokens to an encoder batch, padding included; ``None`` suits the device. No score depends on it.
         cache: Keep what was computed of each text between calls. Turn it off where the metric's weights change.
         progress: Show a progress bar on long work, where standard error is a terminal.
 
@@ -48,7 +48,7 @@ class Scorer:
         self,
         metric: SegmentMetric,
         *,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         cache: bool = True,
         progress: bool = False,
     ) -> None:
@@ -64,7 +64,7 @@ class Scorer:
         *,
         precision: Precision = "exact",
         device: str | torch.device | None = None,
-        batch_tokens: int = 4096,
+        batch_tokens: int | None = None,
         cache: bool = True,
         progress: bool = False,
         revision: str | None = None,
@@ -130,8 +130,7 @@ class Scorer:
         hypotheses = [hypotheses] if isinstance(hypotheses, str) else list(hypotheses)
         grouped = normalize_references(hypotheses, references)
         if self.metric.fits_on_call:
-            self.metric.fit([text for texts in grouped for text in texts], hypotheses, from_call=True)
-            self._settled()
+            self.fit_on_call(hypotheses, grouped)
         if self.metric.needs_fit:
             raise InputError(
                 f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(self.metric))}) to be "
@@ -139,7 +138,28 @@ class Scorer:
                 "`Scorer.load_statistics(path)`, load a checkpoint that holds them, or choose a preset that needs none."
             )
         with self._progress_bar(len(hypotheses)) as advance:
-            raw = self._engine.score(hypotheses, grouped, advance)
+            return self.score_fitted(hypotheses, grouped, advance)
+
+    def score_fitted(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        on_progress: Callable[[int], None] | None = None,
+        *,
+        warn: bool = True,
+    ) -> SegmentScores:
+        """Score with the statistics as they are, for callers that bring a long input in parts.
+
+        Args:
+            hypotheses: ``n`` texts.
+            references: For each, one or more texts.
+            on_progress: Called with the number of segments that have been finished since the last call.
+            warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
+
+        Returns:
+            Scores in input order.
+        """
+        raw = self._engine.score(hypotheses, references, on_progress, warn=warn)
         named = {name: raw.values.pop(name, None) for name in ("score", "precision", "recall", "f")}
         scores = named["score"]
         if scores is None:
@@ -174,6 +194,19 @@ class Scorer:
             self.metric.fit(list(texts), names=names, on_progress=advance)
         return self._settled()
 
+    def fit_on_call(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Scorer:
+        """Fit the idf weights on the texts that are to be scored, as metrics want it whose ``fits_on_call`` is true.
+
+        Args:
+            hypotheses: The texts to judge.
+            references: For each, one or more texts.
+
+        Returns:
+            The scorer.
+        """
+        self.metric.fit([text for texts in references for text in texts], hypotheses, from_call=True)
+        return self._settled()
+
     def load_statistics(self, *paths: str | Path) -> Scorer:
         """Load fitted statistics from files that :meth:`save_statistics` or ``textmover fit-…`` wrote.
 
@@ -197,6 +230,10 @@ class Scorer:
             self._waits_for_fit = False
         self.clear_cache()
         return self
+
+    def warn(self, counts: Mapping[str, int]) -> None:
+        """Say once of each kind how many segments were out of the ordinary."""
+        self._engine.warn(counts)
 
     def clear_cache(self) -> None:
         """Forget what was computed of each text."""

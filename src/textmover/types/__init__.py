@@ -14,6 +14,7 @@ from textmover.types.metric import (
     Statistic,
     TrainableMetric,
 )
+from textmover.types.packed import PackedEmbeddings, PackedFeatures
 from textmover.types.segments import InputError, Segment, SegmentScores, Signature
 from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
 
@@ -21,6 +22,8 @@ __all__ = [
     "EncoderRunner",
     "InputError",
     "MatchResult",
+    "PackedEmbeddings",
+    "PackedFeatures",
     "PairScores",
     "RunnableEncoder",
     "Segment",

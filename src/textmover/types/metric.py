@@ -114,6 +114,10 @@ class RunnableEncoder(Protocol):
     def runner(self) -> EncoderRunner | None:
         """The back-end that computes at present; ``None`` where the model itself does."""
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at a time."""
+
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Let a back-end compute, or the model again."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
     from typing_extensions import Self
+
+    from textmover.types.packed import PackedEmbeddings, PackedFeatures
 
 __all__ = [
     "SpecialToken",
@@ -72,8 +74,10 @@ class TokenBatch:
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
         """The same batch with its tensors on ``device``."""
         tensors = {name: getattr(self, name) for name in ("input_ids", "mask", "special", "traits")}
-        moved = {name: one.to(device, non_blocking=non_blocking) for name, one in tensors.items() if one is not None}
-        return replace(self, **moved)
+        there = {name: one for name, one in tensors.items() if one is not None}
+        if non_blocking and torch.device(device).type == "cuda":  # copies run beside the computation from here alone
+            there = {name: one if one.is_cuda else one.pin_memory() for name, one in there.items()}
+        return replace(self, **{name: one.to(device, non_blocking=non_blocking) for name, one in there.items()})
 
     def select(self, rows: Sequence[int]) -> Self:
         """The given rows in the given order, cut to the longest of them."""
@@ -109,21 +113,13 @@ class TokenBatch:
 
 @runtime_checkable
 class TextFeatures(Protocol):
-    """What a metric keeps of a batch of texts: opaque to the doors, which only split, keep and join it."""
+    """What a metric makes of a batch of texts: opaque to the doors, which only keep it."""
 
     def __len__(self) -> int:
         """Number of texts."""
 
-    def unbind(self) -> list[Self]:
-        """One object per text, without padding and without holding on to the batch's memory."""
-
-    @classmethod
-    def collate(cls, features: Sequence[Self]) -> Self:
-        """Several objects as one batch."""
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
+    def pack(self, lengths: np.ndarray) -> PackedFeatures:
+        """The same without padding, to be kept; ``lengths`` are the tokens of each text, int64 ``[B]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,42 +146,11 @@ class TokenEmbeddings:
     def __len__(self) -> int:
         return self.mask.shape[0]
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held by the tensors, in bytes."""
-        tensors = (getattr(self, entry.name) for entry in fields(self))
-        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+    def pack(self, lengths: np.ndarray) -> PackedEmbeddings:
+        """The same without padding, to be kept; ``lengths`` are the tokens of each text, int64 ``[B]``."""
+        from textmover.types.packed import pack_embeddings
 
-    def unbind(self) -> list[Self]:
-        """One object per text, cut to its own length; copies, so that the batch can be freed."""
-        return [
-            type(self)(
-                vectors=self.vectors[row : row + 1, :length].clone(),
-                mask=self.mask[row : row + 1, :length].clone(),
-                special=self.special[row : row + 1, :length].clone(),
-                input_ids=self.input_ids[row : row + 1, :length].clone(),
-                self_similarity=None if self.self_similarity is None else self.self_similarity[row : row + 1].clone(),
-                traits=None if self.traits is None else self.traits[row : row + 1, :length].clone(),
-            )
-            for row, length in enumerate(self.mask.sum(dim=1).tolist())
-        ]
-
-    @classmethod
-    def collate(cls, features: Sequence[Self]) -> Self:
-        """Several texts as one batch, padded to the longest. Each object may hold one text only."""
-
-        def padded(name: str) -> Tensor:
-            return pad_sequence([getattr(one, name)[0] for one in features], batch_first=True)
-
-        selves = [one.self_similarity for one in features if one.self_similarity is not None]
-        return cls(
-            vectors=padded("vectors"),
-            mask=padded("mask"),
-            special=padded("special"),
-            input_ids=padded("input_ids"),
-            self_similarity=torch.cat(selves) if selves else None,
-            traits=None if features[0].traits is None else padded("traits"),
-        )
+        return pack_embeddings(self, lengths)
 
     @classmethod
     def concatenate(cls, features: Sequence[Self]) -> Self:

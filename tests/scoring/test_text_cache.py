@@ -1,0 +1,72 @@
+"""What is kept of texts stays within its bound, and the longest unused goes first."""
+
+import numpy as np
+import torch
+
+from textmover.scoring.text_cache import TextCache, TextChunk
+from textmover.types import PackedEmbeddings
+
+
+def chunk(*values: float) -> TextChunk:
+    """One text of one token for each value; 4 + 1 + 8 bytes each."""
+    count = len(values)
+    features = PackedEmbeddings(
+        lengths=np.ones(count, dtype=np.int64),
+        vectors=torch.tensor(values, dtype=torch.float32)[:, None],
+        special=torch.zeros(count, dtype=torch.int8),
+        input_ids=torch.zeros(count, dtype=torch.long),
+    )
+    return TextChunk(features, features.lengths, np.zeros(count, dtype=bool))
+
+
+def found(cache: TextCache, *texts: str) -> dict[str, float]:
+    return {
+        name: value
+        for names, kept in cache.find(texts)
+        for name, value in zip(names, kept.features.vectors[:, 0].tolist(), strict=True)
+    }
+
+
+def test_what_was_kept_is_found_under_its_name():
+    cache = TextCache(1000)
+    cache.keep(["a", "b", "c"], chunk(1, 2, 3))
+    cache.keep(["d"], chunk(4))
+    assert found(cache, "c", "x", "a", "d") == {"c": 3, "a": 1, "d": 4}
+    assert found(cache, "c", "b", "a") == {"a": 1, "b": 2, "c": 3}
+    assert len(cache) == 4
+    assert cache.nbytes == 4 * 13
+    cache.clear()
+    assert found(cache, "a") == {}
+    assert len(cache) == cache.nbytes == 0
+
+
+def test_a_whole_chunk_is_handed_out_as_it_is():
+    cache, kept = TextCache(1000), chunk(1, 2)
+    cache.keep(["a", "b"], kept)
+    assert cache.find(["b", "a"])[0][1] is kept
+
+
+def test_the_longest_unused_is_forgotten():
+    cache = TextCache(3 * 13)
+    for number, name in enumerate("abc"):
+        cache.keep([name], chunk(number))
+    found(cache, "a")
+    cache.keep(["d"], chunk(9))
+    assert found(cache, *"abcd") == {"a": 0, "c": 2, "d": 9}
+    assert cache.nbytes == 3 * 13
+
+
+def test_what_is_larger_than_the_bound_is_not_kept():
+    cache = TextCache(20)
+    cache.keep(["a", "b"], chunk(1, 2))
+    assert len(cache) == cache.nbytes == 0
+    cache.keep(["a"], chunk(1))
+    assert found(cache, "a", "b") == {"a": 1}
+
+
+def test_a_text_that_was_kept_anew_survives_its_older_chunk():
+    cache = TextCache(3 * 13)
+    cache.keep(["a", "b"], chunk(1, 2))
+    cache.keep(["a"], chunk(5))
+    cache.keep(["c"], chunk(6))
+    assert found(cache, *"abc") == {"a": 5, "c": 6}
