@@ -37,7 +37,7 @@ def test_padding_comes_back_as_it_was(traits, selves):
     packed = given.pack(LENGTHS)
     assert isinstance(packed, PackedFeatures)
     assert len(packed) == 5
-    assert packed.vectors.shape == (10, 5)
+    assert packed.tokens["vectors"].shape == (10, 5)
     assert_same(packed.pad(range(5)), given)
 
 
@@ -71,7 +71,5 @@ def test_texts_without_any_token_have_no_width():
 
 def test_a_selection_does_not_hold_on_to_the_rest():
     packed = batch().pack(LENGTHS)
-    assert packed.select([1]).vectors.untyped_storage().nbytes() == 5 * 4
-    assert packed.nbytes == sum(
-        one.nbytes for one in (packed.vectors, packed.special, packed.input_ids, packed.self_similarity, packed.traits)
-    )
+    assert packed.select([1]).tokens["vectors"].untyped_storage().nbytes() == 5 * 4
+    assert packed.nbytes == 10 * (5 * 4 + 1 + 8 + 1) + 5 * 6 * 4

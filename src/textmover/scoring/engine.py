@@ -17,7 +17,8 @@ from torch import nn
 
 from textmover.scoring.batching import BLOCK, pair_batches, token_batches
 from textmover.scoring.pair_table import PairTable
-from textmover.scoring.text_cache import TextCache, TextChunk
+from textmover.scoring.text_cache import TextCache
+from textmover.scoring.text_chunk import TextChunk
 from textmover.scoring.workers import spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 
@@ -80,7 +81,7 @@ class Engine:
             raise InputError(f"Expected `batch_tokens` to be at least 1, but got {batch_tokens}.")
         self.metric = metric
         self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
-        self._cache = TextCache(cache_bytes if cache else 0)
+        self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes if cache else 0)
         self._block = BLOCK
         self._warned: set[str] = set()
 

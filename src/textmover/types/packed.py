@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from textmover.types.tokens import TextFeatures
 
-__all__ = ["PackedEmbeddings", "PackedFeatures", "pack_embeddings"]
+__all__ = ["PackedEmbeddings", "PackedFeatures", "Ragged", "pack_embeddings"]
 
 
 @runtime_checkable
@@ -42,25 +42,19 @@ class PackedFeatures(Protocol):
         """The texts of the given rows as a batch to score."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackedEmbeddings:
-    """Token vectors of ``N`` texts with ``T`` tokens in all.
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Tensors of ``N`` texts with ``T`` tokens in all, one text after another.
 
     Attributes:
         lengths: Tokens of each text, int64 ``[N]``; known to the processor, so that no device has to be waited for.
-        vectors: ``[T, D]``.
-        special: int8 ``[T]``.
-        input_ids: int64 ``[T]``.
-        self_similarity: ``[N, 2, 3]`` or ``None``, as in :class:`~textmover.types.TokenEmbeddings`.
-        traits: int8 ``[T]`` or ``None``.
+        tokens: Named tensors of a row for each token, ``[T, …]``, on one device.
+        texts: Named tensors of a row for each text, ``[N, …]``, on the same one.
     """
 
     lengths: np.ndarray
-    vectors: Tensor
-    special: Tensor
-    input_ids: Tensor
-    self_similarity: Tensor | None = None
-    traits: Tensor | None = None
+    tokens: Mapping[str, Tensor]
+    texts: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -68,84 +62,81 @@ class PackedEmbeddings:
     @property
     def nbytes(self) -> int:
         """Memory held by the tensors, in bytes."""
-        return sum(tensor.nbytes for tensor in self._tensors().values())
-
-    def _tensors(self) -> dict[str, Tensor]:
-        found = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "lengths"}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        return sum(tensor.nbytes for tensor in (*self.tokens.values(), *self.texts.values()))
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
         """The texts of the given rows; a copy, so that the others can be freed."""
         rows = np.asarray(rows, dtype=np.int64)
-        mask = _mask(self.lengths[rows])
-        places = self._on_device(self._places(rows, mask)[mask])
-        chosen: dict[str, Tensor] = {}
-        for name, tensor in self._tensors().items():
-            chosen[name] = tensor.index_select(0, self._on_device(rows) if name == "self_similarity" else places)
-        return replace(self, lengths=self.lengths[rows], **chosen)
+        places, index = self._on_device(self._places(rows, _mask(self.lengths[rows]))), self._on_device(rows)
+        return type(self)(
+            self.lengths[rows],
+            {name: tensor.index_select(0, places) for name, tensor in self.tokens.items()},
+            {name: tensor.index_select(0, index) for name, tensor in self.texts.items()},
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """The texts of several objects as one."""
         if len(parts) == 1:
             return parts[0]
-        names = parts[0]._tensors()
-        joined = {name: torch.cat([part._tensors()[name] for part in parts]) for name in names}
-        return replace(parts[0], lengths=np.concatenate([part.lengths for part in parts]), **joined)
+        return cls(
+            np.concatenate([part.lengths for part in parts]),
+            {name: torch.cat([part.tokens[name] for part in parts]) for name in parts[0].tokens},
+            {name: torch.cat([part.texts[name] for part in parts]) for name in parts[0].texts},
+        )
+
+    @classmethod
+    def from_padded(cls, lengths: np.ndarray, tokens: Mapping[str, Tensor], texts: Mapping[str, Tensor]) -> Self:
+        """What is left of a batch ``[B, L, …]`` without its padding."""
+        mask = np.zeros(next(iter(tokens.values())).shape[:2], dtype=bool)
+        mask[:, : int(lengths.max(initial=0))] = _mask(lengths)
+        flat = {name: tensor.flatten(0, 1) for name, tensor in tokens.items()}
+        if not mask.all():
+            kept = torch.from_numpy(np.flatnonzero(mask)).to(next(iter(tokens.values())).device)
+            flat = {name: tensor.index_select(0, kept) for name, tensor in flat.items()}
+        return cls(lengths, flat, texts)
+
+    def padded(self, rows: Sequence[int] | np.ndarray) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """The texts of the given rows as a batch: its mask ``[B, L]``, tensors of tokens ``[B, L, …]`` and of texts."""
+        rows = np.asarray(rows, dtype=np.int64)
+        mask = _mask(self.lengths[rows])
+        places, index = self._on_device(self._places(rows, mask)), self._on_device(rows)
+        kept = None if mask.all() else self._on_device(np.flatnonzero(mask))
+
+        def spread(tensor: Tensor) -> Tensor:
+            found = tensor.index_select(0, places)
+            if kept is not None:
+                found = tensor.new_zeros(mask.size, *tensor.shape[1:]).index_copy_(0, kept, found)
+            return found.view(*mask.shape, *tensor.shape[1:])
+
+        tokens = {name: spread(tensor) for name, tensor in self.tokens.items()}
+        return self._on_device(mask), tokens, {name: one.index_select(0, index) for name, one in self.texts.items()}
+
+    def _places(self, rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """Where the tokens of the given texts stand, int64."""
+        starts = np.cumsum(self.lengths) - self.lengths
+        return (starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
+
+    def _on_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(next(iter(self.tokens.values())).device, non_blocking=True)
+
+
+class PackedEmbeddings(Ragged):
+    """Token vectors without padding; the names are those of :class:`~textmover.types.TokenEmbeddings`."""
 
     def pad(self, rows: Sequence[int] | np.ndarray) -> TokenEmbeddings:
         """The texts of the given rows as a batch, padded to the longest of them."""
-        rows = np.asarray(rows, dtype=np.int64)
-        mask = _mask(self.lengths[rows])
-        shape = mask.shape
-        places = self._on_device(self._places(rows, mask)[mask])
-        kept = None if mask.all() else self._on_device(np.flatnonzero(mask))
-
-        def padded(tensor: Tensor) -> Tensor:
-            found = tensor.index_select(0, places)
-            if kept is not None:
-                blank = tensor.new_zeros(mask.size, *tensor.shape[1:])
-                found = blank.index_copy_(0, kept, found)
-            return found.view(*shape, *tensor.shape[1:])
-
-        return TokenEmbeddings(
-            vectors=padded(self.vectors),
-            mask=self._on_device(mask),
-            special=padded(self.special),
-            input_ids=padded(self.input_ids),
-            self_similarity=None
-            if self.self_similarity is None
-            else self.self_similarity.index_select(0, self._on_device(rows)),
-            traits=None if self.traits is None else padded(self.traits),
-        )
-
-    def _places(self, rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Where in the packed tensors each position of a padded batch stands, int64 ``[B, L]``."""
-        starts = np.cumsum(self.lengths) - self.lengths
-        return starts[rows][:, None] + np.arange(mask.shape[1])
-
-    def _on_device(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.vectors.device, non_blocking=True)
+        mask, tokens, texts = self.padded(rows)
+        return TokenEmbeddings(mask=mask, **tokens, **texts)
 
 
 def pack_embeddings(tokens: TokenEmbeddings, lengths: np.ndarray) -> PackedEmbeddings:
     """A batch without its padding; ``lengths`` are the tokens of each text, int64 ``[B]``."""
-    mask = np.zeros(tuple(tokens.mask.shape), dtype=bool)
-    mask[:, : int(lengths.max(initial=0))] = _mask(lengths)
-    kept = None if mask.all() else torch.from_numpy(np.flatnonzero(mask)).to(tokens.mask.device)
-
-    def packed(tensor: Tensor) -> Tensor:
-        flat = tensor.flatten(0, 1)
-        return flat if kept is None else flat.index_select(0, kept)
-
-    return PackedEmbeddings(
-        lengths=lengths,
-        vectors=packed(tokens.vectors),
-        special=packed(tokens.special),
-        input_ids=packed(tokens.input_ids),
-        self_similarity=tokens.self_similarity,
-        traits=None if tokens.traits is None else packed(tokens.traits),
-    )
+    per_token = {"vectors": tokens.vectors, "special": tokens.special, "input_ids": tokens.input_ids}
+    if tokens.traits is not None:
+        per_token["traits"] = tokens.traits
+    per_text = {} if tokens.self_similarity is None else {"self_similarity": tokens.self_similarity}
+    return PackedEmbeddings.from_padded(lengths, per_token, per_text)
 
 
 def _mask(lengths: np.ndarray) -> np.ndarray:

@@ -3,27 +3,25 @@
 import numpy as np
 import torch
 
-from textmover.scoring.text_cache import TextCache, TextChunk
-from textmover.types import PackedEmbeddings
+from textmover.scoring.text_cache import TextCache
+from textmover.types import PackedEmbeddings as Chunk
 
 
-def chunk(*values: float) -> TextChunk:
-    """One text of one token for each value; 4 + 1 + 8 bytes each."""
+def chunk(*values: float) -> Chunk:
+    """One text of one token for each value; 4 + 1 bytes each."""
     count = len(values)
-    features = PackedEmbeddings(
-        lengths=np.ones(count, dtype=np.int64),
-        vectors=torch.tensor(values, dtype=torch.float32)[:, None],
-        special=torch.zeros(count, dtype=torch.int8),
-        input_ids=torch.zeros(count, dtype=torch.long),
-    )
-    return TextChunk(features, features.lengths, np.zeros(count, dtype=bool))
+    tokens = {
+        "vectors": torch.tensor(values, dtype=torch.float32)[:, None],
+        "special": torch.zeros(count).to(torch.int8),
+    }
+    return Chunk(np.ones(count, dtype=np.int64), tokens)
 
 
 def found(cache: TextCache, *texts: str) -> dict[str, float]:
     return {
         name: value
         for names, kept in cache.find(texts)
-        for name, value in zip(names, kept.features.vectors[:, 0].tolist(), strict=True)
+        for name, value in zip(names, kept.tokens["vectors"][:, 0].tolist(), strict=True)
     }
 
 
@@ -34,7 +32,7 @@ def test_what_was_kept_is_found_under_its_name():
     assert found(cache, "c", "x", "a", "d") == {"c": 3, "a": 1, "d": 4}
     assert found(cache, "c", "b", "a") == {"a": 1, "b": 2, "c": 3}
     assert len(cache) == 4
-    assert cache.nbytes == 4 * 13
+    assert cache.nbytes == 4 * 5
     cache.clear()
     assert found(cache, "a") == {}
     assert len(cache) == cache.nbytes == 0
@@ -47,17 +45,17 @@ def test_a_whole_chunk_is_handed_out_as_it_is():
 
 
 def test_the_longest_unused_is_forgotten():
-    cache = TextCache(3 * 13)
+    cache = TextCache(3 * 5)
     for number, name in enumerate("abc"):
         cache.keep([name], chunk(number))
     found(cache, "a")
     cache.keep(["d"], chunk(9))
     assert found(cache, *"abcd") == {"a": 0, "c": 2, "d": 9}
-    assert cache.nbytes == 3 * 13
+    assert cache.nbytes == 3 * 5
 
 
 def test_what_is_larger_than_the_bound_is_not_kept():
-    cache = TextCache(20)
+    cache = TextCache(9)
     cache.keep(["a", "b"], chunk(1, 2))
     assert len(cache) == cache.nbytes == 0
     cache.keep(["a"], chunk(1))
@@ -65,7 +63,7 @@ def test_what_is_larger_than_the_bound_is_not_kept():
 
 
 def test_a_text_that_was_kept_anew_survives_its_older_chunk():
-    cache = TextCache(3 * 13)
+    cache = TextCache(3 * 5)
     cache.keep(["a", "b"], chunk(1, 2))
     cache.keep(["a"], chunk(5))
     cache.keep(["c"], chunk(6))

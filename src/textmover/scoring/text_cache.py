@@ -1,0 +1,85 @@
+"""What was computed of texts, kept in memory and bounded in bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from typing_extensions import Self
+
+__all__ = ["TextCache"]
+
+
+class _Chunk(Protocol):
+    """What was computed of texts together, without padding."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def select(self, rows: Sequence[int]) -> Self: ...
+
+
+Key = TypeVar("Key", bound=Hashable)
+Chunk = TypeVar("Chunk", bound=_Chunk)
+
+
+class TextCache(Generic[Key, Chunk]):
+    """Chunks of texts, of which the longest unused are forgotten first.
+
+    Texts that were computed together are kept and forgotten together, so that nothing is copied to keep them.
+
+    Args:
+        limit: Bytes that they may take; 0 keeps nothing.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.nbytes = 0
+        """Memory held, in bytes."""
+        self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
+        self._places: dict[Key, tuple[int, int]] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        """Number of texts that are kept."""
+        return len(self._places)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._chunks.clear()
+        self._places.clear()
+        self.nbytes = 0
+
+    def find(self, texts: Iterable[Key]) -> list[tuple[list[Key], Chunk]]:
+        """Those of the texts that are kept: their keys and what is kept of them, chunk by chunk."""
+        wanted: dict[int, list[tuple[Key, int]]] = {}
+        for text in texts:
+            place = self._places.get(text)
+            if place is not None:
+                wanted.setdefault(place[0], []).append((text, place[1]))
+        found = []
+        for number, rows in wanted.items():
+            self._chunks.move_to_end(number)
+            chunk = self._chunks[number][0]
+            whole = len(rows) == len(chunk)
+            rows = sorted(rows, key=lambda one: one[1]) if whole else rows
+            found.append(([text for text, _ in rows], chunk if whole else chunk.select([row for _, row in rows])))
+        return found
+
+    def keep(self, texts: Sequence[Key], chunk: Chunk) -> None:
+        """Keep a chunk, unless it alone is over the limit."""
+        if chunk.nbytes > self.limit:
+            return
+        self._chunks[self._next] = (chunk, list(texts))
+        self._places.update({text: (self._next, row) for row, text in enumerate(texts)})
+        self._next += 1
+        self.nbytes += chunk.nbytes
+        while self.nbytes > self.limit:
+            number, (oldest, names) = self._chunks.popitem(last=False)
+            self.nbytes -= oldest.nbytes
+            for name in names:
+                if self._places[name][0] == number:
+                    del self._places[name]

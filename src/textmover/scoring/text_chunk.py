@@ -1,0 +1,48 @@
+"""Texts that were encoded together, as the engine keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from textmover.types import PackedFeatures
+
+__all__ = ["TextChunk"]
+
+
+@dataclass(frozen=True, eq=False)
+class TextChunk:
+    """Features of texts, and what the engine has to know of them.
+
+    Attributes:
+        features: What the metric keeps of them.
+        lengths: Tokens of each, int64 ``[N]``.
+        truncated: Whether each was cut, bool ``[N]``.
+    """
+
+    features: PackedFeatures
+    lengths: np.ndarray
+    truncated: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the features hold, in bytes."""
+        return self.features.nbytes
+
+    def select(self, rows: Sequence[int]) -> TextChunk:
+        """The texts of the given rows."""
+        return TextChunk(self.features.select(rows), self.lengths[rows], self.truncated[rows])
+
+    @classmethod
+    def join(cls, chunks: Sequence[TextChunk]) -> TextChunk:
+        """The texts of several chunks as one."""
+        return cls(
+            type(chunks[0].features).join([one.features for one in chunks]),
+            np.concatenate([one.lengths for one in chunks]),
+            np.concatenate([one.truncated for one in chunks]),
+        )
