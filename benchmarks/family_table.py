@@ -23,46 +23,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from torch import Tensor, nn
 
 from textmover import __version__
 from textmover.meta_evaluation import bootstrap_interval, grouped_correlations, mean_correlation
-from textmover.modules import MetricModel
-from textmover.modules.assembly import Parts
-from textmover.presets import PRESETS, preset_config
-from textmover.scoring import Scorer
-from textmover.scoring.checkpoint import load_metric
-from textmover.types import TokenBatch
-
-
-class HiddenStates(nn.Module):
-    """Hidden states of an encoder's layers, computed once for each text and kept."""
-
-    trainable = False
-
-    def __init__(self, encoder: nn.Module, layers: Sequence[int], kept: dict[str, Tensor]) -> None:
-        super().__init__()
-        self.encoder, self.kept, self.layers = encoder, kept, tuple(layers)
-        self.dimension, self.depth = encoder.dimension, encoder.depth
-        self.trainable = encoder.trainable
-
-    @property
-    def device(self) -> torch.device:
-        return self.encoder.device
-
-    def forward(self, batch: TokenBatch) -> list[Tensor]:
-        missing = [row for row, text in enumerate(batch.texts) if text not in self.kept]
-        if missing:
-            part = batch.select(missing)
-            states = torch.stack(self.encoder(part), dim=1)
-            for row, text, length in zip(range(len(missing)), part.texts, part.lengths.tolist(), strict=True):
-                self.kept[text] = states[row, :, :length].clone()
-        rows = [self.kept[text] for text in batch.texts]
-        places = [self.encoder.layers.index(layer) for layer in self.layers]
-        joined = torch.zeros(len(rows), len(places), batch.mask.shape[1], self.dimension)
-        for row, states in enumerate(rows):
-            joined[row, :, : states.shape[1]] = states[places]
-        return list(joined.unbind(dim=1))
+from textmover.presets import PRESETS
+from textmover.scoring import EncoderMemory, Scorer
+from textmover.types import SegmentMetric
 
 
 @dataclass(frozen=True)
@@ -103,23 +69,15 @@ def read_sts(path: Path) -> Ratings:
     )
 
 
-def metric_on(parts: dict[str, Parts], preset: str, encoder: str, texts: Sequence[str]) -> MetricModel:
+def metric_on(memory: EncoderMemory, preset: str, encoder: str, texts: Sequence[str]) -> SegmentMetric:
     """A preset over the states that are kept, its corpus mean filled in."""
-    config = preset_config(preset, encoder=encoder)
-    wanted = MetricModel.from_config(config)  # for its layers and its tokenizer
-    shared = parts["all"]
-    view = HiddenStates(shared.encoder.encoder, wanted.encoder.layers, shared.encoder.kept)
-    metric = MetricModel(config, Parts(view, wanted.tokenizer, wanted.encoder_identity)).eval()
-    if metric.needs_fit and not metric.fits_on_call:
-        shipped = load_metric(preset, encoder=encoder)
-        if shipped.needs_fit:
-            metric.fit(list(texts))
-        else:
-            metric.centering.load_state_dict(shipped.centering.state_dict())
-    return metric
+    scorer = Scorer.from_pretrained(preset, encoder=encoder, memory=memory, backend="torch")
+    if scorer.metric.needs_fit and not scorer.metric.fits_on_call:
+        scorer.fit(list(texts))
+    return scorer.metric
 
 
-def judged(metric: MetricModel, ratings: Ratings) -> tuple[dict[str, float], float, tuple[float, float], float]:
+def judged(metric: SegmentMetric, ratings: Ratings) -> tuple[dict[str, float], float, tuple[float, float], float]:
     """Pearson per group, mean Kendall, the interval of the mean Pearson, and seconds."""
     started = time.perf_counter()
     scores = Scorer(metric, cache=False).score(ratings.hypotheses, ratings.references).scores
@@ -153,17 +111,16 @@ def main() -> None:
             )
             for one in data
         ]
-    whole = MetricModel.from_config(preset_config("moverscore-wmd1", encoder=options.encoder)).parts
     results: dict[str, dict[str, list[float]]] = {preset: {} for preset in options.presets}
     times: dict[str, list[str]] = {preset: [] for preset in options.presets}
     for ratings in data:
-        kept = HiddenStates(whole.encoder, whole.encoder.layers, {})
-        parts = {"all": Parts(kept, whole.tokenizer, whole.identity)}
-        with torch.inference_mode():  # the first preset would otherwise be charged with the encoder
-            for batch in batches([*ratings.hypotheses, *ratings.references]):
-                kept(whole.tokenizer(batch))
-        for preset in options.presets:
-            metric = metric_on(parts, preset, options.encoder, [*ratings.hypotheses, *ratings.references])
+        memory = EncoderMemory(limit=1 << 34)
+        texts = [*ratings.hypotheses, *ratings.references]
+        metrics = {preset: metric_on(memory, preset, options.encoder, texts) for preset in options.presets}
+        identity = next(iter(metrics.values())).signature.entries["encoder"]
+        # The first preset would otherwise be charged with the encoder.
+        Scorer(metrics[options.presets[0]], cache=False).score(ratings.hypotheses, ratings.references)
+        for preset, metric in metrics.items():
             pearson, kendall, interval, seconds = judged(metric, ratings)
             mean = float(np.mean([*pearson.values()]))
             results[preset][ratings.name] = [*pearson.values(), mean, *interval, kendall]
@@ -178,16 +135,9 @@ def main() -> None:
                 groups = sorted(set(ratings.groups))
                 values = by_set[ratings.name][: len(groups)]
                 table.writerows([preset, ratings.name, *row] for row in zip(groups, values, strict=True))
-    text = markdown(data, whole.identity, results, times)
+    text = markdown(data, identity, results, times)
     options.output.with_suffix(".md").write_text(text, encoding="utf-8")
     print(options.output.with_suffix(".md"), file=sys.stderr)
-
-
-def batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Distinct texts, the longest first."""
-    ordered = sorted(set(texts), key=lambda text: (-len(text), text))
-    for start in range(0, len(ordered), 64):
-        yield ordered[start : start + 64]
 
 
 def markdown(

@@ -142,10 +142,10 @@ def test_statistics_from_a_file_serve_every_setting(run, base, fitted, tmp_path)
 
 @pytest.mark.parametrize("limit", [settings_module.STATES_BYTES, 3000, 0])
 def test_each_text_is_encoded_once_for_each_layer_as_long_as_there_is_room(run, base, monkeypatch, limit):
-    encoded, read = [], Encoder.forward
+    encoded, read = [], Encoder.encode
     grid = ("--field", "layer=1,2", "--field", "temperature=0.1,0.2,0.3")
     with monkeypatch.context() as patch:
-        patch.setattr(Encoder, "forward", lambda self, batch: encoded.extend(batch.texts) or read(self, batch))
+        patch.setattr(Encoder, "encode", lambda self, batch: encoded.extend(batch.texts) or read(self, batch))
         patch.setattr(settings_module, "STATES_BYTES", limit)
         told = swept(run, *base, *grid)
     assert len(told["settings"]) == 6

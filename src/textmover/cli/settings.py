@@ -13,21 +13,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from textmover.cli.options import FIELD, build_scorer, load_scorer
 from textmover.data.readers import read_lines
 from textmover.modules.assembly import Parts
-from textmover.modules.encoder import Encoder
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import preset_config
+from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.statistics import unfitted_statistics
-from textmover.types import InputError, TokenBatch
+from textmover.types import InputError
 
-__all__ = ["RememberingEncoder", "Settings", "scorers"]
+__all__ = ["Settings", "scorers"]
 
 STATES_BYTES = 1 << 30
 """Memory that remembered hidden states may take."""
@@ -41,45 +39,6 @@ BEHIND_VECTORS = frozenset(
     }
 )  # fmt: skip
 """Fields that neither the tokens of a text nor their raw vectors depend on. A field that is missing here costs time."""
-
-
-class RememberingEncoder(Encoder):
-    """An encoder that remembers the hidden states of the texts it has read, on its device.
-
-    Args:
-        encoder: The encoder, whose weights it shares and which must not be trained.
-        limit: Bytes that the states may take; once they are full, further texts are encoded each time.
-    """
-
-    def __init__(self, encoder: Encoder, limit: int = STATES_BYTES) -> None:
-        super().__init__(encoder.model, encoder.depth, encoder.layers, window=encoder.window)
-        self.limit = limit
-        self._states: dict[bytes, list[Tensor]] = {}
-        self._bytes = 0
-
-    def forward(self, batch: TokenBatch) -> list[Tensor]:
-        """See :meth:`Encoder.forward`."""
-        lengths = batch.lengths.tolist()
-        ids = batch.input_ids.cpu().numpy()
-        keys = [ids[row, :length].tobytes() for row, length in enumerate(lengths)]
-        missing = [row for row, key in enumerate(keys) if key not in self._states]
-        if len(missing) == len(keys) and not self.limit:
-            return super().forward(batch)
-        found = {key: self._states[key] for key in keys if key in self._states}
-        if missing:
-            layers = super().forward(batch.select(missing))
-            for place, row in enumerate(missing):
-                found[keys[row]] = [layer[place, : lengths[row]].clone() for layer in layers]
-                self._keep(keys[row], found[keys[row]])
-        width = batch.mask.shape[1]
-        padded = (pad_sequence(list(one), batch_first=True) for one in zip(*(found[key] for key in keys), strict=True))
-        return [torch.nn.functional.pad(one, (0, 0, 0, width - one.shape[1])) for one in padded]
-
-    def _keep(self, key: bytes, states: list[Tensor]) -> None:
-        size = sum(state.nbytes for state in states)
-        if key not in self._states and self._bytes + size <= self.limit:
-            self._states[key] = states
-            self._bytes += size
 
 
 class Settings:
@@ -130,6 +89,7 @@ class Settings:
 class _Shared:
     """What the settings of a group share: encoder and tokenizer, and what was fitted for each of them."""
 
+    memory: EncoderMemory
     parts: Parts | None = None
     fitted: dict[tuple[Any, ...], dict[str, Tensor]] = field(default_factory=dict)
 
@@ -143,7 +103,7 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
     options = settings.options
     texts = None if options.fit_on is None else read_lines(options.fit_on)
     for members in settings.groups():
-        shared = _Shared()
+        shared = _Shared(EncoderMemory(0 if options.no_cache else STATES_BYTES, evict=False))
         for index in members:
             scorer = _build(settings, index, shared)
             if texts is not None:
@@ -165,9 +125,8 @@ def _build(settings: Settings, index: int, shared: _Shared) -> Scorer:
     if isinstance(scorer.metric, MetricModel):
         model = scorer.metric
         if shared.parts is None:
-            limit = 0 if options.no_cache else STATES_BYTES
-            encoder = RememberingEncoder(model.encoder, limit) if isinstance(model.encoder, Encoder) else model.encoder
-            shared.parts = Parts(encoder, model.tokenizer, model.encoder_identity)
+            shared.memory.join(model, options.precision)
+            shared.parts = model.parts
         model.encoder = shared.parts.encoder
     return scorer
 
@@ -175,9 +134,7 @@ def _build(settings: Settings, index: int, shared: _Shared) -> Scorer:
 def _fit(scorer: Scorer, texts: Sequence[str], shared: _Shared) -> None:
     """Fit each statistic once for all settings of a group for which it has the same values."""
     metric = scorer.metric
-    encoder = getattr(metric, "encoder", None)
-    if isinstance(encoder, RememberingEncoder):
-        encoder.limit //= 2  # the other half is for the texts that every setting scores
+    shared.memory.limit //= 2  # the other half is for the texts that every setting scores
     for name in list(metric.statistics):  # the baseline last, since it depends on the others
         basis = (name, tuple(metric.statistic_basis(name).items()))
         if basis not in shared.fitted:
@@ -185,5 +142,4 @@ def _fit(scorer: Scorer, texts: Sequence[str], shared: _Shared) -> None:
             shared.fitted[basis] = {key: one.clone() for key, one in metric.statistics[name].state_dict().items()}
         metric.statistics[name].load_state_dict(shared.fitted[basis])
     scorer.clear_cache()
-    if isinstance(encoder, RememberingEncoder):
-        encoder.limit *= 2
+    shared.memory.limit *= 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from textmover.modules.encoder_source import EncoderSource
 from textmover.modules.windows import encode_windows
 from textmover.types import EncoderRunner, InputError, TokenBatch
 
-__all__ = ["Encoder", "EncoderGraph", "default_layer", "plain_errors", "position_limit"]
+__all__ = ["Encoder", "EncoderGraph", "SharedStates", "default_layer", "plain_errors", "position_limit"]
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
@@ -102,10 +102,11 @@ class Encoder(nn.Module):
         self.depth = depth
         self.layers = tuple(layers)
         self.window = window
+        self.computed = self.layers
+        """The layers that are computed: the wanted ones, and those of encoders that share their states with this."""
         self._runner: EncoderRunner | None = None
-        self.register_load_state_dict_post_hook(_forget_runner)  # type: ignore[no-untyped-call]
-        # With the layers above cut off, the last hidden state is the one wanted layer.
-        self._is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
+        self._states: SharedStates | None = None
+        self.register_load_state_dict_post_hook(_forget_weights)  # type: ignore[no-untyped-call]
         if freeze_layers is not None:
             self._freeze(freeze_layers)
 
@@ -164,24 +165,54 @@ class Encoder(nn.Module):
         forgotten as soon as other weights are loaded, moved or cast.
 
         Args:
-            runner: Computes the same hidden states of the same layers from the same weights.
+            runner: Computes the same hidden states of the layers in :attr:`computed` from the same weights.
         """
-        self._runner = runner
+        for encoder in (self,) if self._states is None else self._states.encoders:
+            encoder._runner = runner
+        if self._states is not None:
+            self._states.forget()
 
     @property
     def concurrent(self) -> bool:
         """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
         import transformers
 
-        return self._runner is not None or self._is_top or int(transformers.__version__.split(".")[0]) >= 5
+        return self._runner is not None or self.graph().is_top or int(transformers.__version__.split(".")[0]) >= 5
 
     def graph(self) -> EncoderGraph:
         """The computation as one module on plain tensors, for back-ends to export."""
-        return EncoderGraph(self.model, self.layers, self._is_top)
+        return EncoderGraph(self.model, self.computed)
+
+    def share(self, states: SharedStates, model: Any, computed: Sequence[int]) -> None:
+        """Compute with a model of the same weights, and hand out states that are shared with other encoders.
+
+        Args:
+            states: Keeps the states, and is asked for them as long as no gradients are.
+            model: The model to compute with, cut at the highest of the computed layers or above it.
+            computed: The layers to compute, the wanted ones among them.
+        """
+        self.model, self.computed, self._states, self._runner = model, tuple(computed), states, None
+
+    def train(self, mode: bool = True) -> Encoder:
+        """Training mode, in which states are no longer shared, or evaluation mode."""
+        if mode:
+            self._states = None
+        return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_states": None}  # copies may be trained
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
-        self._runner = None
-        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        before = self._weights_place()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self._weights_place() != before:
+            self.run_with(None)
+        return self
+
+    def _weights_place(self) -> tuple[Any, ...]:
+        """Where the weights are and in what form; another one after they were moved or cast."""
+        weight = next(self.model.parameters())
+        return weight.device, weight.dtype, weight.data_ptr()
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:
         """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing.
@@ -189,6 +220,12 @@ class Encoder(nn.Module):
         Raises:
             InputError: If a text is longer than a window, and its special tokens alone fill one.
         """
+        shared = self._states is not None and not self.training and not torch.is_grad_enabled()
+        layers = self._states.states(batch, self.encode) if shared and self._states else self.encode(batch)
+        return layers if self.computed == self.layers else [layers[self.computed.index(one)] for one in self.layers]
+
+    def encode(self, batch: TokenBatch) -> list[Tensor]:
+        """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made anew."""
         if self.window is None or batch.mask.shape[1] <= self.window:
             return self._hidden_states(batch.input_ids, batch.mask)
         return encode_windows(self._hidden_states, batch, self.window)
@@ -209,18 +246,33 @@ class Encoder(nn.Module):
             part.requires_grad_(False)
 
 
+class SharedStates(Protocol):
+    """Hidden states that several encoders with the same weights share."""
+
+    @property
+    def encoders(self) -> Iterable[Encoder]:
+        """The encoders that share them."""
+
+    def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
+        """Hidden states of the computed layers, those that are not kept made by ``encode``."""
+
+    def forget(self) -> None:
+        """Drop what is kept, since it will be computed differently."""
+
+
 class EncoderGraph(nn.Module):
     """Token ids and mask to hidden states, on plain tensors.
 
     Args:
         model: A Hugging Face encoder.
         layers: The layers that are read.
-        is_top: Whether the last hidden state is the one wanted layer.
     """
 
-    def __init__(self, model: Any, layers: Sequence[int], is_top: bool) -> None:
+    def __init__(self, model: Any, layers: Sequence[int]) -> None:
         super().__init__()
-        self.model, self.layers, self.is_top = model, tuple(layers), is_top
+        self.model, self.layers = model, tuple(layers)
+        # With the layers above cut off, the last hidden state is the one wanted layer.
+        self.is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, ...]:
         """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``."""
@@ -230,8 +282,10 @@ class EncoderGraph(nn.Module):
         return tuple(output.hidden_states[layer] for layer in self.layers)
 
 
-def _forget_runner(encoder: nn.Module, _: Any) -> None:
+def _forget_weights(encoder: nn.Module, _: Any) -> None:
+    """Other weights: neither another back-end nor shared states go with them."""
     if isinstance(encoder, Encoder):
+        encoder._states = None
         encoder.run_with(None)
 
 

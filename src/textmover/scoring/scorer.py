@@ -15,6 +15,7 @@ from torch import nn
 from textmover import __version__
 from textmover.modules.config import check_choice
 from textmover.scoring.checkpoint import load_metric
+from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.engine import Engine
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
@@ -69,6 +70,7 @@ class Scorer:
         progress: bool = False,
         revision: str | None = None,
         statistics: str | Path | Sequence[str | Path] = (),
+        memory: EncoderMemory | None = None,
         **overrides: Any,
     ) -> Scorer:
         """Load a metric and get ready to score.
@@ -83,6 +85,7 @@ class Scorer:
             progress: See :class:`Scorer`.
             revision: Commit or tag on the hub.
             statistics: Files of fitted statistics to load, see :meth:`load_statistics`.
+            memory: Shares hidden states, and the encoder itself, with the other scorers that it was given to.
             **overrides: Fields of the metric's configuration, such as ``encoder=`` or ``temperature=``.
 
         Returns:
@@ -98,6 +101,13 @@ class Scorer:
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)
+        if memory is not None:
+            if precision == "auto":
+                raise InputError(
+                    "Expected `precision` to be named where metrics share their encoder, but got 'auto', which would "
+                    "choose for each of them anew: choose 'exact' or 'fast'."
+                )
+            memory.join(metric, precision)
         waits = precision == "auto" and metric.needs_fit  # its probes need the statistics
         scorer = cls(
             metric if waits else apply_precision(metric, precision),

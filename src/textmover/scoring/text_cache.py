@@ -33,10 +33,12 @@ class TextCache(Generic[Key, Chunk]):
 
     Args:
         limit: Bytes that they may take; 0 keeps nothing.
+        evict: Whether new chunks drive old ones out; else a full cache takes in no more, which suits those who come
+            back to the same texts in the same order again and again.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, *, evict: bool = True) -> None:
+        self.limit, self.evict = limit, evict
         self.nbytes = 0
         """Memory held, in bytes."""
         self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
@@ -70,8 +72,8 @@ class TextCache(Generic[Key, Chunk]):
         return found
 
     def keep(self, texts: Sequence[Key], chunk: Chunk) -> None:
-        """Keep a chunk, unless it alone is over the limit."""
-        if chunk.nbytes > self.limit:
+        """Keep a chunk, unless it alone is over the limit, or nothing may make room for it."""
+        if chunk.nbytes + (0 if self.evict else self.nbytes) > self.limit:
             return
         self._chunks[self._next] = (chunk, list(texts))
         self._places.update({text: (self._next, row) for row, text in enumerate(texts)})

@@ -107,8 +107,8 @@ class RunnableEncoder(Protocol):
     """An encoder whose computation another back-end may take over while no gradients are asked for."""
 
     @property
-    def layers(self) -> tuple[int, ...]:
-        """The layers that are read, in order, counted from 0, the embeddings."""
+    def computed(self) -> tuple[int, ...]:
+        """The layers that are computed, in the order in which a runner hands them out; 0 are the embeddings."""
 
     @property
     def runner(self) -> EncoderRunner | None:
