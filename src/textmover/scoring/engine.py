@@ -20,7 +20,7 @@ from textmover.scoring.pair_table import PairTable
 from textmover.scoring.text_cache import TextCache
 from textmover.scoring.text_chunk import TextChunk
 from textmover.scoring.workers import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
+from textmover.types import InputError, PairScores, SegmentMetric, TextFeatures, TokenBatch
 
 __all__ = ["Engine", "RawScores", "default_batch_tokens"]
 
@@ -177,7 +177,6 @@ class Engine:
             names = [missing[row] for row in rows]
             table.add(names, encoded)
             self._cache.keep(names, encoded)
-        table.close()
         return table
 
     @property
@@ -229,14 +228,11 @@ class Engine:
         joined = [group for group in groups if len(group) > 1]
         if not joined:
             return
-        added = _TextTable()
         for group in joined:
             rows = [table.rows[text] for text in group]
-            features = self.metric.join([table.chunk.features.pad([row]) for row in rows])
-            lengths = np.array([table.chunk.lengths[rows].sum()])
-            truncated = np.array([table.chunk.truncated[rows].any()])
-            added.add([group], TextChunk(features.pack(lengths), lengths, truncated))
-        table.extend(added)
+            features = self.metric.join([table.pad([row]) for row in rows])
+            lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
+            table.add([group], TextChunk(features.pack(lengths), lengths, truncated))
 
     # --- pairs --------------------------------------------------------------------------------------------------------
 
@@ -245,27 +241,27 @@ class Engine:
         scored = PairTable(len(pairs))
 
         def match(rows: list[int]) -> list[tuple[list[int], PairScores]]:
-            return self._match(table.chunk, where, rows)
+            return self._match(table, where, rows)
 
-        batches = self._pair_batches(table.chunk.lengths[where])
+        batches = self._pair_batches(table.lengths[where])
         for found in spread(match, batches, worker_count(self.metric.device)):
             for rows, scores in found:
                 scored.put(rows, scores)
-        scored.put_flag("truncated", table.chunk.truncated[where].any(axis=1))
+        scored.put_flag("truncated", table.truncated[where].any(axis=1))
         return scored
 
     def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
         return pair_batches(lengths, PAIR_TOKENS, self._block)
 
-    def _match(self, chunk: TextChunk, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
+    def _match(self, table: _TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
         try:
-            hypotheses, references = (chunk.features.pad(where[rows, side]) for side in (0, 1))
+            hypotheses, references = (table.pad(where[rows, side]) for side in (0, 1))
             return [(rows, self.metric.pair_scores(hypotheses, references))]
         except torch.OutOfMemoryError as error:
             halves = self._halves(len(rows), error)
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
-        return [one for half in halves for one in self._match(chunk, where, [rows[place] for place in half])]
+        return [one for half in halves for one in self._match(table, where, [rows[place] for place in half])]
 
     def _score_jointly(self, pairs: Sequence[tuple[str, Reference]]) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
@@ -287,34 +283,34 @@ class Engine:
 
 
 class _TextTable:
-    """The texts of a window, each under its row in one object."""
+    """The texts of a window, each with the number of its row."""
 
     def __init__(self) -> None:
         self.rows: dict[Any, int] = {}
-        self._size = 0
-        self._parts: list[TextChunk] = []
+        self._chunks: list[TextChunk] = []
+        self._places: list[tuple[int, int]] = []
 
     def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
         """Take in further texts."""
-        self.rows.update({name: self._size + place for place, name in enumerate(names)})
-        self._size += len(names)
-        self._parts.append(chunk)
+        start = len(self._places)
+        self.rows.update({name: start + place for place, name in enumerate(names)})
+        self._places += [(len(self._chunks), place) for place in range(len(names))]
+        self._chunks.append(chunk)
 
-    def close(self) -> None:
-        """Join what was taken in; what is not kept elsewhere is freed."""
-        self._parts = [TextChunk.join(self._parts)]
-
-    def extend(self, other: _TextTable) -> None:
-        """Take in the texts of another table."""
-        other.close()
-        self.add(list(other.rows), other.chunk)
-        self.close()
+    def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
+        """Texts as a batch."""
+        features = [chunk.features for chunk in self._chunks]
+        return type(features[0]).pick(features, [self._places[row] for row in rows]).pad(range(len(rows)))
 
     @property
-    def chunk(self) -> TextChunk:
-        """All texts."""
-        (chunk,) = self._parts
-        return chunk
+    def lengths(self) -> np.ndarray:
+        """Tokens of each text."""
+        return np.concatenate([chunk.lengths for chunk in self._chunks])
+
+    @property
+    def truncated(self) -> np.ndarray:
+        """Whether each text was cut."""
+        return np.concatenate([chunk.truncated for chunk in self._chunks])
 
 
 class _evaluation_mode:  # noqa: N801 - a context manager reads like a function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -38,6 +39,10 @@ class PackedFeatures(Protocol):
     def join(cls, parts: Sequence[Self]) -> Self:
         """The texts of several objects as one."""
 
+    @classmethod
+    def pick(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> Self:
+        """Texts out of several objects, by the number of the object and the row in it; a copy."""
+
     def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
         """The texts of the given rows as a batch to score."""
 
@@ -64,15 +69,27 @@ class Ragged:
         """Memory held by the tensors, in bytes."""
         return sum(tensor.nbytes for tensor in (*self.tokens.values(), *self.texts.values()))
 
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where each text starts among the tokens, int64 ``[N]``."""
+        return np.cumsum(self.lengths) - self.lengths
+
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
         """The texts of the given rows; a copy, so that the others can be freed."""
-        rows = np.asarray(rows, dtype=np.int64)
-        places, index = self._on_device(self._places(rows, _mask(self.lengths[rows]))), self._on_device(rows)
-        return type(self)(
-            self.lengths[rows],
-            {name: tensor.index_select(0, places) for name, tensor in self.tokens.items()},
-            {name: tensor.index_select(0, index) for name, tensor in self.texts.items()},
-        )
+        return self.pick([self], [(0, int(row)) for row in rows])
+
+    @classmethod
+    def pick(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> Self:
+        """Texts out of several objects, by the number of the object and the row in it; a copy."""
+        bounds = [(part, int(parts[part].starts[row]), int(parts[part].lengths[row])) for part, row in places]
+        tokens = {
+            name: torch.cat([parts[part].tokens[name][start : start + length] for part, start, length in bounds])
+            for name in parts[0].tokens
+        }
+        texts = {
+            name: torch.cat([parts[part].texts[name][row : row + 1] for part, row in places]) for name in parts[0].texts
+        }
+        return cls(np.array([length for _, _, length in bounds], dtype=np.int64), tokens, texts)
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -114,8 +131,7 @@ class Ragged:
 
     def _places(self, rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Where the tokens of the given texts stand, int64."""
-        starts = np.cumsum(self.lengths) - self.lengths
-        return (starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
+        return (self.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
 
     def _on_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(next(iter(self.tokens.values())).device, non_blocking=True)
