@@ -45,6 +45,29 @@ def gathered_scores(rank: int, encoder: str, pairs: list[tuple[str, str]], repea
     from textmover.metrics import TextMoverScore
 
     metric = TextMoverScore("twmd", reduction="none", encoder=encoder, device="cpu")
+    update_with_share(metric, rank, pairs, repeats)
+    own = len(torch.cat([*metric.positions]))
+    scores = metric.compute()
+    metric.reduction = "mean"
+    metric._computed = None
+    mean = metric.compute()
+    return {"scores": scores, "mean": mean, "own": torch.tensor(own), "kept": torch.cat([*metric.positions])}
+
+
+def gathered_bert_scores(
+    rank: int, encoder: str, pairs: list[tuple[str, str]], idf: bool, repeats: bool
+) -> dict[str, torch.Tensor]:
+    """Precision, recall and F1 of all pairs after each process has scored its share."""
+    from textmover.metrics import TextMoverBERTScore
+
+    metric = TextMoverBERTScore(encoder, idf=idf, device="cpu")
+    update_with_share(metric, rank, pairs, repeats)
+    metric._update_count = max(1, metric._update_count)  # a process without segments is meant, and not warned of
+    return metric.compute()
+
+
+def update_with_share(metric: Any, rank: int, pairs: list[tuple[str, str]], repeats: bool) -> None:
+    """Update a metric with a process's share of the pairs, dealt as distributed samplers do."""
     share = list(range(rank, len(pairs), WORLD))
     if repeats and rank >= len(pairs) % WORLD > 0:
         share.append(rank - len(pairs) % WORLD)  # samplers that keep the processes level start again from the front
@@ -52,9 +75,3 @@ def gathered_scores(rank: int, encoder: str, pairs: list[tuple[str, str]], repea
         rows = share[start : start + 100]
         hypotheses, references = [pairs[row][0] for row in rows], [pairs[row][1] for row in rows]
         metric.update(hypotheses, references, positions=rows if repeats else None)
-    own = len(torch.cat([*metric.positions]))
-    scores = metric.compute()
-    metric.reduction = "mean"
-    metric._computed = None
-    mean = metric.compute()
-    return {"scores": scores, "mean": mean, "own": torch.tensor(own), "kept": torch.cat([*metric.positions])}

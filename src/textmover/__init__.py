@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from textmover.metrics import TextMoverScore
+    from textmover.metrics import TextMoverBERTScore, TextMoverScore
     from textmover.modules import MetricConfig, MetricModel
-    from textmover.scoring import Scorer, score
+    from textmover.scoring import EncoderMemory, Scorer, score
     from textmover.types import InputError, Segment, SegmentMetric, SegmentScores
 
 __all__ = [
+    "EncoderMemory",
     "InputError",
     "MetricConfig",
     "MetricModel",
@@ -21,12 +22,14 @@ __all__ = [
     "Segment",
     "SegmentMetric",
     "SegmentScores",
+    "TextMoverBERTScore",
     "TextMoverScore",
     "__version__",
     "score",
 ]
 
 _HOMES = {
+    "EncoderMemory": "textmover.scoring",
     "InputError": "textmover.types",
     "MetricConfig": "textmover.modules",
     "MetricModel": "textmover.modules",
@@ -34,6 +37,7 @@ _HOMES = {
     "Segment": "textmover.types",
     "SegmentMetric": "textmover.types",
     "SegmentScores": "textmover.types",
+    "TextMoverBERTScore": "textmover.metrics",
     "TextMoverScore": "textmover.metrics",
     "score": "textmover.scoring",
 }

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from textmover.metrics import OrderedScores, ordered
+from textmover.types import InputError
 
 
 def of(*parts) -> OrderedScores:
@@ -80,6 +81,84 @@ def test_doubles_hold_the_same_and_go_their_own_way(double):
 def test_positions_must_be_as_many_as_values(positions):
     with pytest.raises(ValueError, match="one position per segment"):
         of(([1.0, 2.0], positions))
+
+
+def test_forward_gives_its_own_values_and_goes_on_counting():
+    metric = OrderedScores()
+    for start in (0.0, 2.0, 4.0):
+        batch = metric(torch.tensor([start, start + 1]))
+        assert batch.tolist() == [start, start + 1]
+    metric.update(torch.tensor([6.0]))
+    assert metric.compute().tolist() == [0, 1, 2, 3, 4, 5, 6]
+    metric.reset()
+    assert metric(torch.tensor([7.0, 8.0])).tolist() == [7, 8]
+    assert metric.ordered()[1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_forward_that_synchronises_at_each_step_goes_on_counting(monkeypatch, rank):
+    monkeypatch.setattr(ordered, "_place", lambda: (rank, 2))
+    metric = OrderedScores(dist_sync_on_step=True)
+    for _ in range(3):
+        metric(torch.tensor([0.0, 1.0]))
+    assert metric.ordered()[1].tolist() == list(range(rank, 12, 2))
+
+
+def test_a_failed_forward_leaves_the_numbering_alone():
+    metric = of(([1.0, 2.0], None))
+    with pytest.raises(InputError):
+        metric(torch.tensor([3.0]), positions=[1, 2])
+    assert metric._numbered == 0
+
+
+def test_the_states_of_another_are_taken_over_in_order():
+    one, other = of(([0.0, 2.0], [0, 2])), of(([1.0], [1]))
+    one.merge_state(other)
+    assert one.compute().tolist() == [0, 1, 2]
+    third = of(([3.0, 4.0], [3, 4]))
+    third.merge_state(one.metric_state)
+    assert third.compute().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_segments_at_the_same_position_are_not_merged_away():
+    one = of(([0.0, 1.0], None))
+    with pytest.raises(InputError, match="both have one at position 0: give `positions`"):
+        one.merge_state(of(([2.0], None)))
+    assert one.compute().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda one: one.half(),
+        lambda one: one.to(torch.bfloat16),
+        lambda one: one.set_dtype(torch.float16),
+        lambda one: torch.nn.ModuleList([one]).half(),
+        lambda one: torch.nn.ModuleList([one]).to(dtype=torch.bfloat16),
+        lambda one: one.to("cpu"),
+    ],
+)
+def test_a_cast_leaves_the_values_alone(cast):
+    metric = of(([0.1234567890123], None))
+    cast(metric)
+    metric.update(torch.tensor([0.9876543210987], dtype=torch.float64))
+    assert metric.compute().dtype == torch.float64
+    assert metric.compute()[0].item() == torch.tensor(0.1234567890123).item()
+    assert metric.compute()[1].item() == 0.9876543210987
+
+
+def test_a_move_takes_the_states_along():
+    metric = of(([1.0], None))
+    metric.to("meta")
+    assert {one.device.type for one in (*metric.values, *metric.positions)} == {"meta"}
+
+
+def test_states_are_saved_and_loaded_where_asked_for():
+    metric, other = of(([1.0, 2.0], None)), OrderedScores()
+    metric.persistent(True)
+    other.load_state_dict(metric.state_dict())
+    other.update(torch.tensor([3.0]))
+    assert other.compute().tolist() == [1, 2, 3]
 
 
 def test_gradients_are_not_kept():

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from torchmetrics import MetricCollection
+from torchmetrics import MetricCollection, MetricTracker
 
 from textmover.metrics import TextMoverScore
+from textmover.modules.encoder import Encoder
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError
 
@@ -154,6 +155,80 @@ def test_a_collection_computes_all(options):
     assert len({value.item() for value in found.values()}) == 3
 
 
+def test_forward_at_every_step_loses_no_segment(options):
+    metric = TextMoverScore("twmd", reduction="none", **options)
+    batches = [metric(PREDS[rows], TARGET[rows]) for rows in (slice(0, 2), slice(2, 4), slice(4, 5))]
+    expected = scored(TextMoverScore("twmd", reduction="none", **options), [5])
+    torch.testing.assert_close(metric.compute(), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(torch.cat([*batches[:2], batches[2][None]]), expected, rtol=0, atol=1e-6)
+
+
+def test_metrics_that_agree_on_the_first_batch_stay_apart(options):
+    """Identical texts have a 1 under every metric, which torchmetrics takes for a reason to share the states."""
+    names = ("twmd", "bertscore-f1", "trwmd")
+    same, other = ["tea", "go home"], ["tea now", "we go"]
+    first = {name: TextMoverScore(name, reduction="none", **options) for name in names}
+    for metric in first.values():
+        metric.update(same, same)
+    assert {name: metric.compute().round(decimals=5).tolist() for name, metric in first.items()} == {
+        name: [1, 1] for name in names
+    }
+    collection = MetricCollection({name: TextMoverScore(name, reduction="none", **options) for name in names})
+    for preds in (same, other):
+        collection.update(preds, same)
+    found = collection.compute()
+    assert len(collection.compute_groups) == 3
+    for name in names:
+        metric = TextMoverScore(name, reduction="none", **options)
+        metric.update(same, same)
+        metric.update(other, same)
+        torch.testing.assert_close(found[name], metric.compute(), rtol=0, atol=0)
+    assert len({tuple(values.tolist()) for values in found.values()}) == 3
+
+
+def test_metrics_over_one_object_share_their_states(tiny_metric):
+    model = tiny_metric()
+    collection = MetricCollection(
+        {"mean": TextMoverScore(model), "each": TextMoverScore(model, reduction="none"), "new": TextMoverScore("twmd",
+         encoder=model.config.encoder, device="cpu")}
+    )  # fmt: skip
+    for rows in (slice(0, 2), slice(2, 5)):
+        collection.update(PREDS[rows], TARGET[rows])
+    assert sorted(map(sorted, collection.compute_groups.values())) == [["each", "mean"], ["new"]]
+    found = collection.compute()
+    assert found["mean"] == found["each"].mean()
+    torch.testing.assert_close(found["new"], found["mean"], rtol=0, atol=1e-6)
+
+
+def test_an_unpickled_collection_keeps_metrics_apart(options):
+    names = ("twmd", "bertscore-f1")
+    metrics = {name: pickle.loads(pickle.dumps(TextMoverScore(name, reduction="none", **options))) for name in names}
+    collection = copy.deepcopy(MetricCollection(metrics))
+    for preds in (["tea"], ["we go home"]):
+        collection.update(preds, ["tea"])
+    found = collection.compute()
+    assert len(collection.compute_groups) == 2
+    assert found["twmd"][1] != found["bertscore-f1"][1]
+
+
+def test_a_tracker_keeps_one_metric_per_epoch(options):
+    tracker = MetricTracker(TextMoverScore("twmd", **options))
+    for rows in (slice(0, 2), slice(2, 5)):
+        tracker.increment()
+        tracker.update(PREDS[rows], TARGET[rows])
+    found = tracker.compute_all()
+    assert found.shape == (2,)
+    assert tracker.best_metric() == found.max().item()
+
+
+def test_computing_asks_no_encoder(options, monkeypatch):
+    metric = TextMoverScore("twmd", **options)
+    metric.update(PREDS, TARGET)
+    monkeypatch.setattr(Encoder, "forward", None)
+    monkeypatch.setattr(Scorer, "from_pretrained", None)
+    assert metric.compute().isfinite()
+
+
 @pytest.mark.parametrize(
     ("preds", "target", "error", "message"),
     [
@@ -183,6 +258,8 @@ def test_bad_options_are_refused(options, tiny_metric):
         TextMoverScore("twmd", temprature=1, **options)
     with pytest.raises(TypeError, match="only where the model is loaded by name, but got temperature"):
         TextMoverScore(tiny_metric(), temperature=1)
+    with pytest.raises(TypeError, match="a name, a Scorer or a metric, but got Linear"):
+        TextMoverScore(torch.nn.Linear(1, 1))
 
 
 # --- two processes ----------------------------------------------------------------------------------------------------

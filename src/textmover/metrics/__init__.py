@@ -1,6 +1,7 @@
 """The metrics as torchmetrics Metrics."""
 
+from textmover.metrics.bert_score import TextMoverBERTScore
 from textmover.metrics.ordered import OrderedScores
 from textmover.metrics.text_mover import TextMoverScore
 
-__all__ = ["OrderedScores", "TextMoverScore"]
+__all__ = ["OrderedScores", "TextMoverBERTScore", "TextMoverScore"]

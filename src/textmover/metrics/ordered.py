@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,15 +10,127 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-__all__ = ["OrderedScores"]
+from textmover.types import InputError
+
+__all__ = ["OrderedScores", "OrderedStates"]
 
 
-class OrderedScores(Metric):
-    """Collects one float64 value per segment under its int64 position.
+class OrderedStates(Metric):
+    """Collects named columns of values, and the int64 position of each segment that they belong to.
 
-    Positions may be given; without them a process numbers its segments as Lightning's and PyTorch's distributed
-    samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of all. A position that occurs twice is
-    counted once. Where samplers fill up the last round with repeats, only given positions tell these from new segments.
+    Positions may be given, at every update or at none; without them a process numbers its segments as Lightning's and
+    PyTorch's distributed samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of all. A position
+    that occurs twice is counted once. Where samplers fill up the last round with repeats, only given positions tell
+    these from new segments.
+
+    Columns keep their dtype, whatever the module that holds the metric is cast to.
+
+    Args:
+        columns: Dtype of each column, by name. A column may hold one value per segment or any other number.
+        **kwargs: Options of torchmetrics.
+    """
+
+    is_differentiable = False
+    full_state_update = False
+
+    positions: list[Tensor]
+
+    def __init__(self, columns: Mapping[str, torch.dtype], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._columns = {**columns, "positions": torch.long}
+        self._numbered = 0
+        for name in self._columns:
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Take in a batch, and give the value of this batch alone."""
+        # torchmetrics empties the states for the batch's own value, which must not start the numbering anew.
+        self._numbered = self._count()
+        try:
+            return super().forward(*args, **kwargs)
+        finally:
+            self._numbered = 0
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Take over what another metric of the kind has collected, under other positions.
+
+        Raises:
+            InputError: If both have collected something under the same position.
+        """
+        theirs = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
+        ours, other = self.column("positions"), _joined(theirs["positions"], torch.long, self.device)
+        shared = ours[torch.isin(ours, other)]
+        if len(shared):
+            raise InputError(
+                f"Expected metrics that collected different segments, but both have one at position {int(shared[0])}: "
+                "give `positions` to their updates."
+            )
+        super().merge_state(incoming_state)
+
+    def keep(self, columns: Mapping[str, Tensor], count: int, positions: Sequence[int] | Tensor | None) -> None:
+        """Keep further values.
+
+        Args:
+            columns: Values of each column.
+            count: Number of segments that they belong to.
+            positions: Place of each of these segments among all; numbered as samplers do if ``None``.
+
+        Raises:
+            InputError: If there is not one position per segment.
+        """
+        if positions is None:
+            rank, world = _place()
+            start = max(self._numbered, self._count())
+            positions = torch.arange(start, start + count) * world + rank
+        index = torch.as_tensor(positions, dtype=torch.long, device=self.device)
+        if index.shape != (count,):
+            raise InputError(
+                f"Expected one position per segment, but got {len(index)} positions for {count} segments: give a flat "
+                "list of as many."
+            )
+        for name, values in columns.items():
+            getattr(self, name).append(values.detach().to(device=self.device, dtype=self._dtype_of(name)))
+        self.positions.append(index)
+
+    def column(self, name: str) -> Tensor:
+        """All values of a column as they were collected, ``[n]``."""
+        return _joined(getattr(self, name), self._dtype_of(name), self.device)
+
+    def order(self) -> tuple[Tensor, Tensor]:
+        """Rows of the segments and their positions, ascending by position, each position once."""
+        positions = self.column("positions")
+        rows = torch.argsort(positions, stable=True)
+        positions = positions[rows]
+        first = torch.ones_like(positions, dtype=torch.bool)
+        first[1:] = positions[1:] != positions[:-1]
+        return rows[first], positions[first]
+
+    def _count(self) -> int:
+        return sum(len(part) for part in self.positions)
+
+    def _dtype_of(self, name: str) -> torch.dtype:
+        # MPS has no float64; everywhere else human scores and ours keep theirs.
+        dtype = self._columns[name]
+        return torch.float32 if dtype == torch.float64 and self.device.type == "mps" else dtype
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> OrderedStates:
+        # A module that is cast to half precision takes its metrics along: they follow to its device only.
+        def moved(tensor: Tensor) -> Tensor:
+            found = fn(tensor)
+            return found if found.dtype == tensor.dtype else tensor.to(found.device)
+
+        return super()._apply(moved, *args, **kwargs)
+
+    def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
+        # For a process that has seen nothing torchmetrics sends float32, which others that send int64 cannot gather.
+        for name in self._columns:
+            if isinstance(getattr(self, name), list) and not getattr(self, name):
+                setattr(self, name, [self.column(name)])
+        super()._sync_dist(*args, **kwargs)
+
+
+class OrderedScores(OrderedStates):
+    """Collects one float64 value per segment under its int64 position (see :class:`OrderedStates`).
 
     Example:
         >>> collected = OrderedScores()
@@ -27,52 +139,28 @@ class OrderedScores(Metric):
         tensor([0.1000, 0.3000], dtype=torch.float64)
     """
 
-    is_differentiable = False
-    full_state_update = False
-
     values: list[Tensor]
-    positions: list[Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.add_state("values", default=[], dist_reduce_fx="cat")
-        self.add_state("positions", default=[], dist_reduce_fx="cat")
+        super().__init__({"values": torch.float64}, **kwargs)
 
     def update(self, values: Tensor, positions: Sequence[int] | Tensor | None = None) -> None:
         """Take in further values ``[n]`` at their positions."""
-        self.append(values, positions)
+        self.keep({"values": values}, len(values), positions)
 
     def compute(self) -> Tensor:
         """All values in order, float64 ``[n]``; torchmetrics makes a single one a scalar."""
         return self.ordered()[0]
 
-    def append(self, values: Tensor, positions: Sequence[int] | Tensor | None) -> None:
-        """Keep values under their positions."""
-        if positions is None:
-            done = sum(len(part) for part in self.positions)
-            rank, world = _place()
-            positions = (torch.arange(done, done + len(values)) * world) + rank
-        index = torch.as_tensor(positions, dtype=torch.long, device=self.device)
-        if index.shape != values.shape:
-            raise ValueError(
-                f"Expected one position per segment, but got {len(index)} positions for {len(values)} segments."
-            )
-        # MPS has no float64; everywhere else human scores and ours keep theirs.
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        self.values.append(values.detach().to(device=self.device, dtype=dtype))
-        self.positions.append(index)
-
     def ordered(self) -> tuple[Tensor, Tensor]:
         """Values and positions, ascending by position, each position once."""
-        if len(self.positions) == 0:
-            empty = torch.zeros(0, dtype=torch.float64, device=self.device)
-            return empty, torch.zeros(0, dtype=torch.long, device=self.device)
-        values, positions = dim_zero_cat(self.values), dim_zero_cat(self.positions)
-        order = torch.argsort(positions, stable=True)
-        positions = positions[order]
-        first = torch.ones_like(positions, dtype=torch.bool)
-        first[1:] = positions[1:] != positions[:-1]
-        return values[order][first], positions[first]
+        rows, positions = self.order()
+        return self.column("values")[rows], positions
+
+
+def _joined(parts: list[Tensor] | Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A state as one tensor, also where nothing has been collected."""
+    return dim_zero_cat(parts) if len(parts) else torch.zeros(0, dtype=dtype, device=device)
 
 
 def _place() -> tuple[int, int]:

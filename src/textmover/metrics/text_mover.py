@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.metrics.ordered import OrderedScores
+from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
 from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
 from textmover.scoring.scorer import normalize_references
@@ -18,23 +18,12 @@ from textmover.types import InputError, SegmentMetric
 __all__ = ["TextMoverScore"]
 
 
-class _Reference:
-    """Holds a scorer without owning it: copies of the holder share it."""
-
-    def __init__(self, target: Scorer) -> None:
-        self.target = target
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Reference:
-        # Where the metric was copied along with its holder (a whole training module), the copy is what it refers to.
-        copied = memo.get(id(self.target.metric))
-        return self if copied is None else _Reference(Scorer(copied, cache=False))
-
-
-class TextMoverScore(OrderedScores):
+class TextMoverScore(ScorerMetric):
     """Scores of generated texts, accumulated over batches and processes.
 
     Each update is scored at once; what is kept and gathered is one float64 score per segment and its int64 position,
-    so that results come back in order (see :class:`OrderedScores` for how positions are numbered).
+    so that results come back in order (see :class:`~textmover.metrics.ordered.OrderedStates` for how positions are
+    numbered).
 
     A metric given as a module, such as ``pl_module.model``, is referred to and not registered: its weights stay where
     they are, are not saved twice, and each update scores with their current values.
@@ -53,8 +42,7 @@ class TextMoverScore(OrderedScores):
         tensor(0.9269, dtype=torch.float64)
     """
 
-    is_differentiable = False
-    full_state_update = False
+    values: list[Tensor]
 
     def __init__(
         self,
@@ -63,42 +51,14 @@ class TextMoverScore(OrderedScores):
         reduction: Literal["mean", "none"] = "mean",
         **kwargs: Any,
     ) -> None:
-        own = {name: kwargs.pop(name) for name in list(kwargs) if name in _TORCHMETRICS_OPTIONS}
-        super().__init__(**own)
         check_choice("reduction", reduction, ("mean", "none"))
-        self.reduction = reduction
+        own, options = split_options(kwargs)
         if isinstance(model, (str, Path)):
-            scorer = Scorer.from_pretrained(model, **kwargs)
-        elif kwargs:
-            raise TypeError(
-                f"Expected options only where the model is loaded by name, but got {', '.join(kwargs)} with an object."
-            )
+            scorer = Scorer.from_pretrained(model, **options)
         else:
-            # The weights of a module that lives elsewhere may change between updates: nothing is kept.
-            scorer = model if isinstance(model, Scorer) else Scorer(model, cache=False)
-        self._scorer = _Reference(scorer)
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        """False for distances."""
-        return self.scorer.metric.higher_is_better
-
-    @property
-    def plot_lower_bound(self) -> float | None:  # type: ignore[override]
-        """Lowest score that can occur, where there is one."""
-        low = self.scorer.metric.range[0]
-        return low if low > float("-inf") else None
-
-    @property
-    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """Highest score that can occur, where there is one."""
-        high = self.scorer.metric.range[1]
-        return high if high < float("inf") else None
-
-    @property
-    def scorer(self) -> Scorer:
-        """What scores."""
-        return self._scorer.target
+            scorer = as_scorer(model, options)
+        super().__init__(scorer, {"values": torch.float64}, **own)
+        self.reduction = reduction
 
     def update(  # type: ignore[override]
         self,
@@ -125,21 +85,9 @@ class TextMoverScore(OrderedScores):
             )
         hypotheses = [preds] if isinstance(preds, str) else list(preds)
         scores = self.scorer.score(hypotheses, normalize_references(hypotheses, target)).scores
-        self.append(torch.from_numpy(scores), positions)
+        self.keep({"values": torch.from_numpy(scores)}, len(scores), positions)
 
     def compute(self) -> Tensor:
         """Mean score, or the scores of all segments in order, float64; torchmetrics makes a single one a scalar."""
-        scores, _ = self.ordered()
+        scores = self.column("values")[self.order()[0]]
         return scores.mean() if self.reduction == "mean" else scores
-
-
-_TORCHMETRICS_OPTIONS = (
-    "compute_on_cpu",
-    "dist_sync_on_step",
-    "process_group",
-    "dist_sync_fn",
-    "distributed_available_fn",
-    "sync_on_compute",
-    "compute_with_cache",
-)
-"""Keyword arguments of ``torchmetrics.Metric``."""

