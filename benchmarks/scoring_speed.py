@@ -3,6 +3,7 @@
     python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
     python benchmarks/scoring_speed.py lengths            # tokens/s by length of the texts and by batch budget
     python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
+    python benchmarks/scoring_speed.py systems            # ten systems that share their references
 
 Every measurement runs in a process of its own, the candidates in turn within each repetition. ``load`` is what it takes
 to build the scorer, ``score`` to score all pairs once with nothing kept from before; imports are not counted. Peak
@@ -30,7 +31,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 RATINGS = ROOT / "examples/quickstart/ratings.tsv"
-LAYER = 6
+LAYER, SYSTEMS = 6, 10
 Pairs = tuple[list[str], list[str]]
 Measured = tuple[float, float, Any, dict[str, float]]
 """Seconds to load and to score, the scores, and further figures."""
@@ -325,6 +326,49 @@ def scale(options: argparse.Namespace) -> None:
     draw(options.output, {"pairs/s": (sizes, rates), "peak MB": (sizes, memory)}, "pairs of 8 words", "", machine())
 
 
+def systems(options: argparse.Namespace) -> None:
+    """Ten systems on the same references: in one call, and each with a scorer of its own."""
+    from textmover import Scorer
+
+    generator = random.Random(0)
+    references = list(dict.fromkeys(read_pairs(options.data, None)[1]))[: options.segments]
+    outputs = [[changed(text, generator) for text in references] for _ in range(SYSTEMS)]
+    load = {"device": "cpu", "backend": options.backend}
+    times: dict[str, list[float]] = {"apart": [], "together": []}
+    found: dict[str, np.ndarray] = {}
+    for _ in range(options.repetitions):
+        scorers = [Scorer.from_pretrained(options.preset, **load) for _ in range(SYSTEMS + 1)]
+        start = time.perf_counter()
+        apart = [one.score(output, references).scores for one, output in zip(scorers, outputs, strict=False)]
+        times["apart"].append(time.perf_counter() - start)
+        start = time.perf_counter()
+        together = scorers[-1].score([text for output in outputs for text in output], references * SYSTEMS).scores
+        times["together"].append(time.perf_counter() - start)
+        found = {"apart": np.concatenate(apart), "together": together}
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    deviation = np.abs(found["apart"] - found["together"]).max()
+    text = (
+        f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, {machine()}.\n\n"
+        f"Each with a scorer of its own: {medians['apart']:.1f} s. In one call: {medians['together']:.1f} s, "
+        f"{medians['apart'] / medians['together']:.2f} times as fast (medians of {options.repetitions}). Largest "
+        f"difference of a score: {deviation:.1e}.\n"
+    )
+    write(options.output, text)
+
+
+def changed(text: str, generator: random.Random) -> str:
+    """A text with a few words left out, doubled or exchanged."""
+    words = text.split()
+    for _ in range(max(1, len(words) // 6)):
+        place, other = generator.randrange(len(words)), generator.randrange(len(words))
+        words[place], words[other] = words[other], words[place]
+        if generator.random() < 0.5 and len(words) > 2:
+            del words[place]
+        else:
+            words.insert(place, generator.choice(words))
+    return " ".join(words)
+
+
 def draw(
     path: Path, lines: dict[str, tuple[Sequence[float], Sequence[float]]], across: str, up: str, title: str
 ) -> None:
@@ -360,23 +404,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     results = ROOT / "docs/results"
-    for run, output in ((compare, "scoring_speed.md"), (lengths, "scoring_lengths.png"), (scale, "scoring_scale.png")):
+    for run, output in (
+        (compare, "scoring_speed.md"),
+        (lengths, "scoring_lengths.png"),
+        (scale, "scoring_scale.png"),
+        (systems, "scoring_systems.md"),
+    ):
         command = commands.add_parser(run.__name__)
         command.set_defaults(run=run)
         command.add_argument("--output", type=Path, default=results / output)
         command.add_argument("--repetitions", type=int, default=3)
-        if run is compare:
+        if run in (compare, systems):
             command.add_argument("--data", type=Path, help="table with the columns hypothesis and reference")
+        if run is compare:
             command.add_argument("--limit", type=int, help="pairs")
             command.add_argument("--only", nargs="+", choices=list(CANDIDATES))
-        elif run is lengths:
+        if run in (lengths, systems):
             command.add_argument("--preset", default="twmd")
             command.add_argument("--backend", default="torch")
+        if run is systems:
+            command.add_argument("--segments", type=int, default=500, help="references")
+        if run is lengths:
             command.add_argument("--tokens", type=int, default=30_000, help="to score for each point")
-        else:
+        if run is scale:
             command.add_argument("--most", type=int, default=5, help="power of ten of the most pairs")
     options = parser.parse_args()
-    return options.run(options)
+    options.run(options)
+    return None
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def test_module_and_version():
         ([], "required: COMMAND"),
         (["scor"], "invalid choice: 'scor'"),
         (["compare"], "invalid choice: 'compare'"),
-        (["score"], "one of the arguments -i/--input --data is required"),
+        (["score"], "one of the arguments -i/--input --data --hypotheses is required"),
         (["score", "-i", "a", "b", "--layr", "3"], "unrecognized arguments: --layr 3"),
         (["score", "-i", "a", "b", "--precision", "best"], "argument --precision: invalid choice: 'best'"),
         (["score", "-i", "a", "b", "--layer", "[1"], "argument --layer: expected a number"),
@@ -137,7 +137,7 @@ def test_values_of_fields_are_read_as_yaml_and_texts_as_they_are(monkeypatch, ru
 
     monkeypatch.setattr(scorer.Scorer, "from_pretrained", from_pretrained)
     assert run("score", "-i", *texts, *flags).code == 2
-    known = {"precision", "device", "batch_tokens", "cache", "progress", "revision", "statistics"}
+    known = {"precision", "backend", "device", "batch_tokens", "cache", "progress", "revision", "statistics", "memory"}
     assert {name: value for name, value in seen.items() if name not in known} == changed
     assert seen["cache"] is True
 

@@ -12,7 +12,6 @@ import pytest
 from pyarrow import parquet
 
 from textmover.data.readers import Columns, check_equal_lengths, read_lines, read_segments
-from textmover.data.tables import split_lines
 from textmover.types import InputError, Segment
 
 COLUMNS = Columns(groups=("lp",))
@@ -378,8 +377,10 @@ class TestLines:
         assert read_lines(path) == ["a\u2028b\x0cc\x85", "", " d\re "]
 
     @pytest.mark.parametrize(("text", "lines"), [("a", ["a"]), ("a\n", ["a"]), ("\n", [""]), ("a\n\n", ["a", ""])])
-    def test_last_line(self, text, lines):
-        assert split_lines(text) == lines
+    def test_last_line(self, tmp_path, text, lines):
+        path = tmp_path / "hyp.txt"
+        path.write_text(text)
+        assert read_lines(path) == lines
 
     def test_standard_input(self, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("ä\nb\n".encode()), encoding="ascii"))

@@ -87,8 +87,8 @@ def guarded() -> Iterator[Outcome]:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}", outcome, 2)
-    except KeyboardInterrupt:
-        _complain("interrupted", outcome, 130)
+    except KeyboardInterrupt as interruption:
+        _complain(str(interruption) or "interrupted", outcome, 130)
     except ValueError as error:
         from textmover.types import InputError  # brings torch along, which `--help` can do without
 

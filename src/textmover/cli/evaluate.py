@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from textmover.cli.console import print_table, set_up_logging
 from textmover.cli.options import (
+    add_cache_option,
     add_column_options,
     add_metric_options,
     check_output,
@@ -88,6 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", type=int, default=1000, metavar="N", help="draws of the bootstrap")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap")
     add_metric_options(parser)
+    add_cache_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:

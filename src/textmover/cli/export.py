@@ -1,4 +1,4 @@
-"""``textmover export``: a checkpoint of a training run becomes a folder that scores."""
+"""``textmover export``: a training run, or any other metric, becomes a folder that scores, with its back-ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from torch import Tensor
 from textmover import __version__
 from textmover.cli.console import set_up_logging
 from textmover.presets import PRESETS, build_metric
-from textmover.scoring.checkpoint import load_metric, save_checkpoint
+from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
+from textmover.scoring.checkpoint import CARD, load_metric, save_checkpoint
+from textmover.scoring.probes import PROBES
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["add_arguments", "run"]
@@ -49,27 +51,72 @@ class Run:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("run_checkpoint", metavar="RUN.ckpt", help="checkpoint of `textmover train`")
+    parser.add_argument(
+        "run_checkpoint", metavar="RUN", help="checkpoint of `textmover train` (.ckpt), folder of a metric, or preset"
+    )
     parser.add_argument("folder", metavar="FOLDER", help="where the metric goes: configuration, weights, model card")
     parser.add_argument("--overwrite", action="store_true", help="replace what is in the folder")
+    parser.add_argument(
+        "--backend", action="append", choices=EXPORTED, help="also write what this back-end runs; may be repeated"
+    )
+    parser.add_argument(
+        "--precision",
+        action="append",
+        choices=("exact", "int8"),
+        help="its arithmetic, float32 if not given (which serves bfloat16 too); may be repeated",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rebuild the metric of a run and write it as a folder.
+    """Rebuild a metric, write it as a folder, and measure the back-ends that go with it.
 
     Raises:
-        InputError: If the checkpoint cannot be used or the folder not be written.
+        InputError: If the metric cannot be used, a back-end not be made, or the folder not be written.
     """
     set_up_logging(quiet=True)
     folder = Path(options.folder)
     _check_folder(folder)
-    found = _read_run(Path(options.run_checkpoint))
-    metric = _rebuild(found)
-    save_checkpoint(metric, folder, card=_card(found, metric), overwrite=options.overwrite)
+    if options.precision and not options.backend:
+        raise InputError("Expected `--backend` beside `--precision`, but got none: name what is to be written.")
+    # Both in the order in which they were given, each once.
+    backends, precisions = dict.fromkeys(options.backend or ()), dict.fromkeys(options.precision or ("exact",))
+    wanted = [(name, precision) for name in backends for precision in precisions]
+    for name in backends:
+        check_backend(name, torch.device("cpu"))
+    metric, card = _metric_and_card(options.run_checkpoint)
+    lines: list[str] = []
+
+    def add_backends(beside: Path) -> None:
+        lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
+
+    save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends)
     sys.stdout.write(
         f"Exported to {folder}. Score with it:\n"
-        f"  textmover score -i hypotheses.txt references.txt --model {options.folder}\n"
+        f"  textmover score -i hypotheses.txt references.txt --model {options.folder}\n" + "".join(lines)
     )
+
+
+def _metric_and_card(name: str) -> tuple[SegmentMetric, str]:
+    """The metric of a run, a folder or a preset, and its model card."""
+    path = Path(name)
+    if path.is_dir():
+        card = path / CARD
+        return load_metric(name), card.read_text(encoding="utf-8") if card.is_file() else f"# {path.name}\n"
+    if not path.is_file() and name in PRESETS:
+        metric = load_metric(name)
+        return metric, _card(f"The metric `{name}`", f"from the preset `{name}`", metric.config.to_dict(), metric)
+    found = _read_run(path)
+    metric = _rebuild(found)
+    origin = f"from `{path.name}`, after step {found.step} (epoch {found.epoch}) of its training run"
+    return metric, _card(f"A text-generation metric trained from `{found.start}`", origin, found.config, metric)
+
+
+def _described(backend: str, precision: str, prepared: Prepared) -> str:
+    """One line on how far a back-end deviates."""
+    measured = [] if prepared.deviation is None else [f"of a score {prepared.deviation:.1e}"]
+    if prepared.states is not None:
+        measured.append(f"of a hidden state {prepared.states:.1e} of the largest")
+    return f"{backend} {precision}: largest deviation from torch on {len(PROBES)} pairs: {', '.join(measured)}.\n"
 
 
 def _check_folder(folder: Path) -> None:
@@ -84,8 +131,10 @@ def _check_folder(folder: Path) -> None:
 def _read_run(path: Path) -> Run:
     """A run's checkpoint, read without running any code in it."""
     if not path.is_file():
-        what = "it is a folder" if path.is_dir() else "there is no such file"
-        raise InputError(f"Expected {path} to be the checkpoint of a training run, but {what}: give its .ckpt file.")
+        raise InputError(
+            f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
+            "the folder of a metric, or a preset (see `textmover list`)."
+        )
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (PermissionError, IsADirectoryError):
@@ -151,17 +200,16 @@ def _restart(found: Run) -> SegmentMetric:
         raise InputError(f"{error} (It is what {found.path} was trained from.)") from error
 
 
-def _card(found: Run, metric: SegmentMetric) -> str:
+def _card(title: str, origin: str, fields: Mapping[str, Any], metric: SegmentMetric) -> str:
     """The model card, Markdown."""
-    config = yaml.safe_dump(found.config, sort_keys=False, allow_unicode=True).strip()
+    config = yaml.safe_dump(dict(fields), sort_keys=False, allow_unicode=True).strip()
     return (
         "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
-        f"# A text-generation metric trained from `{found.start}`\n\n"
+        f"# {title}\n\n"
         f"Signature: `textmover:{__version__}|{metric.signature}`\n\n"
         "```python\nfrom textmover import Scorer\n\n"
         'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
-        f"Exported by textmover {__version__} from `{found.path.name}`, after step {found.step} "
-        f"(epoch {found.epoch}) of its training run. How well it agrees with ratings was not measured here: "
+        f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
         "`textmover evaluate` does that.\n\n"
         f"## Configuration\n\n```yaml\n{config}\n```\n"
     )

@@ -29,6 +29,7 @@ COMMANDS = {
     "fit-idf": ("textmover.cli.fit", "fit idf weights on a corpus"),
     "fit-mean": ("textmover.cli.fit", "fit the mean that token vectors are centred by on a corpus"),
     "fit-baseline": ("textmover.cli.fit", "fit the baseline that scores are rescaled by on a corpus"),
+    "cache": ("textmover.cli.cache", "show or clear what encoders made of texts and what was kept in a folder"),
     "list": ("textmover.cli.listing", "list the presets"),
 }
 """Module and purpose of each command."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import os
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -16,22 +17,26 @@ import yaml
 
 from textmover.data.readers import Columns, read_lines, read_segments
 from textmover.presets import KINDS
+from textmover.scoring.backends import BACKENDS
 from textmover.scoring.files import atomic_file
 from textmover.scoring.precision import Precision
 from textmover.scoring.statistics import FIT_COMMANDS, unfitted_statistics
 from textmover.types import InputError, Segment
 
 if TYPE_CHECKING:
+    from textmover.scoring.encoder_memory import EncoderMemory
     from textmover.scoring.scorer import Scorer
 
 __all__ = [
     "COLUMN_OPTIONS",
     "FIELD",
+    "add_cache_option",
     "add_column_options",
     "add_metric_options",
     "build_scorer",
     "check_output",
     "field_flag",
+    "flags_named",
     "load_scorer",
     "read_tables",
     "write_output",
@@ -73,7 +78,13 @@ def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True) 
         "--precision",
         choices=get_args(Precision),
         default="exact",
-        help="float32, bfloat16 where the hardware has it, or the faster of both if it stays close",
+        help="float32, bfloat16 where the hardware has it, 8 bits, or the fastest of them that stays close",
+    )
+    parser.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default="auto",
+        help="what runs the encoder; the fastest that is installed if not given",
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
     parser.add_argument(
@@ -131,17 +142,41 @@ def build_scorer(options: argparse.Namespace, **changes: Any) -> Scorer:
     from textmover.scoring.scorer import Scorer
 
     overrides = {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
+    memory = _memory(options)
     return Scorer.from_pretrained(
         options.model,
         precision=options.precision,
+        backend=options.backend,
         device=options.device,
         batch_tokens=options.batch_tokens,
         cache=not options.no_cache,
         progress=not options.quiet,
         revision=options.revision,
         statistics=options.statistics or (),
+        memory=memory,
         **{**overrides, **changes},
     )
+
+
+def add_cache_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that keeps what an encoder made of texts for later calls."""
+    parser.add_argument(
+        "--cache",
+        metavar="FOLDER",
+        help="keep what the encoder makes of each text there, and read it instead of encoding the text again (see "
+        "`textmover cache`); scores may move by 1e-6 then, as texts meet other batch mates",
+    )
+
+
+def _memory(options: argparse.Namespace) -> EncoderMemory | None:
+    """What keeps hidden states on disk, where that is asked for."""
+    from textmover.scoring.encoder_memory import EncoderMemory
+
+    if getattr(options, "cache", None) is None:
+        return None
+    if options.no_cache:
+        raise InputError("Expected `--cache` or `--no-cache`, but got both: leave one out.")
+    return EncoderMemory(folder=options.cache)
 
 
 def load_scorer(options: argparse.Namespace) -> Scorer:
@@ -165,9 +200,20 @@ def load_scorer(options: argparse.Namespace) -> Scorer:
     return scorer
 
 
-def add_column_options(parser: argparse.ArgumentParser, *, score: bool) -> None:
-    """Add the options that say what the columns of a table mean; ``score`` where human scores are wanted."""
-    parser.add_argument("--hypothesis-column", metavar="COLUMN", help="texts to judge; 'hypothesis' if not given")
+def add_column_options(parser: argparse.ArgumentParser, *, score: bool, systems: bool = False) -> None:
+    """Add the options that say what the columns of a table mean.
+
+    Args:
+        parser: The command's parser.
+        score: Whether human scores are wanted.
+        systems: Whether there may be several columns of texts to judge.
+    """
+    parser.add_argument(
+        "--hypothesis-column",
+        action="append" if systems else "store",
+        metavar="COLUMN",
+        help="texts to judge; 'hypothesis' if not given" + ("; repeat it for several systems" if systems else ""),
+    )
     parser.add_argument(
         "--reference-column",
         action="append",
@@ -191,12 +237,26 @@ def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: boo
         score=(options.score_column or "score") if score else None,
         groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
     )
-    try:
+    with flags_named():
         return [read_segments(path, columns, split=options.split or "train") for path in paths]
+
+
+@contextlib.contextmanager
+def flags_named() -> Iterator[None]:
+    """Name the flag in errors that name a field of the columns.
+
+    Raises:
+        InputError: In place of each one.
+    """
+    try:
+        yield
     except InputError as error:
-        raise InputError(
-            re.sub(r"set `(\w+)` to the name", lambda field: f"set `{COLUMN_FLAGS[field[1]]}` to the name", str(error))
-        ) from error
+        said = re.sub(
+            r"set `(\w+)` to the name", lambda field: f"set `{COLUMN_FLAGS[field[1]]}` to the name", str(error)
+        )
+        if said == str(error):
+            raise
+        raise InputError(said) from error
 
 
 def check_output(path: str | Path, inputs: Sequence[str]) -> Path:

@@ -1,32 +1,41 @@
-"""``textmover score``: texts in, one number a line or JSON out."""
+"""``textmover score``: texts in, one number a line or a table out, however long the input is."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import itertools
+import logging
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, get_args
 
 from textmover.cli.console import set_up_logging
 from textmover.cli.options import (
     COLUMN_OPTIONS,
+    add_cache_option,
     add_column_options,
     add_metric_options,
-    check_output,
+    flags_named,
     load_scorer,
-    read_tables,
-    write_output,
 )
-from textmover.data.readers import check_equal_lengths, read_lines
+from textmover.cli.progress import progress_bar
+from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
+from textmover.cli.score_processes import add_process_options, score_in_processes, several
+from textmover.data.streams import OnError, TableFile, TextFiles
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.types import SegmentScores
+    from textmover.scoring.scorer import Scorer
+    from textmover.scoring.shards import Parts, Shard
+    from textmover.scoring.tally import Summary
 
 __all__ = ["add_arguments", "run"]
 
-STANDARD_INPUT = "standard input"
+logger = logging.getLogger(__name__)
+
+TABLE_OPTIONS = (*COLUMN_OPTIONS, "data_format")
+"""Options that only a table has a use for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,89 +46,181 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input",
         nargs="+",
         metavar=("HYPOTHESES", "REFERENCES"),
-        help="text files of one segment a line, hypotheses first; '-' is standard input. Of several references, empty "
-        "lines are left out as long as another reference remains",
+        help="text files of one segment a line, hypotheses first, also compressed as .gz or .zst; '-' is standard "
+        "input. Of several references, empty lines are left out as long as another reference remains. Presets that "
+        "fit idf weights on the texts keep all of them in memory",
     )
-    texts.add_argument("--data", metavar="FILE", help="CSV, TSV, JSON Lines, Parquet or hub:owner/name instead")
+    texts.add_argument(
+        "--data",
+        metavar="FILE",
+        help="CSV, TSV or JSON Lines (also compressed as .gz or .zst), Parquet, a folder of Parquet files, or "
+        "hub:owner/name instead; '-' is standard input, see --data-format",
+    )
+    texts.add_argument(
+        "--hypotheses",
+        nargs="+",
+        metavar="FILE",
+        help="text files of several systems instead, which share --references; one column of scores for each",
+    )
+    parser.add_argument("--references", nargs="+", metavar="FILE", help="references of --hypotheses")
     parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="text: one score a line with nine significant digits, which tell any two float32 values apart, and the "
-        "signature on standard error; json: one object with everything",
+        "--on-error",
+        choices=get_args(OnError),
+        default="stop",
+        help="what a row does that is malformed or not UTF-8: end the work, or be left out, with nan for its score",
     )
-    parser.add_argument("--only-mean", action="store_true", help="the mean alone, instead of one score a segment")
-    parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
-    add_column_options(parser, score=False)
+    add_output_options(parser)
+    add_process_options(parser)
+    add_column_options(parser, score=False, systems=True)
+    parser.add_argument(
+        "--data-format",
+        choices=("csv", "tsv", "jsonl", "parquet"),
+        help="what --data is; from its suffix if not given",
+    )
     add_metric_options(parser)
+    add_cache_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Score the texts that the options name.
 
     Raises:
-        InputError: If texts or metric cannot be used.
+        InputError: If texts, metric or output cannot be used.
     """
     set_up_logging(quiet=True)
-    hypotheses, references = _texts(options)
-    output = None if options.output is None else check_output(options.output, options.input or [options.data])
-    scorer = load_scorer(options)
-    if scorer.metric.fits_on_call and "-" in (options.input or ()):
-        raise InputError(
-            f"Expected files where {options.model} fits idf weights on the texts that it scores, but got standard "
-            "input (-), which can be read only once: fit them on a corpus with `textmover fit-idf` and give the file "
-            "with --statistics FILE, or the texts themselves with --fit-on FILE."
-        )
-    result = scorer.score(hypotheses, references)
-    text = _as_json(result, options.only_mean) if options.format == "json" else _as_text(result, options.only_mean)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_output(text, output)
-    if not options.quiet:
-        if options.format == "text":
-            sys.stderr.write(f"Signature: {result.signature}\n")
-        if output is not None:
-            sys.stderr.write(f"Scores: {output}\n")
-
-
-def _texts(options: argparse.Namespace) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Hypotheses and the references of each."""
-    if options.data is not None:
-        (segments,) = read_tables([options.data], options, score=False)
-        return [one.hypothesis for one in segments], [one.references for one in segments]
-    given = [name for name in COLUMN_OPTIONS if getattr(options, name, None) is not None]
-    if given:
-        flag = f"--{given[0].replace('_', '-')}"
-        raise InputError(f"Expected `{flag}` together with --data, but got -i: lines have no columns, so leave it out.")
-    return _parallel_lines(options.input)
-
-
-def _parallel_lines(paths: Sequence[str]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The lines of the first file, and for each those of the others that are not empty (or one empty one)."""
-    if len(paths) < 2:
-        raise InputError(f"Expected hypotheses and references behind -i, but got {paths[0]} alone: add a second file.")
-    if paths.count("-") > 1:
+    rows = _rows(options)
+    paths = [rows.path] if isinstance(rows, TableFile) else [*rows.hypotheses, *rows.references]
+    if several(options):
+        shared, whole, earlier = score_in_processes(options, rows, paths, _parts)
+        _report(options, shared, whole, earlier)
+        return
+    target = choose_target(options, rows.systems, paths)
+    if options.resume and target.complete:
+        _report(options, target, None, 0)
+        return
+    if "-" in paths and options.fit_on == "-":
         raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
-    read = [(STANDARD_INPUT if path == "-" else path, read_lines(path)) for path in paths]
-    check_equal_lengths(dict(read))
-    (_, hypotheses), *others = read
-    rows = zip(*(lines for _, lines in others), strict=True)
-    return hypotheses, [tuple(text for text in row if text) or ("",) for row in rows]
+    # Not before it is known that the options make sense: these bring torch along.
+    from textmover.scoring.shards import check_folder, read_shards, rows_per_shard
+    from textmover.scoring.streaming import fit_on_shards, read_ahead
+
+    if target.in_parts:
+        check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
+    size = rows_per_shard(options.shard_size, len(rows.systems))
+    with flags_named(), read_ahead(read_shards(rows, size)) as reading:
+        first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
+        shards: Iterable[Shard] = itertools.chain(first, reading)
+        scorer = load_scorer(options)
+        if scorer.metric.fits_on_call:
+            if "-" in paths:
+                raise _read_only_once(options.model)
+            shards = fit_on_shards(scorer, shards, rows.systems)
+        with _begun(target, scorer, options, size) as parts, keeping(target, parts):
+            summary, kept = _score(scorer, shards, target, parts, shown=not options.quiet)
+    _report(options, target, summary, kept)
 
 
-def _as_text(result: SegmentScores, only_mean: bool) -> str:
-    values = [result.mean] if only_mean else list(result)
-    return "".join(f"{value:.9g}\n" for value in values)
+def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
+    """The rows that the options name."""
+    if options.references is not None and options.hypotheses is None:
+        raise InputError("Expected `--references` together with --hypotheses, but got it alone: name the hypotheses.")
+    if options.data is not None:
+        return TableFile(
+            options.data,
+            tuple(options.hypothesis_column or ["hypothesis"]),
+            tuple(dict.fromkeys(options.reference_column or ["reference"])),
+            format=options.data_format,
+            split=options.split or "train",
+            on_error=options.on_error,
+        )
+    flag = "-i" if options.input is not None else "--hypotheses"
+    given = [name for name in TABLE_OPTIONS if getattr(options, name, None) is not None]
+    if given:
+        raise InputError(
+            f"Expected `--{given[0].replace('_', '-')}` together with --data, but got {flag}: lines have no columns, "
+            "so leave it out."
+        )
+    if options.input is None:
+        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), options.on_error)
+    if len(options.input) < 2:
+        raise InputError(
+            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
+        )
+    return TextFiles((options.input[0],), tuple(options.input[1:]), options.on_error)
 
 
-def _as_json(result: SegmentScores, only_mean: bool) -> str:
-    arrays = {name: getattr(result, name) for name in ("scores", "precision", "recall", "f")} | dict(result.components)
-    values = {name: array.tolist() for name, array in arrays.items() if array is not None}
-    summary = {
-        "mean": result.mean,
-        "n": len(result),
-        "counts": dict(result.counts),
-        "signature": str(result.signature),
-    }
-    return json.dumps(summary if only_mean else {**values, **summary}) + "\n"
+def _read_only_once(model: str) -> InputError:
+    return InputError(
+        f"Expected files where {model} fits idf weights on the texts that it scores, but got standard "
+        "input (-), which can be read only once: fit them on a corpus with `textmover fit-idf` and give the file "
+        "with --statistics FILE, or the texts themselves with --fit-on FILE."
+    )
+
+
+@contextlib.contextmanager
+def _begun(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Iterator[Parts | None]:
+    """Where shards are kept, ready to take them; ``None`` where they are not kept."""
+    if not target.in_parts:
+        yield None
+        return
+    parts = _parts(target, scorer, options, size)
+    parts.begin(resume=options.resume, overwrite=options.overwrite)
+    yield parts
+
+
+def _parts(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
+    """Where shards are kept."""
+    from textmover.scoring.shards import Parts, describe
+
+    manifest = describe(
+        scorer.signature,
+        target.layout,
+        rows_per_shard=size,
+        batch_tokens=options.batch_tokens,
+        device=scorer.metric.device.type,
+        references=options.reference_column,
+        on_error=options.on_error,
+    )
+    return Parts(target.parts_folder, target.layout, manifest)
+
+
+def _score(
+    scorer: Scorer, shards: Iterable[Shard], target: Target, parts: Parts | None, *, shown: bool
+) -> tuple[Summary, int]:
+    """Score and write; returns the summary and how many shards an earlier run had finished."""
+    from textmover.scoring.streaming import score_shards
+    from textmover.scoring.tally import summarize
+
+    systems = target.layout.systems
+    tallies, kept = [], 0
+    with open_sink(target, parts) as sink, progress_bar("scoring", shown=shown) as advance:
+        for done in score_shards(scorer, shards, systems, parts):
+            sink.take(done)
+            tallies.append(done.tally)
+            kept += done.scores is None
+            advance(done.tally.rows * len(systems), done.shard.share, done.scores is not None)
+        summary = summarize(tallies, systems, str(scorer.signature))
+        sink.finish(len(tallies), summary)
+    scorer.warn(summary.counts)
+    return summary, kept
+
+
+def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:
+    """Say what the numbers depend on, where they are, and what is not among them; no summary if they were there."""
+    if summary is None:
+        _note(options, f"Complete already: {target.path} (--overwrite computes it again)")
+        return
+    if summary.skipped:
+        rows = "row was" if summary.skipped == 1 else "rows were"
+        logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
+    if kept:
+        _note(options, f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
+    if target.layout.format != "json":
+        _note(options, f"Signature: {summary.signature}")
+    if target.path is not None:
+        _note(options, f"Scores: {target.path}")
+
+
+def _note(options: argparse.Namespace, text: str) -> None:
+    if not options.quiet:
+        sys.stderr.write(f"{text}\n")

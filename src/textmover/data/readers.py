@@ -7,19 +7,32 @@ and the column; nothing is dropped or guessed.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Generator, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from textmover.data.tables import FORMATS, HUB_PREFIX, Table, named, read_table, read_text, split_lines
+from textmover.data.lines import Position, iter_lines, without_end
+from textmover.data.tables import is_table, named, open_tables
 from textmover.types import InputError, Segment
 
-__all__ = ["Columns", "check_equal_lengths", "read_lines", "read_segments", "read_texts"]
+__all__ = [
+    "Columns",
+    "TableRow",
+    "check_columns",
+    "check_equal_lengths",
+    "read_lines",
+    "read_rows",
+    "read_segments",
+    "read_texts",
+    "unequal_lengths",
+]
 
+Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -87,9 +100,10 @@ def read_segments(
 
     Args:
         path: ``.csv`` (quoted), ``.tsv`` (no quoting: a quotation mark is an ordinary character), ``.jsonl``,
-            ``.json`` or ``.ndjson`` (one object a line), ``.parquet``; a folder saved by `datasets`; or a hub data
-            set as ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8, with a header where columns
-            have no names of their own; blank lines at the end do not count.
+            ``.json`` or ``.ndjson`` (one object a line), each of them also compressed as ``.gz`` or ``.zst``;
+            ``.parquet``, or a folder of such files; a folder saved by `datasets`; or a hub data set as
+            ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8, with a header where columns have no
+            names of their own; blank lines at the end do not count.
         columns: What the columns mean.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set; plain files have none.
@@ -107,9 +121,8 @@ def read_segments(
         >>> read_segments(path, Columns(groups=("lp",)))
         [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
     """
-    table = read_table(path, format=format, split=split, wanted=columns.names)
-    _check_columns(table, columns)
-    rows = (_Row(table.name, table.unit, number, cells) for number, cells in table.rows)
+    with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as reading:
+        rows = _good(reading)
     return [
         Segment(
             hypothesis=row.text(columns.hypothesis),
@@ -128,7 +141,7 @@ def read_lines(path: str | Path) -> list[str]:
     Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text and keeps its place.
 
     Args:
-        path: A UTF-8 file, or ``-`` for standard input.
+        path: A UTF-8 file, also compressed as ``.gz`` or ``.zst``, or ``-`` for standard input.
 
     Returns:
         The lines without their ends.
@@ -142,7 +155,8 @@ def read_lines(path: str | Path) -> list[str]:
         >>> read_lines(path)
         ['a cat', '', 'no dog']
     """
-    return split_lines(read_text(path))
+    with contextlib.closing(iter_lines(path)) as lines:
+        return [without_end(line) for line in _good(enumerate(lines))]
 
 
 def read_texts(path: str | Path, column: str | None = None, *, split: str = "train") -> list[str]:
@@ -165,18 +179,63 @@ def read_texts(path: str | Path, column: str | None = None, *, split: str = "tra
         >>> read_texts(path, "sentence")
         ['a cat', 'the dog']
     """
-    name = str(path)
     if column is None:
-        if name.startswith(HUB_PREFIX) or Path(name).is_dir() or Path(name).suffix.lower() in FORMATS:
+        if is_table(path):
             raise InputError(
-                f"Expected the column of {name} that holds the texts, but got none: name it with `column`."
+                f"Expected the column of {path} that holds the texts, but got none: name it with `column`."
             )
         return read_lines(path)
-    if name == "-":
+    if str(path) == "-":
         raise InputError("Expected a table to take a column of, but got standard input (-): leave `column` out.")
-    table = read_table(path, split=split, wanted=(column,))
-    _check_column(table, "column", column)
-    return [_Row(table.name, table.unit, number, cells).text(column) for number, cells in table.rows]
+    with contextlib.closing(read_rows(path, (("column", column),), split=split)) as rows:
+        return [row.text(column) for row in _good(rows)]
+
+
+def read_rows(
+    path: str | Path,
+    fields: Sequence[tuple[str, str]],
+    *,
+    format: str | None = None,
+    split: str = "train",
+    position: Position | None = None,
+) -> Generator[tuple[int, TableRow | InputError], None, None]:
+    """The rows of a table one at a time with their numbers, and in place of a row why it cannot be used.
+
+    Args:
+        path: As for :func:`read_segments`, or ``-`` for standard input together with ``format``.
+        fields: The columns that are needed, each behind what an error calls it.
+        format: As for :func:`read_segments`.
+        split: Split of a hub or saved data set.
+        position: Is told how far reading has come.
+
+    Yields:
+        At least one row.
+
+    Raises:
+        InputError: If the file cannot be read, holds no row, or lacks a column. The columns of JSON Lines are known
+            only behind the last row.
+    """
+    found = False
+    wanted = {name for _, name in fields}
+    with contextlib.closing(open_tables(path, format=format, split=split, wanted=wanted, position=position)) as tables:
+        for table in tables:
+            columns = dict.fromkeys(table.columns or ())
+            checked = False
+            for number, cells in table.rows:
+                if not checked and table.columns is not None:
+                    check_columns(table.name, table.columns, fields)
+                found = checked = True
+                if isinstance(cells, InputError):
+                    yield number, cells
+                    continue
+                if table.columns is None:
+                    columns.update(dict.fromkeys(cells))
+                yield number, TableRow(table.name, table.unit, number, cells)
+            if table.columns is None and checked:
+                check_columns(table.name, tuple(columns), fields)
+    if not found:
+        name = "standard input" if str(path) == "-" else path
+        raise InputError(f"Expected {name} to hold at least one segment, but got none: give a file with rows.")
 
 
 def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
@@ -193,13 +252,18 @@ def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
     """
     counts = {name: len(lines) for name, lines in sequences.items()}
     if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
-        raise InputError(
-            f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
-        )
+        raise unequal_lengths({name: str(count) for name, count in counts.items()})
 
 
-class _Row(NamedTuple):
+def unequal_lengths(counts: Mapping[str, str]) -> InputError:
+    """The error of files that belong together and have different numbers of lines, as far as these are known."""
+    listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
+    return InputError(
+        f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
+    )
+
+
+class TableRow(NamedTuple):
     """One row of a table, which checks what it hands out and can say where it stands."""
 
     name: str
@@ -268,23 +332,38 @@ class _Row(NamedTuple):
         return f"column {column} of {self.name}, {self.unit} {self.number}"
 
 
-def _check_columns(table: Table, columns: Columns) -> None:
-    """Every column that is asked for stands in the table once."""
-    for field, name in columns.fields:
-        _check_column(table, field, name)
+def _good(items: Iterable[tuple[int, Item | InputError]]) -> list[Item]:
+    """The items, once it is clear that all of them can be used."""
+    found: list[Item] = []
+    for _, item in items:
+        if isinstance(item, InputError):
+            raise item
+        found.append(item)
+    return found
 
 
-def _check_column(table: Table, field: str, name: str) -> None:
-    occurrences = table.columns.count(name)
-    if occurrences == 0:
-        raise InputError(
-            f"Expected a column {name!r} in {table.name}, but got {named(table.columns)}: "
-            f"{_suggestion(name, table.columns)}set `{field}` to the name of the right one."
-        )
-    if occurrences > 1:
-        raise InputError(
-            f"Expected one column {name!r} in {table.name}, but got {occurrences}: rename all but one of them."
-        )
+def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str, str]]) -> None:
+    """Make sure that every column that is asked for stands in a table once.
+
+    Args:
+        table: What errors call it.
+        columns: Its columns.
+        fields: The columns that are needed, each behind what an error calls it.
+
+    Raises:
+        InputError: If one is missing or stands there twice.
+    """
+    for field, name in fields:
+        occurrences = columns.count(name)
+        if occurrences == 0:
+            raise InputError(
+                f"Expected a column {name!r} in {table}, but got {named(columns)}: "
+                f"{_suggestion(name, columns)}set `{field}` to the name of the right one."
+            )
+        if occurrences > 1:
+            raise InputError(
+                f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
+            )
 
 
 def _suggestion(name: str, columns: Sequence[str]) -> str:

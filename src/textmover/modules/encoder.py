@@ -227,14 +227,15 @@ class Encoder(nn.Module):
     def encode(self, batch: TokenBatch) -> list[Tensor]:
         """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made anew."""
         if self.window is None or batch.mask.shape[1] <= self.window:
-            return self._hidden_states(batch.input_ids, batch.mask)
+            return self._hidden_states(batch.input_ids, batch.mask, batch.padded)
         return encode_windows(self._hidden_states, batch, self.window)
 
-    def _hidden_states(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
+    def _hidden_states(self, input_ids: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
         if self._runner is not None and not self.training and not torch.is_grad_enabled():
             return self._runner(input_ids, mask)
+        padded = not bool(mask.all()) if padded is None else padded
         # Where nothing is padded, no mask lets attention take its fastest path.
-        return list(self.graph()(input_ids, None if bool(mask.all()) else mask.long()))
+        return list(self.graph()(input_ids, mask.long() if padded else None))
 
     def _freeze(self, count: int) -> None:
         blocks = next(

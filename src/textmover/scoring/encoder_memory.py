@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ class EncoderMemory:
                 raise InputError(f"Expected `{name}` to be 0 bytes or more, but got {value}.")
         self._limit, self.folder_limit, self.evict = limit, folder_limit, evict
         self.folder = None if folder is None else Path(folder).expanduser()
+        self.is_asleep = False
         self._groups: list[_Group] = []
         if self.folder is not None:
             atexit.register(_flush, weakref.ref(self))
@@ -91,6 +93,15 @@ class EncoderMemory:
                 group.add(encoder, weights)
                 return
         self._groups.append(_Group(self, kind, weights, encoder))
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[None]:
+        """Keep nothing and look nothing up inside."""
+        self.is_asleep = True
+        try:
+            yield
+        finally:
+            self.is_asleep = False
 
     def forget(self) -> None:
         """Forget the states in memory; those on disk stay."""
@@ -185,6 +196,8 @@ class _Group:
 
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
         """Hidden states of the computed layers, ``[B, L, D]`` each, those that are not kept made by ``encode``."""
+        if self.memory.is_asleep:
+            return encode(batch)
         lengths = batch.lengths.cpu().numpy()
         ids = batch.input_ids.cpu().numpy()
         keys = [_key(ids[row, :length]) for row, length in enumerate(lengths.tolist())]

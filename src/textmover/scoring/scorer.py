@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ from torch import nn
 
 from textmover import __version__
 from textmover.modules.config import check_choice
-from textmover.scoring.checkpoint import load_metric
+from textmover.scoring.backends import Backend, check_backend
+from textmover.scoring.checkpoint import checkpoint_folder, load_metric
 from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.engine import Engine
 from textmover.scoring.precision import Precision, apply_precision
@@ -54,7 +56,7 @@ class Scorer:
         progress: bool = False,
     ) -> None:
         self.metric = metric
-        self._waits_for_fit = False
+        self._waits_for_fit: Callable[[SegmentMetric], SegmentMetric] | None = None
         self._progress = progress
         self._engine = Engine(metric, batch_tokens=batch_tokens, cache=cache)
 
@@ -64,6 +66,7 @@ class Scorer:
         name: str | Path = "twmd",
         *,
         precision: Precision = "exact",
+        backend: Backend = "auto",
         device: str | torch.device | None = None,
         batch_tokens: int | None = None,
         cache: bool = True,
@@ -77,8 +80,10 @@ class Scorer:
 
         Args:
             name: A checkpoint folder, a preset such as ``"twmd"``, or a hub id.
-            precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder where the processor has it), or ``"auto"``
-                (the faster one as long as it stays close; see :mod:`textmover.scoring.precision`).
+            precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder where the processor has it), ``"int8"``, or
+                ``"auto"`` (the fastest of them that stays close; see :mod:`textmover.scoring.precision`).
+            backend: ``"torch"``, ``"torch-compile"``, ``"openvino"``, ``"onnxruntime"``, or ``"auto"`` for the fastest
+                that is installed, which is prepared where an encoder is met for the first time.
             device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes a GPU if there is one.
             batch_tokens: See :class:`Scorer`.
             cache: See :class:`Scorer`.
@@ -92,11 +97,12 @@ class Scorer:
             The scorer.
 
         Raises:
-            InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device is not
-                there.
+            InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device or the
+                back-end is not there.
         """
         check_choice("precision", precision, get_args(Precision))
         target = _resolve_device(device)
+        check_backend(backend, target)
         metric = load_metric(name, revision=revision, **overrides)
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
@@ -107,15 +113,20 @@ class Scorer:
                     "Expected `precision` to be named where metrics share their encoder, but got 'auto', which would "
                     "choose for each of them anew: choose 'exact' or 'fast'."
                 )
-            memory.join(metric, precision)
+            memory.join(metric, f"{precision} {backend}")
+        run_with = functools.partial(
+            apply_precision, precision=precision, backend=backend, beside=checkpoint_folder(name, revision)
+        )
         waits = precision == "auto" and metric.needs_fit  # its probes need the statistics
+        with contextlib.nullcontext() if memory is None else memory.asleep():  # probes are not to be kept
+            metric = metric if waits else run_with(metric)
         scorer = cls(
-            metric if waits else apply_precision(metric, precision),
+            metric,
             batch_tokens=batch_tokens,
             cache=cache,
             progress=progress,
         )
-        scorer._waits_for_fit = waits
+        scorer._waits_for_fit = run_with if waits else None
         return scorer
 
     @property
@@ -235,9 +246,9 @@ class Scorer:
 
     def _settled(self) -> Scorer:
         """The scorer with new statistics: nothing of the old ones is kept, and a precision that waited is chosen."""
-        if self._waits_for_fit and not self.metric.needs_fit:
-            self.metric = self._engine.metric = apply_precision(self.metric, "auto")
-            self._waits_for_fit = False
+        if self._waits_for_fit is not None and not self.metric.needs_fit:
+            self.metric = self._engine.metric = self._waits_for_fit(self.metric)
+            self._waits_for_fit = None
         self.clear_cache()
         return self
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from textmover.scoring.files import atomic_file
 from textmover.types import InputError
 from textmover.types.packed import Ragged
 
-__all__ = ["StateFiles"]
+__all__ = ["Place", "StateFiles", "places", "remove"]
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +163,53 @@ class StateFiles:
             self._index = {key: place for key, place in self._index.items() if place[0] != path}
             return None
         return keys, Ragged(np.array([length for _, length in places]), tokens)
+
+
+@dataclass(frozen=True)
+class Place:
+    """States of one encoder in a folder.
+
+    Attributes:
+        path: Where they are.
+        identity: What they depend on beside the tokens.
+        texts: Number of texts.
+        nbytes: Room that they take.
+    """
+
+    path: Path
+    identity: Mapping[str, str]
+    texts: int
+    nbytes: int
+
+
+def places(folder: Path) -> list[Place]:
+    """What a folder holds, the largest first; what is of another version is left out."""
+    found = []
+    for told in sorted((folder / f"v{FORMAT}").glob("*/identity.json")):
+        identity = json.loads(told.read_text(encoding="utf-8"))
+        files = sorted(told.parent.glob("*.safetensors"))
+        texts = sum(_texts(path) for path in files)
+        found.append(Place(told.parent, identity, texts, sum(map(_size, files))))
+    return sorted(found, key=lambda place: -place.nbytes)
+
+
+def remove(found: Iterable[Place]) -> None:
+    """Remove states; other files stay where they are."""
+    for place in found:
+        for path in (*place.path.glob("*.safetensors"), *place.path.glob("*.partial"), place.path / "identity.json"):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody has put other files there
+            place.path.rmdir()
+
+
+def _texts(path: Path) -> int:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            return int(file.get_slice(LENGTHS).get_shape()[0])
+    except (OSError, SafetensorError):
+        return 0  # damaged: none of them can be used
 
 
 def _last_used(path: Path) -> float:

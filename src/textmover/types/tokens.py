@@ -54,6 +54,7 @@ class TokenBatch:
         texts: The ``B`` texts as they were tokenised.
         truncated: True for each text that was cut at the length limit, ``B`` flags.
         traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``, 0 where padded; ``None`` where nobody asks for them.
+        padded: Whether any text is padded, where that is known without asking a device.
     """
 
     input_ids: Tensor
@@ -62,6 +63,7 @@ class TokenBatch:
     texts: tuple[str, ...]
     truncated: tuple[bool, ...]
     traits: Tensor | None = None
+    padded: bool | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -77,7 +79,9 @@ class TokenBatch:
         there = {name: one for name, one in tensors.items() if one is not None}
         if non_blocking and torch.device(device).type == "cuda":  # copies run beside the computation from here alone
             there = {name: one if one.is_cuda else one.pin_memory() for name, one in there.items()}
-        return replace(self, **{name: one.to(device, non_blocking=non_blocking) for name, one in there.items()})
+        padded = not bool(self.mask.all()) if self.mask.device.type == "cpu" else self.padded
+        moved = {name: one.to(device, non_blocking=non_blocking) for name, one in there.items()}
+        return replace(self, **moved, padded=padded)
 
     def select(self, rows: Sequence[int]) -> Self:
         """The given rows in the given order, cut to the longest of them."""

@@ -1,0 +1,152 @@
+"""Streaming of many pairs through ``textmover score``: peak memory, speed, and what is left after being killed.
+
+Writes pairs of sentences from a fixed list of words, which a seed draws, and a tiny encoder into a temporary folder;
+scores them in one unbroken run; scores them again in a run that is killed (SIGKILL) at random moments and resumed; and
+compares the two files byte by byte. Peak memory is that of the process that scores, model and libraries included.
+
+    python benchmarks/streaming.py [--pairs 1000000] [--kills 2] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from textmover import __version__
+
+WORD_LIST = """
+    a about after all are as at be big blue book boy but by can cat child city cold come could day did do dog door down
+    eat evening every eye far fast find fish five food for four friend from garden get girl give go good great green had
+    hand happy has have he her here his hot house how in is it keep know large last left letter like little long look
+    love make man many market me minute money more morning mother music my never new night no not now of old on one open
+    or our out over paper park people play rain read red right river road room run said school see she ship short sing
+"""
+WORDS = WORD_LIST.split()
+
+CHANGED = 0.2
+"""Share of the words of a reference that are others in the hypothesis."""
+
+
+class Run(NamedTuple):
+    """One process: how it ended, how long it took, and its peak memory in bytes."""
+
+    code: int
+    seconds: float
+    peak: int
+
+
+def write_encoder(folder: Path, seed: int) -> Path:
+    """A BERT with 3 layers of 32 dimensions over whole words."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = {piece: index for index, piece in enumerate([*special, *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
+    )
+    roles = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
+    torch.manual_seed(seed)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+    BertModel(
+        BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, initializer_range=0.2, **sizes)
+    ).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
+    return folder
+
+
+def write_pairs(folder: Path, pairs: int, seed: int) -> tuple[Path, Path]:
+    """Hypotheses and references, one a line."""
+    draw = random.Random(seed)
+    hypotheses, references = folder / "hypotheses.txt", folder / "references.txt"
+    with hypotheses.open("w", encoding="utf-8") as first, references.open("w", encoding="utf-8") as second:
+        for _ in range(pairs):
+            words = draw.choices(WORDS, k=draw.randint(3, 20))
+            second.write(" ".join(words) + "\n")
+            first.write(" ".join(draw.choice(WORDS) if draw.random() < CHANGED else word for word in words) + "\n")
+    return hypotheses, references
+
+
+def finished(parts: Path) -> int:
+    return len(list(parts.glob("_[0-9]*.json")))
+
+
+def run(command: list[str], parts: Path, kill_behind: int | None = None, delay: float = 0.0) -> Run:
+    """Run a command; kill it ``delay`` seconds after so many shards are finished, if it has not ended by then."""
+    start = time.monotonic()
+    process = subprocess.Popen(command)
+    while kill_behind is not None:
+        if finished(parts) >= kill_behind:
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            break
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            break
+        time.sleep(0.01)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    kilobytes = used.ru_maxrss if sys.platform != "darwin" else used.ru_maxrss // 1024
+    return Run(process.returncode, time.monotonic() - start, kilobytes * 1024)
+
+
+def described(one: Run) -> str:
+    return f"{one.seconds:.1f} s, peak memory {one.peak / 1e9:.2f} GB"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=1_000_000, metavar="N")
+    parser.add_argument("--kills", type=int, default=2, metavar="K", help="how often the second run is killed")
+    parser.add_argument("--seed", type=int, default=0, help="of texts, encoder and moments")
+    parser.add_argument("--shard-size", type=int, default=4096, metavar="N")
+    options = parser.parse_args()
+    print(
+        f"textmover {__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.platform()}"
+    )
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        texts = write_pairs(folder, options.pairs, options.seed)
+        encoder = write_encoder(folder / "encoder", options.seed)
+        command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--encoder", str(encoder)]
+        command += ["--device", "cpu", "--quiet", "--shard-size", str(options.shard_size), "--output"]
+        whole, resumed = folder / "whole.txt", folder / "resumed.txt"
+
+        unbroken = run([*command, str(whole)], Path(f"{whole}.parts"))
+        if unbroken.code:
+            return unbroken.code
+        print(f"unbroken: {described(unbroken)}, {options.pairs / unbroken.seconds:,.0f} pairs/s with loading")
+
+        parts = Path(f"{resumed}.parts")
+        shards = -(-options.pairs // options.shard_size)
+        draw = random.Random(options.seed)
+        peaks = [unbroken.peak]
+        for moment in sorted(draw.randrange(shards) for _ in range(options.kills)):
+            killed = run([*command, str(resumed), "--resume"], parts, moment, draw.uniform(0, 1))
+            peaks.append(killed.peak)
+            print(f"killed: {described(killed)}, exit code {killed.code}, {finished(parts)} of {shards} shards kept")
+        last = run([*command, str(resumed), "--resume"], parts)
+        peaks.append(last.peak)
+        print(f"resumed: {described(last)}, exit code {last.code}")
+        same = last.code == 0 and filecmp.cmp(whole, resumed, shallow=False)
+        print(f"bytes: {'identical' if same else 'DIFFERENT'} ({whole.stat().st_size:,})")
+        print(f"largest peak memory: {max(peaks) / 1e9:.2f} GB")
+        return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

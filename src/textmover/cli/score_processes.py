@@ -1,0 +1,201 @@
+"""``textmover score --devices N --num-nodes M``: the same files, made by several processes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from textmover.cli.options import flags_named, load_scorer
+from textmover.cli.progress import progress_bar
+from textmover.cli.score_output import Target, choose_target, keeping, open_sink
+from textmover.data.streams import TableFile, TextFiles
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring.distributed import Processes, Work
+    from textmover.scoring.scorer import Scorer
+    from textmover.scoring.shards import Parts, Shard
+    from textmover.scoring.streaming import Done
+    from textmover.scoring.tally import Summary
+
+__all__ = ["add_process_options", "several", "score_in_processes"]
+
+UNUSABLE = 2
+"""Exit code of a process that leaves it to the first one to say what is wrong."""
+
+
+def add_process_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how many processes score."""
+    parser.add_argument(
+        "--devices",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes on each machine that share the work, each on a GPU of its own or on its part of the processor; "
+        "with --output",
+    )
+    parser.add_argument(
+        "--num-nodes",
+        type=int,
+        default=1,
+        metavar="M",
+        help="machines that share the work and a file system; start the command on each of them, see "
+        "docs/distributed.md",
+    )
+
+
+def several(options: argparse.Namespace) -> bool:
+    """Whether the options ask for more than this process."""
+    return bool((options.devices, options.num_nodes) != (1, 1))
+
+
+def score_in_processes(
+    options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str], parts_of: Callable[..., Parts]
+) -> tuple[Target, Summary | None, int]:
+    """Score the rows in several processes; returns in the first one alone.
+
+    Args:
+        options: The command's options.
+        rows: The input, which each process reads.
+        paths: Its files.
+        parts_of: Where shards are kept, not yet begun.
+
+    Returns:
+        Where the scores are, their summary (``None`` if an earlier run has finished them) and how many shards an
+        earlier run had finished.
+
+    Raises:
+        InputError: If texts, metric, output or number of processes cannot be used, in any of the processes.
+    """
+    from textmover.scoring.distributed import Processes, is_first
+
+    with _said_once(first=is_first()):
+        _check_options(options, paths)
+        processes = Processes(options.devices, options.num_nodes, options.device)
+    if not processes.first:
+        options.quiet = True
+        logging.getLogger("textmover").setLevel(logging.ERROR)  # the first process warns for all
+    complete = False
+    if processes.starts_others:
+        # What can be known beforehand is said before there are other processes.
+        target = _target(options, rows, paths)
+        _check_readable(rows)
+        complete = options.resume and target.complete
+    else:
+        with contextlib.suppress(InputError):  # it is met again where the other processes hear of it
+            target = choose_target(options, rows.systems, paths)
+            complete = options.resume and target.complete
+    if complete:
+        return target, None, 0
+    return _scored(processes, options, rows, paths, parts_of)
+
+
+@contextlib.contextmanager
+def _said_once(*, first: bool) -> Iterator[None]:
+    """Let the first process alone say what is wrong with the options, which all of them have."""
+    try:
+        yield
+    except InputError:
+        if first:
+            raise
+        raise SystemExit(UNUSABLE) from None
+
+
+def _check_options(options: argparse.Namespace, paths: list[str]) -> None:
+    if options.output is None:
+        raise InputError(
+            "Expected --output FILE or FOLDER/ where several processes score, but got none: name it, in a folder that "
+            "all of them see."
+        )
+    if "-" in paths or options.fit_on == "-":
+        raise InputError(
+            "Expected files where several processes score, each of which reads them, but got standard input (-): write "
+            "it to a file first."
+        )
+    if options.precision == "auto":
+        raise InputError(
+            "Expected --precision to be named where several processes score, but got auto, which each of them might "
+            "answer differently: give exact or fast."
+        )
+
+
+def _target(options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str]) -> Target:
+    from textmover.scoring.shards import check_folder
+
+    target = choose_target(options, rows.systems, paths)
+    if not target.in_parts:
+        raise InputError(
+            f"Expected a file or folder where several processes score, but got the device or pipe {target.path}: give "
+            "another."
+        )
+    if not (options.resume and target.complete):
+        check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
+    return target
+
+
+def _check_readable(rows: TextFiles | TableFile) -> None:
+    with flags_named(), contextlib.closing(iter(rows)) as reading:
+        next(reading, None)
+
+
+def _scored(
+    processes: Processes,
+    options: argparse.Namespace,
+    rows: TextFiles | TableFile,
+    paths: list[str],
+    parts_of: Callable[..., Parts],
+) -> tuple[Target, Summary, int]:
+    from textmover.scoring.distributed import Work
+    from textmover.scoring.tally import summarize
+
+    prepared: list[tuple[Target, Parts]] = []
+
+    def prepare(device: str) -> Work:
+        target = _target(options, rows, paths)
+        options.device = device
+        scorer, shards, size = _texts_and_scorer(options, rows)
+        parts = parts_of(target, scorer, options, size)
+        prepared.append((target, parts))
+        return Work(scorer, shards, rows.systems, parts)
+
+    def begin(parts: Parts) -> None:
+        parts.begin(resume=options.resume, overwrite=options.overwrite)
+
+    total = options.devices * options.num_nodes
+    try:
+        with progress_bar(f"scoring, process 1 of {total}", shown=not options.quiet) as advance:
+
+            def on_done(done: Done) -> None:
+                advance(done.tally.rows * len(rows.systems), done.shard.share, done.scores is not None)
+
+            outcome = processes.score(prepare, begin, on_done)
+        target, parts = prepared[0]
+        summary = summarize(parts.tallies(outcome.shards), rows.systems, str(outcome.work.scorer.signature))
+        with open_sink(target, parts) as sink:
+            sink.finish(outcome.shards, summary)
+    except (InputError, KeyboardInterrupt) as error:
+        if not prepared:
+            raise
+        with keeping(*prepared[0]):
+            raise error
+    outcome.work.scorer.warn(summary.counts)
+    return target, summary, outcome.kept
+
+
+def _texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Scorer, Iterable[Shard], int]:
+    """The scorer, all shards of the input, and their rows."""
+    from textmover.scoring.shards import read_shards, rows_per_shard
+    from textmover.scoring.streaming import fit_on_shards, read_ahead
+
+    size = rows_per_shard(options.shard_size, len(rows.systems))
+
+    def read() -> Iterator[Shard]:
+        with flags_named(), read_ahead(read_shards(rows, size)) as reading:
+            yield from reading
+
+    scorer = load_scorer(options)
+    shards = fit_on_shards(scorer, read(), rows.systems) if scorer.metric.fits_on_call else read()
+    return scorer, shards, size

@@ -1,0 +1,260 @@
+"""Lines of text files, one at a time: plain, compressed, or from standard input.
+
+A line that is no text is handed out as a :class:`LineError` instead of being raised, so that whoever reads decides
+whether it ends the work. What makes the rest of a file unreadable is raised.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from textmover.types import InputError
+
+__all__ = ["COMPRESSIONS", "LineError", "Position", "empty", "iter_lines", "open_bytes", "unreadable", "without_end"]
+
+COMPRESSIONS = (".gz", ".zst")
+"""Suffixes of the compressed files that are unpacked while they are read."""
+
+STANDARD_INPUT = "-"
+
+LONGEST_LINE = 1 << 26
+"""Bytes to a line at most: what is longer is no text, and must not fill the memory before that is found out."""
+
+PACKED_CHUNK = 1 << 13
+"""Compressed bytes that are unpacked at a time; small, since a few of them can stand for a thousand times as many."""
+
+
+class LineError(InputError):
+    """Why a line cannot be used.
+
+    Attributes:
+        text: The line with the replacement character for what is no text, for a parser that has to find its end.
+    """
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
+class Position:
+    """How far the reading of files has come, as a share of them between 0 and 1.
+
+    Example:
+        >>> Position().share is None  # nothing is known of a pipe
+        True
+    """
+
+    def __init__(self) -> None:
+        self._tell: Callable[[], float] | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The share that has been read; ``None`` where nobody knows how much there is."""
+        return None if self._tell is None else self._tell()
+
+    def follow(self, tell: Callable[[], float]) -> None:
+        """Ask ``tell`` from now on."""
+        self._tell = tell
+
+
+def iter_lines(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
+    r"""The lines of a UTF-8 file with their ends, the byte-order mark left out.
+
+    Only ``\n`` ends a line; the last one may lack it.
+
+    Args:
+        path: A file, which is unpacked if its name ends in ``.gz`` or ``.zst``, or ``-`` for standard input.
+        position: Is told how far reading has come.
+
+    Yields:
+        At least one line, or in its place why it is no text.
+
+    Raises:
+        InputError: If the file cannot be read, is empty, is damaged, or holds a line of more than 64 MiB.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "two.txt"
+        >>> _ = path.write_bytes(b"a\r\n\xff")
+        >>> [type(line).__name__ for line in iter_lines(path)]
+        ['str', 'LineError']
+    """
+    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
+    number = 0
+    try:
+        with open_bytes(path, position) as stream:
+            for raw in iter(partial(stream.readline, LONGEST_LINE), b""):
+                if number == 0:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                    if not raw:
+                        break
+                number += 1
+                if len(raw) == LONGEST_LINE:
+                    raise InputError(
+                        f"Expected lines of less than {LONGEST_LINE >> 20} MiB in {name}, but got a longer one in line "
+                        f"{number}: check that it is a text file."
+                    )
+                try:
+                    yield raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    yield LineError(
+                        f"Expected {name} to be UTF-8, but got the byte 0x{raw[error.start]:02x} in line {number}: "
+                        "save it as UTF-8 (iconv converts it).",
+                        raw.decode("utf-8", errors="replace"),
+                    )
+    except EOFError as error:
+        where = f"behind line {number}" if number else "at its beginning"
+        raise InputError(
+            f"Expected {name} to be a whole compressed file, but {where} got '{str(error).rstrip('.')}': it is damaged "
+            "or cut off, so make it anew."
+        ) from error
+    except OSError as error:
+        raise unreadable(name, error) from error
+    if number == 0:
+        raise empty(name)
+
+
+def without_end(line: str) -> str:
+    r"""A line without ``\n`` or ``\r\n``.
+
+    Example:
+        >>> [without_end(line) for line in ("a\r\n", "b\n", "c\r", "d \r\r\n")]
+        ['a', 'b', 'c', 'd \r']
+    """
+    return line.removesuffix("\n").removesuffix("\r")
+
+
+def unreadable(name: str, error: Exception) -> InputError:
+    """The error of a file that cannot be opened or parsed, with its cause on one line."""
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"Expected a file at {name}, but there is none: correct the path.")
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"Expected a file, but got the folder {name}: give the path of a file in it.")
+    reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    return InputError(f"Expected to be able to read {name}, but got '{reason}': check the file and its permissions.")
+
+
+def empty(name: str) -> InputError:
+    """The error of a file without content."""
+    return InputError(f"Expected {name} to hold text, but it is empty: give a file with content.")
+
+
+@contextlib.contextmanager
+def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of a file or of standard input.
+
+    Raises:
+        OSError: If the file cannot be opened.
+        InputError: If the package that unpacks it is missing.
+    """
+    if str(path) == STANDARD_INPUT:
+        yield _standard_input()
+        return
+    with open(path, "rb") as packed, _followed(packed, position):
+        unpacker = _unpacker(str(path))
+        if unpacker is None:
+            yield packed
+        else:
+            with io.BufferedReader(_Unpacked(packed, unpacker)) as stream:
+                yield stream
+
+
+@contextlib.contextmanager
+def _followed(packed: IO[bytes], position: Position | None) -> Iterator[None]:
+    """Report the share of a file's bytes that have been read; a pipe has no size."""
+    status = os.fstat(packed.fileno())
+    known = position is not None and stat.S_ISREG(status.st_mode) and status.st_size > 0
+    if position is not None and known:
+        position.follow(lambda: packed.tell() / status.st_size)
+    yield
+    if position is not None and known:
+        position.follow(lambda: 1.0)
+
+
+def _standard_input() -> IO[bytes]:
+    """Standard input with a buffer of its own.
+
+    A thread that waits for input may still hold the lock of ``sys.stdin`` when the interpreter ends, which would abort
+    it.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+    except io.UnsupportedOperation:  # replaced by an object in memory
+        return sys.stdin.buffer
+    return open(descriptor, "rb", closefd=False)
+
+
+class _Unpacker(NamedTuple):
+    """What unpacks a compressed file: an object for each of its members, and the errors that it raises."""
+
+    member: Callable[[], Any]
+    error: type[Exception]
+    padding: bytes = b""
+
+
+def _unpacker(name: str) -> _Unpacker | None:
+    """What unpacks a file by its name; ``None`` if it is not compressed."""
+    suffix = Path(name).suffix.lower()
+    if suffix == ".gz":
+        return _Unpacker(partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16), zlib.error, padding=b"\0")
+    if suffix != ".zst":
+        return None
+    try:
+        import zstandard
+    except ImportError as error:
+        raise InputError(
+            f"Expected the package zstandard to read {name}, but it is not installed: pip install 'textmover[zstd]'."
+        ) from error
+    return _Unpacker(zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError)
+
+
+class _Unpacked(io.RawIOBase):
+    """The unpacked bytes of a file of one or several members.
+
+    The readers of ``gzip`` and ``zstandard`` are no use here: where a file breaks off, the one keeps back lines that
+    could still be read, and the other takes it for whole.
+    """
+
+    def __init__(self, packed: IO[bytes], unpacker: _Unpacker) -> None:
+        self._packed = packed
+        self._unpacker = unpacker
+        self._member: Any = None
+        self._rest = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            chunk = self._rest or self._packed.read(PACKED_CHUNK)
+            self._rest = b""
+            if not chunk:
+                if self._member is not None:
+                    raise EOFError("the end of the file before the end of what was compressed")
+                return 0
+            if self._member is None:
+                chunk = chunk.lstrip(self._unpacker.padding) if self._unpacker.padding else chunk
+                if not chunk:
+                    continue
+                self._member = self._unpacker.member()
+            try:
+                self._ready = memoryview(self._member.decompress(chunk))
+            except self._unpacker.error as error:
+                raise EOFError(str(error)) from error
+            if self._member.eof:
+                self._rest, self._member = self._member.unused_data, None
+        view = memoryview(buffer).cast("B")
+        size = min(len(view), len(self._ready))
+        view[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size

@@ -1,0 +1,218 @@
+"""Scoring of inputs that need not fit into memory: read ahead in a thread, score shard by shard, keep what is done."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+
+from textmover.data.streams import Row
+from textmover.scoring.scorer import Scorer
+from textmover.scoring.shards import Parts, Shard, ShardScores
+from textmover.scoring.tally import Tally
+from textmover.types import InputError, SegmentMetric
+
+__all__ = ["Done", "fit_on_shards", "read_ahead", "score_shard", "score_shards"]
+
+Item = TypeVar("Item")
+
+PATIENCE = 0.1
+"""Seconds after which a thread that waits for room looks whether anybody still wants what it reads."""
+
+FAREWELL = 0.5
+"""Seconds that the end of a reading thread is waited for; one that hangs on standard input ends with the process."""
+
+
+class Done(NamedTuple):
+    """A shard that is finished.
+
+    Attributes:
+        shard: The shard.
+        tally: What is known of its scores.
+        scores: The scores, or ``None`` where they were kept from an earlier run.
+    """
+
+    shard: Shard
+    tally: Tally
+    scores: ShardScores | None
+
+
+class _End(NamedTuple):
+    """The end of what a thread reads, and why, if it is not that there is no more."""
+
+    error: BaseException | None = None
+
+
+@contextlib.contextmanager
+def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
+    """Let a thread make the next items while this one works on the last.
+
+    Args:
+        items: Makes items; it is advanced and closed in the thread.
+        ahead: Items that may wait, beside the one that is being made.
+
+    Yields:
+        The items. What the thread raises is raised where the item would have been.
+
+    Example:
+        >>> with read_ahead(number * number for number in range(4)) as squares:
+        ...     print(list(squares))
+        [0, 1, 4, 9]
+    """
+    waiting: queue.Queue[Item | _End] = queue.Queue(ahead)
+    unwanted = threading.Event()
+
+    def put(item: Item | _End) -> bool:
+        while not unwanted.is_set():
+            with contextlib.suppress(queue.Full):
+                waiting.put(item, timeout=PATIENCE)
+                return True
+        return False
+
+    def work() -> None:
+        end = _End()
+        try:
+            with contextlib.closing(items):
+                for item in items:
+                    if not put(item):
+                        return
+        except BaseException as error:  # whatever it is, the reader of the items has to hear of it
+            end = _End(error)
+        put(end)
+
+    def taken() -> Iterator[Item]:
+        while True:
+            item = waiting.get()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+
+    thread = threading.Thread(target=work, name="reader", daemon=True)
+    thread.start()
+    try:
+        yield taken()
+    finally:
+        unwanted.set()
+        thread.join(FAREWELL)
+
+
+def score_shards(
+    scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: Parts | None = None
+) -> Iterator[Done]:
+    """Score shards one after the other.
+
+    Args:
+        scorer: The scorer, its statistics fitted.
+        shards: From :func:`~textmover.scoring.shards.read_shards`.
+        systems: What the systems are called.
+        parts: Where finished shards are written; those that are there already are not scored again.
+
+    Yields:
+        Each shard when it is finished, and written if there is a place for it.
+
+    Raises:
+        InputError: If a shard cannot be scored or written, or was written for other texts.
+    """
+    for shard in shards:
+        kept = None if parts is None else parts.finished(shard)
+        if kept is not None:
+            yield Done(shard, kept, None)
+            continue
+        scores = score_shard(scorer, shard, systems)
+        if parts is not None:
+            parts.write(shard, scores)
+        yield Done(shard, scores.tally, scores)
+
+
+def score_shard(scorer: Scorer, shard: Shard, systems: Sequence[str]) -> ShardScores:
+    """Score one shard, to the same bytes whatever was scored before it.
+
+    The pairs of all systems are scored together, so that a reference is encoded once for all of them.
+
+    Args:
+        scorer: The scorer, its statistics fitted.
+        shard: The shard.
+        systems: What the systems are called.
+
+    Returns:
+        Its scores; rows that were left out have NaN.
+
+    Raises:
+        InputError: If the metric refuses a text or gives a value that is not finite.
+    """
+    rows = [place for place, row in enumerate(shard.rows) if row.hypotheses]
+    given = [shard.rows[place] for place in rows]
+    scorer.clear_cache()
+    try:
+        values, counts = _score_rows(scorer, given, len(systems))
+    except InputError as error:
+        if shard.index == 0 and len(systems) == 1:
+            raise
+        last = shard.first + len(shard.rows) - 1
+        raise InputError(f"{str(error).rstrip('.')} (in rows {shard.first} to {last} of the input).") from error
+    placed = {}
+    for name, array in values.items():
+        placed[name] = np.full((len(shard.rows), len(systems)), np.nan)
+        placed[name][rows] = array
+    tally = Tally(
+        rows=len(shard.rows),
+        skipped=len(shard.rows) - len(rows),
+        problem=next((row.problem for row in shard.rows if row.problem), ""),
+        sums=tuple(float(np.sum(column)) for column in np.ascontiguousarray(values["score"].T)),
+        counts=counts,
+        names=tuple(values),
+    )
+    return ShardScores(placed, tally)
+
+
+def _score_rows(scorer: Scorer, rows: Sequence[Row], systems: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Values ``[rows, systems]`` by name, and the counts of segments that were out of the ordinary."""
+    if not rows:  # which values there are, only the metric can say
+        values, _ = _score_rows(scorer, [Row(0, ("a",) * systems, ("a",))], systems)
+        return {name: array[:0] for name, array in values.items()}, {}
+    # Texts that are read together are batched in input order, so that each system needs batches of its own.
+    alone = systems > 1 and _joint(scorer.metric)
+    calls = [[system] for system in range(systems)] if alone else [list(range(systems))]
+    columns: dict[str, list[np.ndarray]] = {}
+    counts: dict[str, int] = {}
+    for call in calls:
+        hypotheses = [row.hypotheses[system] for system in call for row in rows]
+        result = scorer.score_fitted(hypotheses, [row.references for _ in call for row in rows], warn=False)
+        named = {name: getattr(result, name) for name in ("precision", "recall", "f")} | dict(result.components)
+        for name, array in {"score": result.scores, **named}.items():
+            if array is not None:
+                columns.setdefault(name, []).append(array.reshape(len(call), len(rows)))
+        for name, count in result.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    return {name: np.concatenate(parts).T for name, parts in columns.items()}, counts
+
+
+@torch.inference_mode()
+def _joint(metric: SegmentMetric) -> bool:
+    """Whether the metric reads texts together."""
+    return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
+
+
+def fit_on_shards(scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str]) -> list[Shard]:
+    """Fit the idf weights of a metric on the texts that it is to score, which are all kept in memory for that.
+
+    Args:
+        scorer: The scorer, whose metric wants it (``fits_on_call``).
+        shards: All of them.
+        systems: What the systems are called.
+
+    Returns:
+        The shards, to be scored with these weights.
+    """
+    held = list(shards)
+    rows = [row for shard in held for row in shard.rows if row.hypotheses]
+    hypotheses = [row.hypotheses[system] for system in range(len(systems)) for row in rows]
+    scorer.fit_on_call(hypotheses, [row.references for row in rows])
+    return held

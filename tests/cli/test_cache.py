@@ -1,0 +1,61 @@
+"""What `--cache` keeps is read again, shown, and removed on request."""
+
+import json
+import re
+
+import pytest
+
+TEXTS = {"h.txt": ["the small dog ran", "tea", "go home"], "r.txt": ["a little dog runs home", "cold water", "go home"]}
+
+
+@pytest.fixture
+def base(write, tiny_encoder):
+    for name, lines in TEXTS.items():
+        write(name, lines)
+    return ("-i", "h.txt", "r.txt", "--encoder", str(tiny_encoder), "--device", "cpu", "--cache", "states")
+
+
+@pytest.fixture
+def flushed(monkeypatch):
+    """Writes at once, where the end of the process would do it."""
+    monkeypatch.setattr("textmover.scoring.state_files.SHARD", 0)
+
+
+def listed(run) -> list[dict]:
+    ended = run("cache", "states", "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    return json.loads(ended.out)
+
+
+@pytest.mark.usefixtures("flushed")
+def test_scores_are_the_same_and_texts_are_kept(run, base):
+    plain = run("score", *base[:-2])
+    first, second = run("score", *base), run("score", *base)
+    assert first.code == second.code == 0
+    values = [[float(line) for line in one.out.split()] for one in (plain, first, second)]
+    assert values[1] == pytest.approx(values[0], abs=1e-6)
+    assert values[2] == pytest.approx(values[0], abs=1e-6)
+    (place,) = listed(run)
+    assert place["texts"] == 5  # "go home" stands on both sides
+    assert (place["encoder"], place["backend"]) == ("bert", "torch")
+    run("score", *base, "--layer", "1")
+    assert sorted(one["texts"] for one in listed(run)) == [5, 5]
+
+
+@pytest.mark.usefixtures("flushed")
+def test_the_table_and_clearing(run, base):
+    run("score", *base)
+    shown = run("cache", "states")
+    assert shown.out.split()[:4] == ["encoder", "weights", "layers", "back-end"]
+    ended = run("cache", "states", "--clear")
+    assert re.fullmatch(r"Removed 0\.\d MB from states\n", ended.out)
+    assert run("cache", "states").out == "states holds nothing\n"
+
+
+def test_what_cannot_be_used(run, base):
+    missing = run("cache", "nowhere")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err == ("textmover: Expected nowhere to be a folder that was given as --cache, but there is none.\n")
+    both = run("score", *base, "--no-cache")
+    assert both.code == 2
+    assert "Expected `--cache` or `--no-cache`, but got both" in both.err

@@ -1,0 +1,55 @@
+"""The progress bar of streaming: on a terminal only, with the time left where the length is known."""
+
+import io
+import sys
+
+import pytest
+
+from textmover.cli.progress import Pace, progress_bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def paced(*seconds: float) -> Pace:
+    clock = iter(seconds)
+    return Pace(clock=lambda: next(clock))
+
+
+def test_rate_and_time_left():
+    pace = paced(0, 2, 4)
+    assert pace.text() == "0 pairs"
+    pace.advance(1000, 0.25, scored=True)
+    assert pace.text() == "1,000 pairs, 500 a second, 0:00:06 left"
+    pace.advance(1000, 0.5, scored=True)
+    assert pace.text() == "2,000 pairs, 500 a second, 0:00:04 left"
+
+
+def test_no_time_left_where_the_length_is_unknown():
+    pace = paced(0, 2)
+    pace.advance(1000, None, scored=True)
+    assert (pace.text(), pace.share) == ("1,000 pairs, 500 a second", None)
+
+
+def test_kept_shards_do_not_count_as_fast():
+    pace = paced(0, 1, 3)
+    pace.advance(5000, 0.5, scored=False)
+    assert pace.text() == "5,000 pairs"
+    pace.advance(1000, 0.6, scored=True)
+    assert pace.text() == "6,000 pairs, 500 a second, 0:00:08 left"
+
+
+@pytest.mark.parametrize(
+    ("terminal", "shown", "seen"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_bar_is_shown_on_a_terminal_only(monkeypatch, terminal, shown, seen):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar("scoring", shown=shown) as advance:
+        advance(1234, 0.5, True)
+    assert ("1,234 pairs" in stream.getvalue()) == seen
+    assert bool(stream.getvalue()) == seen

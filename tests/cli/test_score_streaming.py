@@ -1,0 +1,430 @@
+"""``textmover score`` on long input: every format, several systems, and going on after whatever ended a run early."""
+
+import errno
+import gzip
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+import zstandard
+from pyarrow import parquet
+
+from textmover.scoring import streaming
+
+WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
+
+
+@pytest.fixture
+def corpus(write):
+    """Two systems and their references, 100 lines each."""
+    return [write(name, sentences(100, seed)) for seed, name in enumerate(("A.txt", "B.txt", "R.txt"))]
+
+
+@pytest.fixture
+def score(run, tiny_encoder):
+    return lambda *arguments: run("score", "--encoder", tiny_encoder, "--device", "cpu", "--shard-size", 16, *arguments)
+
+
+@pytest.fixture
+def refuse(refused, tiny_encoder):
+    return lambda *arguments: refused("score", "--encoder", tiny_encoder, "--device", "cpu", *arguments)
+
+
+@pytest.fixture
+def stop_after(monkeypatch):
+    """Let scoring end with an error behind so many shards."""
+
+    def stop_after(shards: int, error: BaseException) -> None:
+        done = []
+
+        def score_shard(*given):
+            if len(done) == shards:
+                raise error
+            done.append(given)
+            return original(*given)
+
+        original = streaming.score_shard
+        monkeypatch.setattr(streaming, "score_shard", score_shard)
+
+    return stop_after
+
+
+# --- what goes in -----------------------------------------------------------------------------------------------------
+
+
+def test_every_input_gives_the_same_scores(score, corpus, tmp_path, monkeypatch):
+    hypotheses, _, references = corpus
+    expected = score("-i", hypotheses, references).out
+    assert len(expected.splitlines()) == 100
+    for path in (hypotheses, references):
+        Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        Path(f"{path}.zst").write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
+    assert score("-i", f"{hypotheses}.gz", f"{references}.zst").out == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(hypotheses.read_bytes())))
+    assert score("-i", "-", references).out == expected
+
+    pairs = zip(*(path.read_text().splitlines() for path in (hypotheses, references)), strict=True)
+    rows = [{"mt": hypothesis, "reference": reference} for hypothesis, reference in pairs]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "t.jsonl").write_text(lines)
+    (tmp_path / "t.tsv").write_text(
+        "".join("\t".join(row) + "\n" for row in (rows[0], *(one.values() for one in rows)))
+    )
+    (tmp_path / "folder").mkdir()
+    parquet.write_table(pyarrow.Table.from_pylist(rows[:30]), tmp_path / "folder" / "0.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows[30:]), tmp_path / "folder" / "1.parquet")
+    for name in ("t.jsonl", "t.tsv", "folder"):
+        assert score("--data", tmp_path / name, "--hypothesis-column", "mt").out == expected, name
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    assert score("--data", "-", "--data-format", "jsonl", "--hypothesis-column", "mt").out == expected
+
+
+def test_results_come_while_more_is_being_written(tiny_encoder, tmp_path, write):
+    references = write("R.txt", ["a cat"] * 5)
+    command = [*COMMAND, "--encoder", str(tiny_encoder), "--shard-size", "1", "-i", "-", str(references)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        for _ in range(3):
+            process.stdin.write(b"a cat\n")
+            process.stdin.flush()
+        assert float(process.stdout.readline()) == pytest.approx(1, abs=1e-6)
+        process.send_signal(signal.SIGINT)  # while the thread that reads waits for more
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b"textmover: interrupted\n"
+
+
+def test_several_systems_score_as_each_by_itself(score, corpus):
+    first, second, references = corpus
+    alone = [np.array(score("-i", one, references).out.split(), dtype=float) for one in (first, second)]
+    header, *lines = score("--hypotheses", first, second, "--references", references).out.splitlines()
+    assert header == f"{first}\t{second}"
+    np.testing.assert_allclose(np.array([line.split("\t") for line in lines], dtype=float).T, alone, rtol=0, atol=1e-6)
+    told = json.loads(
+        score("--hypotheses", first, second, "--references", references, "--format", "json", "--only-mean").out
+    )
+    assert list(told["mean"].values()) == pytest.approx([one.mean() for one in alone], abs=1e-6)
+    assert told["n"] == 100
+
+
+def test_a_system_by_itself_is_written_as_before(score, corpus):
+    first, _, references = corpus
+    assert score("--hypotheses", first, "--references", references).out == score("-i", first, references).out
+
+
+def test_several_columns_of_a_table(score, corpus, write):
+    texts = [path.read_text().splitlines() for path in corpus]
+    table = write("t.tsv", ["A\tB\treference", *("\t".join(row) for row in zip(*texts, strict=True))])
+    ended = score("--data", table, "--hypothesis-column", "A", "--hypothesis-column", "B")
+    expected = score("--hypotheses", *corpus[:2], "--references", corpus[2]).out
+    assert ended.out.splitlines()[0] == "A\tB"
+    assert ended.out.splitlines()[1:] == expected.splitlines()[1:]
+
+
+def test_options_that_do_not_fit_together(refuse, corpus, tmp_path):
+    first, second, references = corpus
+    assert "at least one file of references" in refuse("--hypotheses", first, second)
+    assert "`--references` together with --hypotheses" in refuse("-i", first, references, "--references", references)
+    assert "each system once" in refuse("--hypotheses", first, first, "--references", references)
+    assert "`--data-format` together with --data" in refuse("-i", first, references, "--data-format", "csv")
+    assert "--resume together with --output" in refuse("-i", first, references, "--resume")
+    assert "--format parquet together with --output" in refuse("-i", first, references, "--format", "parquet")
+    assert "at least 1 pair, but got 0" in refuse("-i", first, references, "--shard-size", 0)
+    assert "leave .gz out" in refuse("-i", first, references, "--output", "x.parquet.gz")
+    assert "text or json, but got tsv" in refuse("-i", first, references, "--output", "x.tsv", "--only-mean")
+    assert "Parquet in the folder" in refuse("-i", first, references, "--output", "x/", "--format", "tsv")
+    assert not list(tmp_path.glob("x*"))
+
+
+def test_standard_input_is_read_only_once(refuse, corpus):
+    assert "standard input (-) once" in refuse("-i", "-", corpus[2], "--fit-on", "-", "--model", "twmd-b")
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_files_of_every_format(score, corpus, tmp_path):
+    first, second, references = corpus
+    expected = score("-i", first, references).out
+    for name in ("s.txt", "s.scores", "s.txt.gz", "s.txt.zst"):
+        assert score("-i", first, references, "--output", name).out == ""
+    assert (tmp_path / "s.txt").read_text() == (tmp_path / "s.scores").read_text() == expected
+    assert gzip.decompress((tmp_path / "s.txt.gz").read_bytes()).decode() == expected
+    scores = np.array(expected.split(), dtype=float)
+    for name in ("s.jsonl", "s.tsv", "s.csv", "s.parquet", "s.json", "folder/"):
+        score("-i", first, references, "--output", name)
+    rows = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    assert list(rows[0]) == ["score", "precision", "recall", "f"]
+    np.testing.assert_allclose([row["score"] for row in rows], scores, atol=1e-9)
+    np.testing.assert_allclose(json.loads((tmp_path / "s.json").read_text())["scores"], scores, atol=1e-9)
+    for name in ("s.parquet", "folder"):
+        np.testing.assert_allclose(parquet.read_table(tmp_path / name).column("score").to_numpy(), scores, atol=1e-9)
+    assert len(list((tmp_path / "folder").glob("*.parquet"))) == 7
+    assert json.loads((tmp_path / "folder" / "_summary.json").read_text())["mean"] == pytest.approx(scores.mean())
+    lines = (tmp_path / "s.tsv").read_text().splitlines()
+    assert lines[0] == "score\tprecision\trecall\tf"
+    assert [line.split("\t")[0] for line in lines[1:]] == expected.splitlines()
+    assert (tmp_path / "s.csv").read_text().replace(",", "\t").splitlines() == lines
+    assert not list(tmp_path.glob("*.parts"))
+
+    score("--hypotheses", first, second, "--references", references, "--output", "two.parquet")
+    assert parquet.read_table(tmp_path / "two.parquet").column_names == [str(first), str(second)]
+
+
+def test_the_mean_is_that_of_all_shards(score, corpus, tmp_path):
+    first, _, references = corpus
+    scores = np.array(score("-i", first, references).out.split(), dtype=float)
+    told = json.loads(score("-i", first, references, "--only-mean", "--format", "json").out)
+    assert told["mean"] == pytest.approx(scores.mean(), abs=1e-9)
+    assert told["n"] == 100
+    score("-i", first, references, "--only-mean", "--output", "mean.txt")
+    assert float((tmp_path / "mean.txt").read_text()) == pytest.approx(scores.mean(), abs=1e-8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["A.txt", "B.txt", "R.txt", "mean.txt"]
+
+
+def test_a_device_takes_scores_as_they_come(score, refuse, corpus):
+    first, _, references = corpus
+    assert score("-i", first, references, "--output", "/dev/null").code == 0
+    assert "No space left on device" in refuse("-i", first, references, "--output", "/dev/full")
+    assert "device or pipe" in refuse("-i", first, references, "--output", "/dev/null", "--format", "parquet")
+
+
+def test_segments_out_of_the_ordinary_are_counted_over_all_shards(score, write):
+    paths = write("h", ["", "a"] * 20), write("r", ["a"] * 40)
+    ended = score("-i", *paths, "--quiet")
+    assert ended.err == "20 segments had an empty side: their values are those of unrelated texts.\n"
+
+
+# --- bad rows ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, corpus):
+    lines = [json.dumps({"hypothesis": one, "reference": one}) for one in corpus[0].read_text().splitlines()]
+    lines[50], lines[70] = "{", "[]"
+    table = tmp_path / "t.jsonl"
+    table.write_text("".join(f"{line}\n" for line in lines))
+    ended = score("--data", table, "--output", "s.txt")
+    assert ended.code == 2
+    assert "one JSON object a line, but got '{' in line 51 of" in ended.err
+    assert f"3 finished shards are kept in {'s.txt.parts'}, continue with --resume" in ended.err
+    assert ended.err.count("\n") == 1
+    assert refuse("--data", table).count("line 51")
+
+    ended = score("--data", table, "--on-error", "skip")
+    values = np.array(ended.out.split(), dtype=float)
+    assert np.flatnonzero(np.isnan(values)).tolist() == [50, 70]
+    np.testing.assert_allclose(np.delete(values, [50, 70]), 1, atol=1e-6)
+    assert ended.err.startswith(
+        "2 rows were left out; the first: Expected one JSON object a line, but got '{' in line 51"
+    )
+    told = json.loads(score("--data", table, "--on-error", "skip", "--only-mean", "--format", "json").out)
+    assert (told["n"], told["skipped"]) == (98, 2)
+    assert told["mean"] == pytest.approx(1, abs=1e-6)
+
+
+def test_a_file_that_is_cut_off_keeps_what_was_scored(score, corpus, tmp_path):
+    first, _, references = corpus
+    packed = gzip.compress(first.read_bytes())
+    (tmp_path / "cut.txt.gz").write_bytes(packed[:-200])
+    ended = score("-i", "cut.txt.gz", references, "--output", "s.txt")
+    assert ended.code == 2
+    assert "Expected cut.txt.gz to be a whole compressed file, but behind line" in ended.err
+    assert "continue with --resume" in ended.err
+    (tmp_path / "cut.txt.gz").write_bytes(packed)
+    assert score("-i", "cut.txt.gz", references, "--output", "s.txt", "--resume").code == 0
+    assert (tmp_path / "s.txt").read_text() == score("-i", first, references).out
+
+
+def test_files_of_unequal_length_keep_what_was_scored(score, corpus, write, tmp_path):
+    short = write("short.txt", corpus[2].read_text().splitlines()[:40])
+    ended = score("-i", corpus[0], short, "--output", "s.txt")
+    assert ended.code == 2
+    assert f"got 100 in {corpus[0]}, 40 in {short}" in ended.err
+    assert "2 finished shards are kept" in ended.err
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+COMMAND = [sys.executable, "-m", "textmover", "score", "--device", "cpu", "--backend", "torch"]
+
+
+def started(arguments: list[object]) -> subprocess.Popen:
+    """The command in a process of its own, with as many threads as this one."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+def wait_for_shards(process: subprocess.Popen, folder: Path, shards: int) -> None:
+    end = time.monotonic() + 60
+    while len(list(folder.glob("_0*.json"))) < shards:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end, f"Expected {shards} shards in a minute."
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("name", ["s.txt", pytest.param("s.parquet", marks=pytest.mark.slow)])
+def test_a_run_that_was_killed_goes_on_to_the_same_bytes(run, tiny_encoder, write, tmp_path, name):
+    paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
+    common = ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8]
+    with started([*common, "--output", tmp_path / name]) as process:
+        wait_for_shards(process, tmp_path / f"{name}.parts", random.Random(name).randint(1, 20))
+        process.kill()
+    kept = len(list((tmp_path / f"{name}.parts").glob("_0*.json")))
+    command = ["score", "--device", "cpu", "--backend", "torch", *common]
+    ended = run(*command, "--output", tmp_path / name)
+    assert ended.code == 2
+    assert "continue it with --resume, or start again with --overwrite" in ended.err
+    ended = run(*command, "--output", tmp_path / name, "--resume")
+    assert ended.code == 0
+    assert ended.err.startswith(f"Kept: {kept} shard")
+    run(*command, "--output", tmp_path / f"whole-{name}")
+    assert (tmp_path / name).read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
+    assert not (tmp_path / f"{name}.parts").exists()
+    assert run(*command, "--output", tmp_path / name, "--resume").err.startswith("Complete already: ")
+
+
+def test_ctrl_c_says_what_is_kept(tiny_encoder, write, tmp_path):
+    paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
+    with started(
+        ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8, "--output", tmp_path / "s.txt"]
+    ) as process:
+        wait_for_shards(process, tmp_path / "s.txt.parts", 2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        said = process.stderr.read().decode()
+    folder = tmp_path / "s.txt.parts"
+    kept = len(list(folder.glob("_0*.json")))
+    assert said == f"textmover: interrupted: {kept} finished shards are kept in {folder}, continue with --resume\n"
+
+
+def test_an_interruption_before_the_first_shard_leaves_nothing(score, corpus, tmp_path, stop_after):
+    stop_after(0, KeyboardInterrupt())
+    before = sorted(tmp_path.iterdir())
+    ended = score("-i", corpus[0], corpus[2], "--output", "s.txt")
+    assert (ended.code, ended.err) == (130, "textmover: interrupted\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_beside_an_older_result_an_interrupted_run_is_not_complete(score, corpus, tmp_path, stop_after, monkeypatch):
+    (tmp_path / "s.txt").write_text("old\n")
+    stop_after(0, KeyboardInterrupt())
+    score("-i", corpus[0], corpus[2], "--output", "s.txt")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert score("-i", corpus[0], corpus[2], "--output", "s.txt", "--resume").code == 0
+    assert (tmp_path / "s.txt").read_text() == score("-i", corpus[0], corpus[2]).out
+
+
+def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(score, corpus, tmp_path, monkeypatch):
+    calls = []
+
+    def fsync(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("textmover.scoring.files.os.fsync", fsync)
+    ended = score("-i", corpus[0], corpus[2], "--output", "s.txt")
+    monkeypatch.setattr("textmover.scoring.files.os.fsync", lambda _: None)
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert "No space left on device" in ended.err
+    assert "2 finished shards are kept in s.txt.parts, continue with --resume" in ended.err
+    assert score("-i", corpus[0], corpus[2], "--output", "s.txt", "--resume").err.startswith("Kept: 2 shards")
+    assert (tmp_path / "s.txt").read_text() == score("-i", corpus[0], corpus[2]).out
+
+
+def test_other_texts_or_another_metric_are_refused(score, corpus, stop_after, monkeypatch, tmp_path, write):
+    command = ("-i", corpus[0], corpus[2], "--output", tmp_path / "s.txt")
+    original = streaming.score_shard
+    stop_after(3, KeyboardInterrupt())
+    assert "interrupted: 3 finished shards" in score(*command).err
+    monkeypatch.setattr(streaming, "score_shard", original)
+
+    ended = score(*command, "--resume", "--layer", "1")
+    assert ended.code == 2
+    assert "their signature entry layer is '3' and that of this run '1'" in ended.err
+    assert "their rows per shard is '16' and that of this run '8'" in score(*command, "--resume", "--shard-size", 8).err
+    lines = corpus[0].read_text().splitlines()
+    write("A.txt", [*lines[:20], "another cat", *lines[21:]])
+    ended = score(*command, "--resume")
+    assert ended.code == 2
+    assert "it differs from row 21 (line 21) on" in ended.err
+    assert len(list((tmp_path / "s.txt.parts").glob("_0*.json"))) == 3
+    assert score(*command, "--overwrite").code == 0
+    assert (tmp_path / "s.txt").read_text() == score(*command[:3]).out
+
+
+def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, monkeypatch, tmp_path):
+    original = streaming.score_shard
+    command = ("-i", corpus[0], corpus[2], "--output", "out/")
+    stop_after(3, KeyboardInterrupt())
+    assert "3 finished shards are kept in out" in score(*command).err
+    monkeypatch.setattr(streaming, "score_shard", original)
+    assert score(*command).code == 2
+    assert score(*command, "--resume").code == 0
+    assert parquet.read_table(tmp_path / "out").num_rows == 100
+    assert "Complete already" in score("-i", corpus[0], corpus[2], "--output", "out", "--resume").err
+    assert "the scores of a finished run" in score(*command).err
+    read = score("--data", "out", "--hypothesis-column", "score")
+    assert read.code == 2  # the folder is input like any other: numbers are no texts
+    assert "Expected a column 'reference'" in read.err
+    assert "got the input" in score("--data", "out", "--output", "out/", "--overwrite").err
+    assert parquet.read_table(tmp_path / "out").num_rows == 100
+
+
+def test_idf_of_the_call_is_that_of_the_whole_input(score, run, corpus, tiny_encoder):
+    command = ("-i", corpus[0], corpus[2], "--model", "bertscore-f1-idf")
+    sharded = score(*command)
+    whole = run("score", "--encoder", tiny_encoder, "--device", "cpu", *command)
+    values = [np.array(ended.out.split(), dtype=float) for ended in (sharded, whole)]
+    np.testing.assert_allclose(*values, rtol=0, atol=1e-6)
+    assert sharded.err == whole.err
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+PEAK = """
+import resource, sys
+from textmover.cli.main import main
+assert main(sys.argv[1:]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_input(tiny_encoder, tmp_path, write):
+    peaks = []
+    for count in (4000, 20_000):
+        paths = [write(name, sentences(count, seed)) for seed, name in enumerate(("h", "r"))]
+        command = [
+            "score",
+            "--encoder",
+            tiny_encoder,
+            "-i",
+            *paths,
+            "--shard-size",
+            1000,
+            "--output",
+            tmp_path / "s.txt",
+        ]
+        ran = subprocess.run(
+            [sys.executable, "-c", PEAK, *map(str, command)], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(ran.stderr.split()[-1]))
+    assert peaks[1] < peaks[0] + 40, f"Expected the peak to stay within 40 MB, but got {peaks} MB."
