@@ -200,6 +200,7 @@ class Encoder(nn.Module):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
+        _drop_capturing_hooks(self.model)
         return {**self.__dict__, "_states": None}  # copies may be trained
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
@@ -288,6 +289,19 @@ def _forget_weights(encoder: nn.Module, _: Any) -> None:
     if isinstance(encoder, Encoder):
         encoder._states = None
         encoder.run_with(None)
+
+
+def _drop_capturing_hooks(model: Any) -> None:
+    """Take off the hooks by which Hugging Face 5 collects hidden states: they cannot be pickled.
+
+    The next pass that asks for hidden states puts them on again.
+    """
+    for module in model.modules():
+        for number, hook in list(module._forward_hooks.items()):
+            if getattr(hook, "__module__", "") == "transformers.utils.output_capturing":
+                del module._forward_hooks[number]
+        if getattr(module, "_output_capturing_hooks_installed", False):
+            module._output_capturing_hooks_installed = False
 
 
 def _cut(config: Any, top: int) -> Any:

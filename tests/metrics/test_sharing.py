@@ -1,0 +1,68 @@
+"""Metrics of a collection share one encoder, and each text is read once for all of them."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+from textmover import EncoderMemory, TextMoverBERTScore, TextMoverScore
+
+BATCHES = [
+    (["the small dog ran", "tea", "go home"], ["a little dog runs home", "cold water", "go home"]),
+    (["tea", "she will buy a book"], ["she sold it", "a little dog runs home"]),
+]
+TEXTS = {text for batch in BATCHES for side in batch for text in side}
+
+
+@pytest.fixture
+def build(tiny_encoder):
+    common = {"encoder": str(tiny_encoder), "device": "cpu", "reduction": "none"}
+
+    def build(memory: EncoderMemory | None) -> MetricCollection:
+        return MetricCollection(
+            {
+                "twmd": TextMoverScore("twmd", temperature=0.1, memory=memory, **common),
+                "bertscore": TextMoverScore("bertscore-f1", layer=2, memory=memory, **common),
+                "mover": TextMoverScore("moverscore-wmd2", last_layers=2, weights="uniform", memory=memory, **common),
+            }
+        )
+
+    return build
+
+
+def fed(metrics: MetricCollection) -> dict[str, torch.Tensor]:
+    for batch in BATCHES:
+        metrics.update(*batch)
+    return metrics.compute()
+
+
+def test_each_text_is_read_once_and_scores_are_those_of_each_alone(build, monkeypatch):
+    shared = build(EncoderMemory())
+    encoders = [one.scorer.metric.encoder for one in shared.values()]
+    assert len({id(one.model) for one in encoders}) == 1
+    read = []
+    for encoder in encoders:
+        real = encoder.encode
+        monkeypatch.setattr(encoder, "encode", lambda batch, real=real: (read.extend(batch.texts), real(batch))[1])
+    together, alone = fed(shared), fed(build(None))
+    assert sorted(read) == sorted(TEXTS)
+    for name, scores in alone.items():
+        torch.testing.assert_close(together[name], scores, rtol=0, atol=1e-6)
+
+
+def test_collections_are_copied_and_pickled(build):
+    metrics = build(EncoderMemory())
+    expected = fed(metrics)
+    for other in (copy.deepcopy(metrics), pickle.loads(pickle.dumps(metrics))):
+        other.reset()
+        for name, scores in fed(other).items():
+            torch.testing.assert_close(scores, expected[name], rtol=0, atol=1e-6)
+
+
+def test_bert_score_shares_too(tiny_encoder):
+    memory = EncoderMemory()
+    ours = TextMoverScore("twmd", encoder=str(tiny_encoder), device="cpu", memory=memory)
+    theirs = TextMoverBERTScore(str(tiny_encoder), device="cpu", memory=memory)
+    assert ours.scorer.metric.encoder.model is theirs.scorer.metric.encoder.model
