@@ -257,7 +257,7 @@ def test_kept_features_are_those_of_each_text_alone(tiny_metric, fields):
     with torch.no_grad():
         tokens = metric.tokenize([*HYPOTHESES, *REFERENCES])
         kept = metric.text_features(tokens).pack(tokens.lengths.numpy())
-        joined = metric.pair_scores(kept.pad(range(4)), kept.pad(range(4, 8)))
+        joined = metric.pair_scores(*(kept.pad([kept], [(0, row) for row in side]) for side in (range(4), range(4, 8))))
         for row, (hypothesis, reference) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
             alone = metric(metric.tokenize([hypothesis]), metric.tokenize([reference]))
             torch.testing.assert_close(joined.score[row], alone.score[0], rtol=0, atol=1e-6)

@@ -207,10 +207,10 @@ class _Group:
         known = {key for names, _ in found for key in names}
         missing = [key for key in rows if key not in known]
         if missing:
-            places = [rows[key] for key in missing]
-            layers = encode(batch.select(places))
+            chosen = [rows[key] for key in missing]
+            layers = encode(batch.select(chosen))
             named = {_name(layer): states for layer, states in zip(self.computed, layers, strict=True)}
-            made = Ragged.from_padded(lengths[places], named, {})
+            made = Ragged.from_padded(lengths[chosen], named, {})
             found.append((missing, made))
             with self._lock:
                 self._cache.keep(missing, made)
@@ -218,8 +218,8 @@ class _Group:
                     self._files.keep(missing, made)
             if len(missing) == len(keys):
                 return [_widened(states, batch.mask.shape[1]) for states in layers]
-        order = {key: place for place, key in enumerate(key for names, _ in found for key in names)}
-        _, tokens, _ = Ragged.join([part for _, part in found]).padded([order[key] for key in keys])
+        places = {key: (part, row) for part, (names, _) in enumerate(found) for row, key in enumerate(names)}
+        _, tokens, _ = Ragged.padded([part for _, part in found], [places[key] for key in keys])
         width = batch.mask.shape[1]
         return [_widened(tokens[_name(layer)], width) for layer in self.computed]
 

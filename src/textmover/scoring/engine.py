@@ -35,8 +35,8 @@ WINDOW_CHARACTERS = 1 << 21
 JOINT_PAIRS = 32
 """Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
 
-PAIR_TOKENS = 16384
-"""Tokens of both sides of the pairs that are matched together."""
+PAIR_TOKENS = 4
+"""Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
 
 Reference = str | tuple[str, ...]
 """What a hypothesis is paired with: a text, or several that are taken as one."""
@@ -251,7 +251,7 @@ class Engine:
         return scored
 
     def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
-        return pair_batches(lengths, PAIR_TOKENS, self._block)
+        return pair_batches(lengths, PAIR_TOKENS * self.batch_tokens, self._block)
 
     def _match(self, table: _TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
         try:
@@ -300,7 +300,7 @@ class _TextTable:
     def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
         """Texts as a batch."""
         features = [chunk.features for chunk in self._chunks]
-        return type(features[0]).pick(features, [self._places[row] for row in rows]).pad(range(len(rows)))
+        return type(features[0]).pad(features, [self._places[row] for row in rows])
 
     @property
     def lengths(self) -> np.ndarray:

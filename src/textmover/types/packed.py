@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from textmover.types.tokens import TokenEmbeddings
 
@@ -40,11 +41,8 @@ class PackedFeatures(Protocol):
         """The texts of several objects as one."""
 
     @classmethod
-    def pick(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> Self:
-        """Texts out of several objects, by the number of the object and the row in it; a copy."""
-
-    def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
-        """The texts of the given rows as a batch to score."""
+    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> TextFeatures:
+        """Texts out of several objects as a batch to score, by the number of the object and the row in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +74,13 @@ class Ragged:
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
         """The texts of the given rows; a copy, so that the others can be freed."""
-        return self.pick([self], [(0, int(row)) for row in rows])
-
-    @classmethod
-    def pick(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> Self:
-        """Texts out of several objects, by the number of the object and the row in it; a copy."""
-        bounds = [(part, int(parts[part].starts[row]), int(parts[part].lengths[row])) for part, row in places]
-        tokens = {
-            name: torch.cat([parts[part].tokens[name][start : start + length] for part, start, length in bounds])
-            for name in parts[0].tokens
-        }
-        texts = {
-            name: torch.cat([parts[part].texts[name][row : row + 1] for part, row in places]) for name in parts[0].texts
-        }
-        return cls(np.array([length for _, _, length in bounds], dtype=np.int64), tokens, texts)
+        bounds = [(start, start + length) for start, length in zip(self.starts[rows], self.lengths[rows], strict=True)]
+        index = torch.as_tensor(np.asarray(rows, dtype=np.int64), device=self.device)
+        return type(self)(
+            self.lengths[rows],
+            {name: torch.cat([tensor[start:end] for start, end in bounds]) for name, tensor in self.tokens.items()},
+            {name: tensor.index_select(0, index) for name, tensor in self.texts.items()},
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -113,36 +104,45 @@ class Ragged:
             flat = {name: tensor.index_select(0, kept) for name, tensor in flat.items()}
         return cls(lengths, flat, texts)
 
-    def padded(self, rows: Sequence[int] | np.ndarray) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """The texts of the given rows as a batch: its mask ``[B, L]``, tensors of tokens ``[B, L, …]`` and of texts."""
-        rows = np.asarray(rows, dtype=np.int64)
-        mask = _mask(self.lengths[rows])
-        places, index = self._on_device(self._places(rows, mask)), self._on_device(rows)
-        kept = None if mask.all() else self._on_device(np.flatnonzero(mask))
+    @classmethod
+    def padded(
+        cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Texts out of several objects as a batch, by the number of the object and the row in it.
 
-        def spread(tensor: Tensor) -> Tensor:
-            found = tensor.index_select(0, places)
-            if kept is not None:
-                found = tensor.new_zeros(mask.size, *tensor.shape[1:]).index_copy_(0, kept, found)
-            return found.view(*mask.shape, *tensor.shape[1:])
+        Returns:
+            Mask ``[B, L]``, tensors of tokens ``[B, L, …]``, 0 where padded, and tensors of texts ``[B, …]``.
+        """
+        bounds = [(part, int(parts[part].starts[row]), int(parts[part].lengths[row])) for part, row in places]
+        mask = _mask(np.array([length for _, _, length in bounds]))
+        device = parts[0].device
+        kept = torch.from_numpy(np.flatnonzero(mask)).to(device, non_blocking=True) if device.type != "cpu" else None
 
-        tokens = {name: spread(tensor) for name, tensor in self.tokens.items()}
-        return self._on_device(mask), tokens, {name: one.index_select(0, index) for name, one in self.texts.items()}
+        def spread(name: str) -> Tensor:
+            texts = [parts[part].tokens[name][start : start + length] for part, start, length in bounds]
+            if kept is None:
+                return pad_sequence(texts, batch_first=True)
+            joined = torch.cat(texts)  # a GPU would be asked to copy each text by itself otherwise
+            shape = joined.shape[1:]
+            return joined.new_zeros(mask.size, *shape).index_copy_(0, kept, joined).view(*mask.shape, *shape)
 
-    def _places(self, rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Where the tokens of the given texts stand, int64."""
-        return (self.starts[rows][:, None] + np.arange(mask.shape[1]))[mask]
+        tokens = {name: spread(name) for name in parts[0].tokens}
+        texts = {name: torch.stack([parts[part].texts[name][row] for part, row in places]) for name in parts[0].texts}
+        return torch.from_numpy(mask).to(device, non_blocking=True), tokens, texts
 
-    def _on_device(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(next(iter(self.tokens.values())).device, non_blocking=True)
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return next(iter(self.tokens.values())).device
 
 
 class PackedEmbeddings(Ragged):
     """Token vectors without padding; the names are those of :class:`~textmover.types.TokenEmbeddings`."""
 
-    def pad(self, rows: Sequence[int] | np.ndarray) -> TokenEmbeddings:
-        """The texts of the given rows as a batch, padded to the longest of them."""
-        mask, tokens, texts = self.padded(rows)
+    @classmethod
+    def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> TokenEmbeddings:
+        """Texts out of several objects as a batch, by the number of the object and the row in it."""
+        mask, tokens, texts = cls.padded(parts, places)
         return TokenEmbeddings(mask=mask, **tokens, **texts)
 
 
