@@ -1,5 +1,7 @@
 """What is kept of texts stays within its bound, and the longest unused goes first."""
 
+import copy
+
 import numpy as np
 import torch
 
@@ -68,3 +70,13 @@ def test_a_text_that_was_kept_anew_survives_its_older_chunk():
     cache.keep(["a"], chunk(5))
     cache.keep(["c"], chunk(6))
     assert found(cache, *"abc") == {"a": 5, "c": 6}
+
+
+def test_copies_start_empty():
+    cache = TextCache(100)
+    cache.keep(["a"], chunk(1))
+    copied = copy.deepcopy(cache)
+    assert found(copied, "a") == {}
+    assert (len(copied), copied.nbytes, copied.limit) == (0, 0, 100)
+    copied.keep(["b"], chunk(2))
+    assert found(cache, "a", "b") == {"a": 1}

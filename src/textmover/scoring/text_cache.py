@@ -45,6 +45,10 @@ class TextCache(Generic[Key, Chunk]):
         self._places: dict[Key, tuple[int, int]] = {}
         self._next = 0
 
+    def __getstate__(self) -> dict[str, object]:
+        """Copies start empty: what was kept is large, and quickly made again."""
+        return {**self.__dict__, "nbytes": 0, "_chunks": OrderedDict(), "_places": {}}
+
     def __len__(self) -> int:
         """Number of texts that are kept."""
         return len(self._places)
