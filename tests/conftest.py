@@ -139,6 +139,26 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def torch_alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only torch seems to be installed, so that no test converts its encoder unless it asks for ``real_backends``."""
+    if "real_backends" not in request.fixturenames:
+        monkeypatch.setattr("textmover.scoring.backends.names.installed", lambda: ("torch", "torch-compile"))
+
+
+@pytest.fixture(scope="session")
+def backend_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder for what back-ends need, so that each encoder is converted once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def real_backends(monkeypatch: pytest.MonkeyPatch, backend_cache: Path) -> Path:
+    """The back-ends that are really installed; returns the folder that takes the place of the user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(backend_cache))
+    return backend_cache
+
+
 @pytest.fixture(scope="session")
 def shared_folder() -> Path:
     """Folder with the public data sets beside the clone."""

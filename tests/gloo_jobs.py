@@ -44,7 +44,7 @@ def gathered_scores(rank: int, encoder: str, pairs: list[tuple[str, str]], repea
     """Scores of all pairs after each process has scored its share, dealt as distributed samplers do."""
     from textmover.metrics import TextMoverScore
 
-    metric = TextMoverScore("twmd", reduction="none", encoder=encoder, device="cpu")
+    metric = TextMoverScore("twmd", reduction="none", encoder=encoder, device="cpu", backend="torch")
     update_with_share(metric, rank, pairs, repeats)
     own = len(torch.cat([*metric.positions]))
     scores = metric.compute()

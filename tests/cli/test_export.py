@@ -111,6 +111,46 @@ def test_a_folder_is_replaced_on_request_only(run, refused, trained, tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["metric", "run.ckpt"]
 
 
+# --- back-ends --------------------------------------------------------------------------------------------------------
+
+
+def test_back_ends_are_written_measured_and_found(run, checkpoint, real_backends, tmp_path, monkeypatch):
+    """A folder becomes one that brings the graphs of its back-ends along, under the hashes of its configuration."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ended = run("export", checkpoint, "out", "--backend", "openvino", "--precision", "exact", "--precision", "int8")
+    assert (ended.code, ended.err) == (0, "")
+    measured = ended.out.splitlines()[2:]
+    start = "openvino {}: largest deviation from torch on 8 pairs: of a score "
+    assert [line.startswith(start.format(one)) for line, one in zip(measured, ("exact", "int8"), strict=True)]
+    folder = tmp_path / "out"
+    record = json.loads((folder / "backends" / "openvino-exact" / "backend.json").read_text())
+    assert f"of a score {record['deviation']:.1e}, of a hidden state {record['states']:.1e} of" in measured[0]
+    assert record["deviation"] <= 1e-5
+    assert "backends/openvino-int8/model.xml" in json.loads((folder / "config.json").read_text())["files"]
+    assert (folder / "README.md").read_text() == (checkpoint / "README.md").read_text()
+    scorer = Scorer.from_pretrained(folder, device="cpu", precision="int8", backend="openvino")
+    assert scorer.metric.runnable_encoder.runner.folder == folder / "backends" / "openvino-int8"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_preset_becomes_a_folder(run, tmp_path, embedded):
+    ended = run("export", "bertscore-f1", "out")
+    assert (ended.code, ended.err) == (0, "")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "# The metric `bertscore-f1`" in card
+    assert "from the preset `bertscore-f1`" in card
+    exported = Scorer.from_pretrained("out", device="cpu").score(*TEXTS)
+    expected = Scorer.from_pretrained("bertscore-f1", device="cpu").score(*TEXTS)
+    np.testing.assert_array_equal(exported.scores, expected.scores)
+
+
+def test_unusable_choices_of_back_ends(refused, checkpoint, tmp_path):
+    assert "name what is to be written" in refused("export", checkpoint, "out", "--precision", "int8")
+    assert 'pip install "textmover[openvino]"' in refused("export", checkpoint, "out", "--backend", "openvino")
+    assert "invalid choice: 'torch'" in refused("export", checkpoint, "out", "--backend", "torch")
+    assert not (tmp_path / "out").exists()
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +165,7 @@ def test_no_file_and_a_folder(refused, tmp_path):
     assert "gone.ckpt to be the checkpoint of a training run, but there is no such file" in refused(
         "export", "gone.ckpt", "metric"
     )
-    assert "but it is a folder" in refused("export", tmp_path, "metric")
+    assert "to be a checkpoint, but it holds no config.json" in refused("export", tmp_path, "metric")
     assert "required: FOLDER" in refused("export", "gone.ckpt")
 
 

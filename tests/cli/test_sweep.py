@@ -318,7 +318,7 @@ def test_fields_that_cannot_be_swept(refused, base, fields, message):
     ("flags", "message"),
     [
         (["--samples", "0"], "Expected --samples to be at least 1, but got 0."),
-        (["--precision", "auto"], "Expected `--precision` to be exact or fast, but got auto"),
+        (["--precision", "auto"], "Expected `--precision` to be exact, fast or int8, but got auto"),
         (["--score-column", "rating"], "set `--score-column`"),
         (["--output", "ratings.tsv"], "got the input ratings.tsv"),
         (["--model", "trmwd"], "Did you mean 'trwmd'?"),

@@ -106,7 +106,8 @@ def test_copies_and_other_weights_do_not_share(load):
     scorer = load("twmd", memory=EncoderMemory())
     for copied in (copy.deepcopy(scorer.metric), pickle.loads(pickle.dumps(scorer.metric))):
         assert copied.encoder._states is None
-        assert np.allclose(Scorer(copied).score(HYPOTHESES, REFERENCES).scores, scorer.score(HYPOTHESES, REFERENCES).scores)
+        found = Scorer(copied).score(HYPOTHESES, REFERENCES).scores
+        assert np.allclose(found, scorer.score(HYPOTHESES, REFERENCES).scores)
     scorer.metric.load_state_dict(scorer.metric.state_dict())
     assert scorer.metric.encoder._states is None
 

@@ -96,7 +96,7 @@ def test_fields_of_a_preset_can_be_overridden_and_are_shown(tiny_encoder, scorer
     ("options", "message"),
     [
         ({"temprature": 1}, "did you mean `temperature`"),
-        ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'auto'"),
+        ({"precision": "double"}, "`precision` to be one of 'exact', 'fast', 'int8', 'auto'"),
         ({"device": "toaster"}, "`device` to be one that this machine has, but got 'toaster'"),
         ({"device": "meta:x"}, "`device`"),
         ({"batch_tokens": 0}, "`batch_tokens`"),
@@ -164,7 +164,7 @@ def test_a_precision_that_waits_for_statistics_is_chosen_once_all_are_there(tiny
     from textmover.scoring import scorer as module
 
     chosen = []
-    monkeypatch.setattr(module, "apply_precision", lambda metric, name: chosen.append(name) or metric)
+    monkeypatch.setattr(module, "apply_precision", lambda metric, precision, **_: chosen.append(precision) or metric)
     options = {"encoder": str(tiny_encoder), "precision": "auto", "centering": "corpus", "rescale": True}
     path = Scorer.from_pretrained("twmd", **options).fit(REFERENCES).save_statistics(tmp_path / "all.safetensors")
     assert chosen == ["auto"]

@@ -55,7 +55,8 @@ class Settings:
     def __init__(self, options: argparse.Namespace, grid: Sequence[Mapping[str, Any]]) -> None:
         if options.precision == "auto":
             raise InputError(
-                "Expected `--precision` to be exact or fast, but got auto, which would choose for each setting anew."
+                "Expected `--precision` to be exact, fast or int8, but got auto, which would choose for each setting "
+                "anew."
             )
         self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # a bar for all, none for each
         self.grid = grid

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from textmover.scoring.files import atomic_folder
 from textmover.scoring.shipped import fill_mean
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["FORMAT", "load_checkpoint", "load_metric", "save_checkpoint"]
+__all__ = ["FORMAT", "checkpoint_folder", "load_checkpoint", "load_metric", "save_checkpoint"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,14 @@ FORMAT = 1
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 
-def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, overwrite: bool = False) -> Path:
+def save_checkpoint(
+    metric: SegmentMetric,
+    folder: Path | str,
+    *,
+    card: str,
+    overwrite: bool = False,
+    add: Callable[[Path], None] | None = None,
+) -> Path:
     """Write a metric as a folder; it appears under its name only when it is complete.
 
     Args:
@@ -39,6 +46,7 @@ def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, ove
         folder: Where to write.
         card: Text of the model card, Markdown.
         overwrite: Whether an earlier folder may be replaced.
+        add: Writes further files into the folder that it is given, such as those of back-ends.
 
     Returns:
         The folder.
@@ -57,6 +65,8 @@ def save_checkpoint(metric: SegmentMetric, folder: Path | str, *, card: str, ove
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in metric.state_dict().items()}
         save_file(state, str(beside / WEIGHTS), metadata={"format": "pt"})
         (beside / CARD).write_text(card, encoding="utf-8")
+        if add is not None:
+            add(beside)
         files = sorted(path for path in beside.rglob("*") if path.is_file() and path.name != CARD)
         config = {
             "format": FORMAT,
@@ -161,10 +171,9 @@ def load_metric(
         InputError: If it is none of these, or cannot be loaded.
     """
     text = str(name)
-    if Path(text).expanduser().is_dir():
-        return load_checkpoint(Path(text).expanduser(), **overrides)
-    if text not in PRESETS and text.count("/") == 1 and not text.startswith((".", "/", "~")):
-        return load_checkpoint(_download(text, revision), **overrides)
+    folder = checkpoint_folder(name, revision)
+    if folder is not None:
+        return load_checkpoint(folder, **overrides)
     if text not in PRESETS and ("/" in text or "\\" in text):
         raise InputError(f"Expected {text} to be a checkpoint folder, but there is no such folder.")
     if revision is not None:
@@ -175,6 +184,16 @@ def load_metric(
     if isinstance(metric, nn.Module):
         metric.eval()
     return metric
+
+
+def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:
+    """The folder of a checkpoint by its path or hub id, fetched if need be; ``None`` for presets and anything else."""
+    text = str(name)
+    if Path(text).expanduser().is_dir():
+        return Path(text).expanduser()
+    if text not in PRESETS and text.count("/") == 1 and not text.startswith((".", "/", "~")):
+        return _download(text, revision)
+    return None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -1,39 +1,56 @@
-"""The arithmetic of the encoder while scoring: exact (float32), fast (bfloat16), or whichever is safe.
+"""The arithmetic of the encoder while scoring, and the back-end that runs it: two choices.
 
-Everything after the encoder stays float32. ``fast`` changes the scores a little (typically in the third digit of a
-cosine); ``auto`` takes it only where the largest change over a set of probe pairs is at most :data:`AUTO_BOUND`.
+``exact`` is float32 on a back-end whose scores deviate from torch by at most
+:data:`~textmover.scoring.backends.preparation.EXACT_BOUND`, ``fast`` bfloat16 where the hardware has it, ``int8``
+products in 8 bits on the CPU. ``auto`` takes the first of int8, fast and exact that moves no score of the probe pairs
+by more than :data:`AUTO_BOUND`. Everything after the encoder stays float32.
+
+``backend="auto"`` takes the fastest one that is installed. See ``docs/back-ends.md`` for what was measured.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+from pathlib import Path
 from typing import Literal
 
 import torch
 
+from textmover.scoring.backends import EXPORTED, BackendError, attach, check_backend, names
+from textmover.scoring.probes import probe_scores
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["AUTO_BOUND", "Precision", "apply_precision", "has_bfloat16"]
+__all__ = ["AUTO_BOUND", "Precision", "apply_precision", "has_bfloat16", "has_int8"]
 
 logger = logging.getLogger(__name__)
 
-Precision = Literal["exact", "fast", "auto"]
+Precision = Literal["exact", "fast", "int8", "auto"]
 
 AUTO_BOUND = 0.01
 """Largest deviation of an uncalibrated score on the probe pairs that ``auto`` accepts."""
 
-PROBES = (
-    ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
-    ("She has never been to Norway.", "She has been to Norway many times."),
-    ("Profits rose by 14 percent in the third quarter.", "In the third quarter, earnings fell by 40 percent."),
-    ("Boil the rice for twelve minutes and let it rest.", "Let the rice rest after boiling it for twelve minutes."),
-    ("Heavy rain closed two roads near the river.", "Two roads by the river were shut because of the rain."),
-    ("Where did you leave the keys?", "The museum opens at nine."),
-    ("No one was injured in the fire.", "Nobody got hurt in the blaze, officials said."),
-    ("It works.", "It does not work at all, whatever we try to do about it."),
-)
-"""Pairs of sentences that deviations are measured on."""
+ORDER = {
+    "exact": ("openvino", "torch", "onnxruntime"),
+    "fast": ("openvino", "torch"),
+    "int8": ("onnxruntime", "openvino"),
+}
+"""Back-ends on the CPU by precision, the fastest first."""
+
+ORDER_AVX512 = {**ORDER, "exact": ("openvino", "onnxruntime", "torch")}
+"""The same on processors with AVX-512, which ONNX Runtime makes more of in float32 than torch does."""
+
+CAN = {
+    "exact": ("torch", "torch-compile", "openvino", "onnxruntime"),
+    "fast": ("torch", "torch-compile", "openvino"),
+    "int8": ("openvino", "onnxruntime"),
+}
+"""All back-ends that have a precision."""
+
+
+def _order(precision: str) -> tuple[str, ...]:
+    """Back-ends on this processor for a precision, the fastest first."""
+    return (ORDER_AVX512 if torch.backends.cpu.get_cpu_capability() == "AVX512" else ORDER)[precision]
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -46,44 +63,135 @@ def has_bfloat16(device: torch.device) -> bool:
     return False
 
 
-def apply_precision(metric: SegmentMetric, precision: Precision) -> SegmentMetric:
-    """A metric with the arithmetic that was asked for; its ``precision`` says what runs.
+def has_int8(device: torch.device) -> bool:
+    """Whether a processor has instructions for sums of products in 8 bits."""
+    return device.type == "cpu" and bool(torch.cpu._is_vnni_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def apply_precision(
+    metric: SegmentMetric, precision: Precision, backend: str = "auto", beside: Path | None = None
+) -> SegmentMetric:
+    """A metric with the arithmetic and the back-end that were asked for; its signature says what runs.
 
     Args:
-        metric: The metric on its device; ``fast`` changes it in place.
+        metric: The metric on its device; it is changed in place, except that ``auto`` leaves its weights as they are.
         precision: What was asked for.
+        backend: ``torch``, ``torch-compile``, ``openvino``, ``onnxruntime``, or ``auto`` for the fastest one.
+        beside: Folder of the metric's checkpoint, which may hold what a back-end needs.
 
     Returns:
-        The metric to score with. ``exact`` leaves it as it was configured.
+        The metric to score with.
 
     Raises:
-        InputError: If the precision is ``auto`` and a statistic is missing that scoring needs.
+        InputError: If the back-end is not installed, cannot run this encoder or has no such precision, or if the
+            precision is ``auto`` and a statistic is missing that scoring needs.
     """
-    if precision == "exact":
-        return metric
-    if not has_bfloat16(metric.device):
-        if precision == "fast":
-            logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", metric.device.type)
-        return metric
-    if precision == "fast":
-        metric.cast_encoder(torch.bfloat16)
-        return metric
-    if metric.needs_fit:
-        raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
-    faster = copy.deepcopy(metric)
-    faster.cast_encoder(torch.bfloat16)
-    if faster.signature == metric.signature:  # nothing to cast, as with static vectors
-        return metric
-    deviation = float((_probe(faster) - _probe(metric)).abs().max())
-    if deviation <= AUTO_BOUND:
-        return faster
-    logger.info("Precision auto: bfloat16 deviates by %.4f on the probe pairs, so float32 runs.", deviation)
+    check_backend(backend, metric.device)
+    if precision == "auto":
+        return _fastest_close(metric, backend, beside)
+    if precision == "fast" and not has_bfloat16(metric.device):
+        logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", metric.device.type)
+        precision = "exact"
+    _run_on_first(metric, precision, _candidates(metric, precision, backend), beside)
     return metric
 
 
-def _probe(metric: SegmentMetric) -> torch.Tensor:
-    """Values of the probe pairs, before calibration where the metric has them."""
-    sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
-    with torch.inference_mode():
-        scores = metric.pair_scores(*sides)
-    return scores.score if scores.f is None else scores.f
+def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[str, ...]:
+    """Back-ends to try for a precision, in order."""
+    if backend != "auto":
+        if backend not in CAN[precision]:
+            raise InputError(
+                f"Expected a back-end with precision {precision!r}, but {backend!r} has none: choose "
+                f"{' or '.join(map(repr, CAN[precision]))}, or another precision."
+            )
+        return (backend,)
+    if metric.device.type != "cpu" or metric.runnable_encoder is None:
+        found = tuple(name for name in _order(precision) if name not in EXPORTED)
+    else:
+        found = tuple(name for name in _order(precision) if name in names.installed())
+    if not found:
+        raise InputError(
+            f"Expected precision {precision!r} on the CPU with an encoder and one of its back-ends, but got the device "
+            f"{metric.device}, {'static vectors' if metric.runnable_encoder is None else 'an encoder'}, and the "
+            f"back-ends {', '.join(names.installed())}: "
+            'set device="cpu" and pip install "textmover[onnxruntime]", or choose another precision.'
+        )
+    return found
+
+
+def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ...], beside: Path | None) -> None:
+    """Run a metric on the first of the back-ends that can."""
+    first, *others = backends
+    try:
+        if precision == "fast" and first not in EXPORTED:
+            metric.cast_encoder(torch.bfloat16)
+        attach(metric, first, precision, beside)
+    except BackendError as error:
+        if not others:
+            raise
+        logger.info("Backend %s is passed over for %s: %s", first, others[0], error)
+        _run_on_first(metric, precision, tuple(others), beside)
+
+
+def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric:
+    """The metric with the first of int8, bfloat16 and float32 that stays close to float32 on torch."""
+    if metric.needs_fit:
+        raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
+    chosen = _close_int8(metric, backend, beside) or _close_bfloat16(metric, backend, beside)
+    return apply_precision(metric, "exact", backend, beside) if chosen is None else chosen
+
+
+def _close_int8(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric | None:
+    if metric.device.type != "cpu" or metric.runnable_encoder is None:
+        return None
+    # Without instructions for it, int8 on OpenVINO is no faster than float32.
+    faster = {"onnxruntime": True, "openvino": has_int8(metric.device)}
+    wanted = _order("int8") if backend == "auto" else (backend,)
+    tried = tuple(name for name in wanted if faster.get(name) and name in names.installed())
+    return _close(metric, "int8", tried, beside)
+
+
+def _close_bfloat16(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric | None:
+    if not has_bfloat16(metric.device) or backend not in ("auto", *CAN["fast"]):
+        return None
+    for name in _candidates(metric, "fast", backend):
+        chosen = _close(metric, "fast", (name,), beside) if name in EXPORTED else _close_cast(metric, name)
+        if chosen is not None:
+            return chosen
+    return None
+
+
+def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
+    """A copy of the metric with weights in bfloat16, if it stays close."""
+    exact = probe_scores(metric)
+    faster = copy.deepcopy(metric)
+    faster.cast_encoder(torch.bfloat16)
+    if faster.signature == metric.signature:  # nothing to cast, as with static vectors
+        return None
+    attach(faster, backend, "fast")
+    return faster if _accepted(float((probe_scores(faster) - exact).abs().max()), "fast", backend) else None
+
+
+def _close(
+    metric: SegmentMetric, precision: str, backends: tuple[str, ...], beside: Path | None
+) -> SegmentMetric | None:
+    """The metric on the first back-end with a graph of its own that can run it, if that stays close."""
+    for name in backends:
+        try:
+            deviation = attach(metric, name, precision, beside)
+        except BackendError as error:
+            logger.info("Precision auto: %s on %s is passed over: %s", precision, name, error)
+            continue
+        if deviation is not None and _accepted(deviation, precision, name):
+            return metric
+        attach(metric, "torch", "exact")
+    return None
+
+
+def _accepted(deviation: float, precision: str, backend: str) -> bool:
+    taken = deviation <= AUTO_BOUND
+    logger.info(
+        "Precision auto: %s on %s deviates by %.4f on the probe pairs, so it is %s.",
+        precision, backend, deviation, "taken" if taken else "passed over",
+    )  # fmt: skip
+    return taken

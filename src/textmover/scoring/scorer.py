@@ -111,7 +111,7 @@ class Scorer:
             if precision == "auto":
                 raise InputError(
                     "Expected `precision` to be named where metrics share their encoder, but got 'auto', which would "
-                    "choose for each of them anew: choose 'exact' or 'fast'."
+                    "choose for each of them anew: choose 'exact', 'fast' or 'int8'."
                 )
             memory.join(metric, f"{precision} {backend}")
         run_with = functools.partial(

@@ -1,0 +1,90 @@
+"""From an encoder's model to a graph with free batch size and length, which back-ends convert."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from textmover.modules.encoder import position_limit
+from textmover.modules.fitting import evaluating
+from textmover.scoring.backends.names import BackendError
+from textmover.types import RunnableEncoder
+
+__all__ = ["converting", "export_graph", "graph_limit", "quiet_converters", "without_telemetry"]
+
+MOST_TEXTS = 1 << 16
+"""Largest batch of an exported graph; batches are cut by their tokens long before."""
+
+
+def graph_limit(encoder: RunnableEncoder) -> int:
+    """Longest text of an encoder in tokens."""
+    graph: Any = encoder.graph()
+    return position_limit(graph.model.config)
+
+
+def export_graph(encoder: RunnableEncoder, example: tuple[Tensor, Tensor]) -> torch.export.ExportedProgram:
+    """The computation of an encoder as a graph that takes batches of any size and texts of 2 tokens up to its limit.
+
+    Args:
+        encoder: The encoder; it is left as it is.
+        example: Token ids and mask of several texts, int64 ``[B, L]``.
+
+    Raises:
+        BackendError: If the model cannot be traced.
+    """
+    free = {0: torch.export.Dim("texts", min=1, max=MOST_TEXTS)}
+    free[1] = torch.export.Dim("tokens", min=2, max=graph_limit(encoder))
+    graph = encoder.graph()
+    with converting("torch.export"), evaluating(graph), torch.no_grad():
+        return torch.export.export(graph, example, dynamic_shapes=(free, free))
+
+
+@contextlib.contextmanager
+def converting(what: str) -> Iterator[None]:
+    """Turn what goes wrong in a conversion into one sentence."""
+    with quiet_converters():
+        try:
+            yield
+        except (BackendError, OSError):
+            raise
+        except Exception as error:  # converters fail on what they do not know with exceptions of every kind
+            reason = next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason")
+            raise BackendError(
+                f"Expected {what} to convert this encoder, but got {type(error).__name__}: {reason:.300}. "
+                "Set backend='torch'."
+            ) from error
+
+
+@contextlib.contextmanager
+def quiet_converters() -> Iterator[None]:
+    """Keep back the converters' notes on the insides of torch, which nobody who scores can do anything about."""
+    with warnings.catch_warnings():
+        for category in (DeprecationWarning, FutureWarning, UserWarning):
+            warnings.filterwarnings("ignore", category=category, module=r"(torch|openvino|onnx|nncf|copyreg)\b.*")
+        yield
+
+
+@contextlib.contextmanager
+def without_telemetry() -> Iterator[None]:
+    """Keep packages that are imported inside from reporting their use over the network.
+
+    OpenVINO and NNCF report through a package of their own, and do not without it; ONNX Runtime asks a variable. Where
+    the caller's program has made its choice already, that stands.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    name = "openvino_telemetry"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]

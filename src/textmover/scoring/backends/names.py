@@ -1,0 +1,75 @@
+"""The names of the back-ends, which of them are installed, and how to get the others."""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from typing import Literal, get_args
+
+import torch
+
+from textmover.modules.config import check_choice
+from textmover.types import InputError
+
+__all__ = ["BACKENDS", "EXPORTED", "Backend", "BackendError", "check_backend", "installed", "lacking", "version"]
+
+Backend = Literal["auto", "torch", "torch-compile", "openvino", "onnxruntime"]
+
+BACKENDS: tuple[str, ...] = get_args(Backend)
+
+EXPORTED = ("openvino", "onnxruntime")
+"""Back-ends that run an exported graph, on the CPU."""
+
+MAKING = {
+    ("openvino", "exact"): ("openvino",),
+    ("openvino", "int8"): ("int8", "nncf"),
+    ("onnxruntime", "exact"): ("onnxruntime", "onnx", "onnxscript"),
+    ("onnxruntime", "int8"): ("onnxruntime", "onnx", "onnxscript"),
+}
+"""For each back-end and precision: the extra that brings everything, and the packages that making an artefact needs."""
+
+
+class BackendError(InputError):
+    """A back-end cannot run this encoder; where it was not asked for by name, another one does."""
+
+
+def installed() -> tuple[str, ...]:
+    """The back-ends whose packages are there, fit for ``backend="auto"`` or not."""
+    return ("torch", "torch-compile", *(name for name in EXPORTED if util.find_spec(name) is not None))
+
+
+def check_backend(backend: str, device: torch.device) -> None:
+    """Refuse a back-end that is unknown, not installed, or not for this device.
+
+    Raises:
+        InputError: If it is one of these.
+    """
+    check_choice("backend", backend, BACKENDS)
+    if backend not in EXPORTED:
+        return
+    if device.type != "cpu":
+        raise InputError(
+            f"Expected backend {backend!r} to run on the CPU, but got the device {device}: set device='cpu', or "
+            "backend='torch'."
+        )
+    if backend not in installed():
+        raise InputError(
+            f"Expected the package {backend} for backend {backend!r}, but it is not installed: "
+            f'pip install "textmover[{backend}]".'
+        )
+
+
+def lacking(backend: str, precision: str) -> str | None:
+    """What to install before an artefact can be made, as a sentence; ``None`` where everything is there."""
+    extra, *packages = MAKING[backend, precision]
+    missing = [name for name in (backend, *packages) if util.find_spec(name) is None]
+    if not missing:
+        return None
+    return (
+        f"Expected the package {missing[0]} to prepare {precision} arithmetic for backend {backend!r}, but it is not "
+        f'installed: pip install "textmover[{extra}]".'
+    )
+
+
+def version(backend: str) -> str:
+    """Version of the package behind a back-end, as it was released."""
+    return metadata.version("torch" if backend.startswith("torch") else backend).partition("+")[0]

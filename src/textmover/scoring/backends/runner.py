@@ -1,0 +1,65 @@
+"""What the runners of all exported graphs share: how they are called, copied and sent to other processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from textmover.scoring.backends.names import version
+from textmover.scoring.workers import worker_count
+
+__all__ = ["ArtefactRunner"]
+
+
+class ArtefactRunner:
+    """Runs the graph of an artefact; an :class:`~textmover.types.EncoderRunner`.
+
+    It never changes, so copies are the same object. A pickle holds the folder's name, and compiles the graph again
+    where it is read: it serves other processes of the same computer.
+
+    Args:
+        folder: The artefact.
+        precision: Arithmetic: ``exact``, ``bf16`` or ``int8``.
+
+    Attributes:
+        streams: How many calls at a time pay: as many as the engine has workers.
+        threads: Threads of all of them together, those that torch had when the runner was made.
+    """
+
+    backend: str
+
+    def __init__(self, folder: Path, precision: str) -> None:
+        self.folder, self._precision = folder, precision
+        self.streams, self.threads = worker_count(torch.device("cpu")), torch.get_num_threads()
+
+    @property
+    def name(self) -> str:
+        """Back-end and its version."""
+        return f"{self.backend}-{version(self.backend)}"
+
+    @property
+    def precision(self) -> str:
+        """The arithmetic."""
+        return self._precision
+
+    def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
+        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
+        length = input_ids.shape[1]
+        if length == 1:  # graphs take two tokens at least
+            input_ids, mask = (torch.nn.functional.pad(one, (0, 1)) for one in (input_ids, mask))
+        ids, present = (one.long().contiguous().numpy() for one in (input_ids, mask))
+        return [torch.from_numpy(one)[:, :length] for one in self.run(ids, present)]
+
+    def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
+        """Arrays of the hidden states, which nothing else writes to."""
+        raise NotImplementedError
+
+    def __deepcopy__(self, _: dict[int, Any]) -> ArtefactRunner:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.folder, self._precision)

@@ -1,0 +1,203 @@
+"""Which back-end and which arithmetic are taken, with back-ends that only pretend."""
+
+import logging
+
+import pytest
+import torch
+
+from textmover.scoring import Scorer, precision
+from textmover.scoring.backends import BackendError, attach, names, preparation, prepare
+from textmover.scoring.precision import apply_precision
+from textmover.types import InputError
+
+TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]
+EVERYTHING = ("torch", "torch-compile", "openvino", "onnxruntime")
+
+
+class Pretender:
+    """Runs the model itself and moves its hidden states a little."""
+
+    streams = 1
+
+    def __init__(self, metric, name, arithmetic, off):
+        self.name, self.precision, self.off = f"{name}-1", arithmetic, off
+        self._graph = metric.encoder.graph()
+
+    def __call__(self, input_ids, mask):
+        return [one * (1 + self.off * torch.sin(one)) for one in self._graph(input_ids, mask.long())]
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Puts pretenders in the place of real back-ends; takes how far each is off, by name and arithmetic."""
+
+    def pretend(installed=EVERYTHING, bfloat16=False, int8=False, failing=(), **off):
+        monkeypatch.setattr(names, "installed", lambda: installed)
+        monkeypatch.setattr(precision, "has_bfloat16", lambda device: bfloat16)
+        monkeypatch.setattr(precision, "has_int8", lambda device: int8)
+
+        def ready(metric, backend, wanted, beside):
+            if backend in failing:
+                raise BackendError(f"{backend} cannot")
+            arithmetic = "bf16" if wanted == "fast" else wanted
+            runner = Pretender(metric, backend, arithmetic, off.get(f"{backend}_{wanted}", 0.0))
+            deviation = preparation._deviation(metric, metric.encoder, runner)
+            return preparation.Prepared(runner, deviation, runner.off)
+
+        monkeypatch.setattr(preparation, "_ready", ready)
+
+    return pretend
+
+
+def chosen(metric) -> tuple[str, str]:
+    entries = metric.signature.entries
+    return entries["backend"].removesuffix("-1"), entries["precision"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "wanted", "flags", "result"),
+    [
+        (EVERYTHING, "exact", {}, ("openvino", "exact")),
+        (("torch", "onnxruntime"), "exact", {}, ("torch", "exact")),
+        (("torch",), "exact", {}, ("torch", "exact")),
+        (EVERYTHING, "fast", {"bfloat16": True}, ("openvino", "bf16")),
+        (("torch", "onnxruntime"), "fast", {"bfloat16": True}, ("torch", "bf16")),
+        (EVERYTHING, "fast", {}, ("openvino", "exact")),
+        (EVERYTHING, "int8", {}, ("onnxruntime", "int8")),
+        (("torch", "openvino"), "int8", {}, ("openvino", "int8")),
+        (EVERYTHING, "auto", {}, ("onnxruntime", "int8")),
+        (("torch", "openvino"), "auto", {}, ("openvino", "exact")),
+        (("torch", "openvino"), "auto", {"int8": True}, ("openvino", "int8")),
+        (("torch",), "auto", {}, ("torch", "exact")),
+        (("torch",), "auto", {"bfloat16": True}, ("torch", "bf16")),
+    ],
+)
+def test_the_fastest_that_is_installed(tiny_metric, pretend, monkeypatch, installed, wanted, flags, result):
+    pretend(installed, **flags)
+    monkeypatch.setattr(precision, "AUTO_BOUND", 1.0)
+    metric = apply_precision(tiny_metric(), wanted)
+    assert chosen(metric) == result
+    assert len(Scorer(metric).score(*TEXTS)) == 2
+
+
+def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, caplog):
+    pretend(bfloat16=True, onnxruntime_int8=2.0, openvino_fast=1e-4)
+    caplog.set_level(logging.INFO)
+    assert chosen(apply_precision(tiny_metric(), "auto")) == ("openvino", "bf16")
+    assert "int8 on onnxruntime deviates by" in caplog.text
+    assert "so it is passed over" in caplog.text
+    assert "so it is taken" in caplog.text
+
+
+def test_auto_ends_in_float32(tiny_metric, pretend):
+    pretend(int8=True, bfloat16=True, onnxruntime_int8=2.0, openvino_int8=2.0, openvino_fast=2.0)
+    metric = tiny_metric()
+    found = apply_precision(metric, "auto", "openvino")
+    assert found is metric
+    assert chosen(found) == ("openvino", "exact")
+
+
+def test_a_back_end_that_cannot_is_passed_over_and_said(tiny_metric, pretend, caplog):
+    pretend(failing=("openvino",))
+    caplog.set_level(logging.INFO)
+    assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
+    assert "Backend openvino is passed over for torch: openvino cannot" in caplog.text
+    with pytest.raises(BackendError, match="openvino cannot"):
+        apply_precision(tiny_metric(), "exact", "openvino")
+
+
+def test_a_back_end_that_is_not_exact_is_passed_over(tiny_metric, pretend, caplog):
+    pretend(openvino_exact=0.01)
+    caplog.set_level(logging.INFO)
+    assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
+    assert "to be exact to 1e-05" in caplog.text
+
+
+def test_hidden_states_stand_in_for_scores_that_wait_for_statistics(tiny_metric, pretend):
+    pretend(openvino_exact=0.01)
+    assert chosen(apply_precision(tiny_metric(centering="corpus"), "exact")) == ("torch", "exact")
+
+
+@pytest.mark.parametrize(("wanted", "backend"), [("fast", "onnxruntime"), ("int8", "torch"), ("int8", "torch-compile")])
+def test_a_back_end_without_the_precision_is_refused(tiny_metric, pretend, wanted, backend):
+    pretend(bfloat16=True)
+    with pytest.raises(InputError, match=f"Expected a back-end with precision '{wanted}', but '{backend}' has none"):
+        apply_precision(tiny_metric(), wanted, backend)
+
+
+def test_fast_without_bfloat16_warns_and_is_exact_on_the_back_end_that_was_named(tiny_metric, pretend, caplog):
+    pretend()
+    assert chosen(apply_precision(tiny_metric(), "fast", "onnxruntime")) == ("onnxruntime", "exact")
+    assert "No bfloat16 arithmetic on this cpu: precision 'fast' runs in float32." in caplog.text
+
+
+def test_int8_without_a_back_end_names_the_extra(tiny_metric):
+    with pytest.raises(InputError, match=r'pip install "textmover\[onnxruntime\]"'):
+        apply_precision(tiny_metric(), "int8")
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_a_package_that_is_missing_names_the_extra(tiny_encoder, backend):
+    with pytest.raises(InputError, match=rf'it is not installed: pip install "textmover\[{backend}\]"'):
+        Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kept", "package", "extra"),
+    [
+        ("openvino", "int8", "nncf", "int8"),
+        ("onnxruntime", "exact", "onnxscript", "onnxruntime"),
+        ("onnxruntime", "int8", "onnx", "onnxruntime"),
+    ],
+)
+def test_a_package_that_only_an_export_needs(
+    tiny_metric, real_backends, monkeypatch, tmp_path, backend, kept, package, extra
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = names.util.find_spec
+    monkeypatch.setattr(names.util, "find_spec", lambda name: None if name == package else found(name))
+    for run in (lambda one: attach(one, backend, kept), lambda one: prepare(one, backend, kept, tmp_path / "metric")):
+        with pytest.raises(BackendError, match=rf'package {package} .* pip install "textmover\[{extra}\]"'):
+            run(tiny_metric())
+    assert not list(tmp_path.rglob("backend.json"))
+
+
+def test_what_is_installed_is_looked_up(real_backends, monkeypatch):
+    assert names.installed() == EVERYTHING
+    monkeypatch.setattr(names.util, "find_spec", lambda name: None)
+    assert names.installed() == ("torch", "torch-compile")
+
+
+def test_an_unknown_name_lists_the_choices(tiny_encoder):
+    with pytest.raises(
+        InputError, match="Expected `backend` to be one of 'auto', 'torch', 'torch-compile', 'openvino'"
+    ):
+        Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="onnx")
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+def test_exported_graphs_run_on_the_cpu_alone(device, pretend):
+    pretend()
+    with pytest.raises(InputError, match=f"to run on the CPU, but got the device {device}"):
+        names.check_backend("openvino", torch.device(device))
+    names.check_backend("torch-compile", torch.device(device))
+
+
+def test_static_vectors_run_on_torch(tmp_path, pretend):
+    path = tmp_path / "vectors.txt"
+    path.write_text("cat 1.0 0.5\ndog 0.5 1.0\n")
+    pretend()
+    options = {"encoder": str(path), "device": "cpu"}
+    with pytest.raises(InputError, match="static vectors are only looked up"):
+        Scorer.from_pretrained("wmd", backend="openvino", **options)
+    with pytest.raises(InputError, match="static vectors"):
+        Scorer.from_pretrained("wmd", precision="int8", **options)
+    for wanted in ("exact", "auto"):
+        assert "backend" not in Scorer.from_pretrained("wmd", precision=wanted, **options).signature.entries
+
+
+def test_auto_waits_for_statistics_and_then_takes_the_back_end(tiny_encoder, pretend):
+    pretend(installed=("torch", "onnxruntime"))
+    scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder), device="cpu", precision="auto")
+    assert chosen(scorer.metric) == ("torch", "exact")
+    assert chosen(scorer.fit(TEXTS[0]).metric) == ("onnxruntime", "int8")

@@ -1,0 +1,214 @@
+"""Exported graphs compute what torch computes, however they are called, copied and sent away."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from textmover.presets import preset_config
+from textmover.scoring import Scorer
+from textmover.scoring.backends import BackendError, attach, prepare
+from textmover.scoring.backends.runner import ArtefactRunner
+from textmover.scoring.precision import AUTO_BOUND
+from textmover.types import InputError, TokenBatch
+
+TEXTS = [
+    "",
+    "a",
+    "the small dog ran home",
+    "she will buy a big blue book in the old town, I hear",
+    "little letters " * 20,
+    "many people walk in the rain " * 30,
+    "no",
+]
+PAIRS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]
+EXPORTED = ("openvino", "onnxruntime")
+NAMES = (*EXPORTED, pytest.param("torch-compile", marks=pytest.mark.slow))
+
+pytestmark = pytest.mark.usefixtures("real_backends")
+
+
+@pytest.fixture(params=EXPORTED)
+def exported(request):
+    """Name of a back-end that runs exported graphs."""
+    return request.param
+
+
+def states(metric, batch, backend=None, precision="exact") -> list[torch.Tensor]:
+    """Hidden states of a batch, of texts alone where they are padded."""
+    attach(metric, backend or "torch", precision)
+    with torch.inference_mode():
+        return [one[batch.mask] for one in metric.encoder(batch)]
+
+
+def assert_agree(metric, batch, backend, tolerance=1e-5):
+    for one, wanted in zip(states(metric, batch, backend), states(metric, batch), strict=True):
+        torch.testing.assert_close(one, wanted, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_batches_of_any_size_and_length(tiny_metric, exported, count):
+    metric = tiny_metric()
+    assert_agree(metric, metric.tokenize(TEXTS[:count]), exported)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 63, 127, 128])
+def test_texts_of_any_length(tiny_metric, exported, length):
+    metric = tiny_metric()
+    ids = torch.randint(5, 200, (2, length), generator=torch.Generator().manual_seed(length))
+    mask = torch.ones(2, length, dtype=torch.bool)
+    special = torch.zeros(2, length, dtype=torch.int8)
+    assert_agree(metric, TokenBatch(ids, mask, special, ("x", "y"), (False, False)), exported)
+
+
+def test_what_is_padded_does_not_matter(tiny_metric, exported):
+    metric = tiny_metric()
+    attach(metric, exported, "exact")
+    with torch.inference_mode():
+        together = metric.encoder(metric.tokenize(TEXTS[2:5]))[0]
+        alone = metric.encoder(metric.tokenize(TEXTS[2:3]))[0]
+    torch.testing.assert_close(together[:1, : alone.shape[1]], alone, rtol=0, atol=1e-5)
+
+
+def test_several_layers(tiny_encoder, exported):
+    from textmover.modules import MetricModel
+
+    config = preset_config("moverscore-wmd2", encoder=str(tiny_encoder), last_layers=3)
+    metric = MetricModel.from_config(config).eval()
+    batch = metric.tokenize(TEXTS)
+    assert len(states(metric, batch, exported)) == 3
+    assert_agree(metric, batch, exported)
+
+
+def test_long_texts_are_read_in_windows(tiny_metric, exported):
+    metric = tiny_metric(long_texts="window")
+    batch = metric.tokenize(["the old road to the sea is long and cold, " * 40, "a dog"])
+    assert batch.mask.shape[1] > 300
+    assert_agree(metric, batch, exported)
+
+
+@pytest.mark.parametrize("backend", NAMES)
+def test_scores_and_signature(tiny_encoder, backend):
+    options = {"encoder": str(tiny_encoder), "device": "cpu"}
+    other = Scorer.from_pretrained("twmd", backend=backend, **options).score(*PAIRS)
+    exact = Scorer.from_pretrained("twmd", backend="torch", **options).score(*PAIRS)
+    assert abs(other.scores - exact.scores).max() <= 1e-5
+    assert other.signature.entries["backend"].startswith(f"{backend}-")
+    assert other.signature.entries["precision"] == "exact"
+    assert exact.signature.entries["backend"] == "torch"
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize("backend", NAMES)
+def test_copies_and_pickles_compute_the_same(tiny_metric, way, backend):
+    metric = tiny_metric()
+    batch = metric.tokenize(TEXTS[:3])
+    attach(metric, backend, "exact")
+    other = way(metric)
+    assert other.signature == metric.signature
+    with torch.inference_mode():
+        torch.testing.assert_close(other.encoder(batch), metric.encoder(batch))
+
+
+@pytest.mark.parametrize("backend", NAMES)
+def test_threads_do_not_get_in_each_others_way(tiny_metric, backend):
+    metric = tiny_metric()
+    batches = [metric.tokenize(TEXTS[start : start + 3]) for start in range(5)] * 4
+    attach(metric, backend, "exact")
+    runner = metric.encoder.runner
+    assert runner.streams >= 1
+
+    def run(batch):
+        with torch.inference_mode():
+            return runner(batch.input_ids, batch.mask)[0][batch.mask].clone()
+
+    alone = [run(batch) for batch in batches]
+    with ThreadPoolExecutor(4) as pool:
+        for found, wanted in zip(pool.map(run, batches), alone, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
+
+
+def test_what_a_call_returned_outlives_the_next(tiny_metric, exported):
+    metric = tiny_metric()
+    attach(metric, exported, "exact")
+    one, other = metric.tokenize(TEXTS[:2]), metric.tokenize(TEXTS[2:4])
+    first = metric.encoder.runner(one.input_ids, one.mask)[0]
+    before = first.clone()
+    metric.encoder.runner(other.input_ids, other.mask)
+    assert torch.equal(first, before)
+
+
+@pytest.mark.parametrize("change", ["load", "cast"])
+def test_other_weights_run_on_torch_again(tiny_metric, exported, change):
+    metric = tiny_metric()
+    attach(metric, exported, "exact")
+    if change == "load":
+        metric.load_state_dict(metric.state_dict())
+    else:
+        metric.cast_encoder(torch.bfloat16)
+    assert metric.encoder.runner is None
+    assert metric.signature.entries["backend"] == "torch"
+
+
+def test_an_export_leaves_the_model_as_it_was(tiny_metric, tmp_path):
+    metric = tiny_metric()
+    metric.train()
+    before = {name: value.clone() for name, value in metric.state_dict().items()}
+    gradients = [one.requires_grad for one in metric.parameters()]
+    prepare(metric, "openvino", "exact", tmp_path)
+    assert all(part.training for part in metric.modules())
+    assert [one.requires_grad for one in metric.parameters()] == gradients
+    assert all(torch.equal(value, before[name]) for name, value in metric.state_dict().items())
+    assert all(one.grad is None for one in metric.parameters())
+
+
+def test_int8_is_close_and_a_text_keeps_its_vectors_in_any_company(tiny_metric, exported):
+    metric = tiny_metric()
+    batch = metric.tokenize(TEXTS)
+    exact, coarse = states(metric, batch)[0], states(metric, batch, exported, "int8")[0]
+    assert 1e-4 < (1 - torch.cosine_similarity(exact, coarse, dim=-1)).max() < 0.05
+    assert metric.signature.entries["precision"] == "int8"
+    with torch.inference_mode():
+        together = metric.encoder(batch)[0][2]
+        alone = metric.encoder(metric.tokenize([TEXTS[2]]))[0][0]
+    torch.testing.assert_close(together[: len(alone)], alone, rtol=0, atol=1e-5)
+
+
+def test_other_weights_than_float32_are_refused(tiny_metric, exported):
+    with pytest.raises(BackendError, match=r"Expected weights in float32 .* but got bfloat16"):
+        attach(tiny_metric(dtype="bfloat16"), exported, "exact")
+
+
+def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exported, monkeypatch):
+    metric = tiny_metric()
+    run = ArtefactRunner.__call__
+    monkeypatch.setattr(ArtefactRunner, "__call__", lambda *given: [one.round(decimals=2) for one in run(*given)])
+    with pytest.raises(InputError, match=r"to be exact to 1e-05, but .* set backend='torch'"):
+        attach(metric, exported, "exact")
+    assert metric.encoder.runner is None
+
+
+@pytest.mark.parametrize("backend", EXPORTED)
+def test_nothing_reports_its_use(tiny_encoder, real_backends, backend):
+    """The packages do, unless they are told not to; in a process of its own, where nothing has imported them yet."""
+    code = (
+        "import sys; from textmover import Scorer\n"
+        f"Scorer.from_pretrained('twmd', encoder={str(tiny_encoder)!r}, device='cpu', backend={backend!r})\n"
+        "print('openvino_telemetry' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "False\n"), ran.stderr
+    assert [one.name for one in real_backends.iterdir()] == ["textmover"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["twmd", "bertscore-f1"])
+def test_deviations_with_a_real_encoder(embedded_metric, preset):
+    metric = embedded_metric(preset)
+    for backend in EXPORTED:
+        assert attach(metric, backend, "exact") <= 1e-6
+        assert 1e-4 < attach(metric, backend, "int8") <= AUTO_BOUND
