@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textmover.scoring.streaming import Done
     from textmover.scoring.tally import Summary
 
-__all__ = ["add_process_options", "several", "score_in_processes"]
+__all__ = ["add_process_options", "score_in_processes", "several"]
 
 UNUSABLE = 2
 """Exit code of a process that leaves it to the first one to say what is wrong."""
@@ -118,7 +118,7 @@ def _check_options(options: argparse.Namespace, paths: list[str]) -> None:
     if options.precision == "auto":
         raise InputError(
             "Expected --precision to be named where several processes score, but got auto, which each of them might "
-            "answer differently: give exact or fast."
+            "answer differently: give exact, fast or int8."
         )
 
 
@@ -151,18 +151,19 @@ def _scored(
     from textmover.scoring.distributed import Work
     from textmover.scoring.tally import summarize
 
-    prepared: list[tuple[Target, Parts]] = []
+    targets: list[Target] = []
+    begun: list[tuple[Target, Parts]] = []
 
     def prepare(device: str) -> Work:
         target = _target(options, rows, paths)
+        targets.append(target)
         options.device = device
         scorer, shards, size = _texts_and_scorer(options, rows)
-        parts = parts_of(target, scorer, options, size)
-        prepared.append((target, parts))
-        return Work(scorer, shards, rows.systems, parts)
+        return Work(scorer, shards, rows.systems, parts_of(target, scorer, options, size))
 
     def begin(parts: Parts) -> None:
         parts.begin(resume=options.resume, overwrite=options.overwrite)
+        begun.append((targets[0], parts))
 
     total = options.devices * options.num_nodes
     try:
@@ -172,14 +173,14 @@ def _scored(
                 advance(done.tally.rows * len(rows.systems), done.shard.share, done.scores is not None)
 
             outcome = processes.score(prepare, begin, on_done)
-        target, parts = prepared[0]
+        target, parts = begun[0]
         summary = summarize(parts.tallies(outcome.shards), rows.systems, str(outcome.work.scorer.signature))
         with open_sink(target, parts) as sink:
             sink.finish(outcome.shards, summary)
     except (InputError, KeyboardInterrupt) as error:
-        if not prepared:
+        if not begun:
             raise
-        with keeping(*prepared[0]):
+        with keeping(*begun[0]):
             raise error
     outcome.work.scorer.warn(summary.counts)
     return target, summary, outcome.kept

@@ -1,0 +1,128 @@
+"""Scoring in Ray Data: a class for ``Dataset.map_batches``, which loads its metric once in each actor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from textmover.scoring.scorer import Scorer
+from textmover.types import InputError
+
+__all__ = ["RayScorer"]
+
+
+class RayScorer:
+    """Adds columns of scores to batches.
+
+    Batches are dicts of NumPy arrays, pandas data frames or pyarrow tables, and come back as what they were. Ray itself
+    is not needed here; ``pip install 'textmover[ray]'`` brings the part of it that makes batches.
+
+    Args:
+        model: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
+        hypothesis: Column of the texts to judge.
+        references: One or more columns of references; a cell is a text or a list of texts.
+        prefix: What stands before the names of the new columns: ``score``, and ``precision``, ``recall`` and ``f``
+            where the metric has them.
+        **options: As for :meth:`~textmover.scoring.scorer.Scorer.from_pretrained`.
+
+    Raises:
+        InputError: If the metric cannot be loaded, or needs the texts of all batches before it can score one.
+
+    Example:
+        >>> dataset.map_batches(  # doctest: +SKIP
+        ...     RayScorer, fn_constructor_kwargs={"model": "twmd"}, concurrency=2, batch_size=4096
+        ... )
+    """
+
+    def __init__(
+        self,
+        model: str | Path = "twmd",
+        *,
+        hypothesis: str = "hypothesis",
+        references: str | Sequence[str] = "reference",
+        prefix: str = "",
+        **options: Any,
+    ) -> None:
+        self._hypothesis = hypothesis
+        self._references = (references,) if isinstance(references, str) else tuple(references)
+        if not self._references:
+            raise InputError("Expected at least one column of references, but got none: name one.")
+        self._prefix = prefix
+        self._scorer = Scorer.from_pretrained(model, **options)
+        if self._scorer.metric.fits_on_call:
+            raise InputError(
+                f"Expected a metric whose statistics do not depend on the texts of a batch, but {model} fits idf "
+                "weights on the texts that it scores: fit them on a corpus with `textmover fit-idf`, and give the file "
+                "as statistics=."
+            )
+
+    def __call__(self, batch: Any) -> Any:
+        """Score a batch.
+
+        Args:
+            batch: A dict of NumPy arrays, a pandas data frame or a pyarrow table.
+
+        Returns:
+            The batch with the columns of scores, float64, behind its own.
+
+        Raises:
+            InputError: If a column is missing or would be overwritten, or a cell holds no text.
+        """
+        names = list(batch.column_names if hasattr(batch, "column_names") else batch.keys())
+        columns = [self._cells(batch, names, column) for column in (self._hypothesis, *self._references)]
+        hypotheses = [_text(cell, self._hypothesis, row) for row, cell in enumerate(columns[0], start=1)]
+        references = [
+            [text for name, cell in zip(self._references, cells, strict=True) for text in _texts(cell, name, row)]
+            for row, cells in enumerate(zip(*columns[1:], strict=True), start=1)
+        ]
+        values = self._values(hypotheses, references)
+        taken = next((name for name in values if name in names), None)
+        if taken is not None:
+            raise InputError(
+                f"Expected a batch without a column {taken!r}, which holds the scores, but it has one: give prefix=."
+            )
+        if hasattr(batch, "append_column"):
+            for name, array in values.items():
+                batch = batch.append_column(name, [array])
+            return batch
+        return batch.assign(**values) if hasattr(batch, "assign") else {**batch, **values}
+
+    def _cells(self, batch: Any, names: Iterable[str], column: str) -> Iterable[Any]:
+        if column not in names:
+            raise InputError(
+                f"Expected a column {column!r}, but the batch has {', '.join(map(repr, names))}: name the right one "
+                "with hypothesis= or references=."
+            )
+        cells = batch[column]
+        return cells.to_pylist() if hasattr(cells, "to_pylist") else cells
+
+    def _values(self, hypotheses: list[str], references: list[list[str]]) -> Mapping[str, np.ndarray]:
+        """New columns by name; which of them there are, only scores can say, so that an empty batch gets a stand-in."""
+        found = self._scorer.score(hypotheses or ["a"], references or [["a"]])
+        values = {"score": found.scores, "precision": found.precision, "recall": found.recall, "f": found.f}
+        rows = len(hypotheses)
+        return {f"{self._prefix}{name}": array[:rows] for name, array in values.items() if array is not None}
+
+
+def _texts(cell: Any, column: str, row: int) -> list[str]:
+    """The texts of a cell that may hold several."""
+    if isinstance(cell, (list, tuple, np.ndarray)):
+        if len(cell) == 0:
+            raise InputError(
+                f"Expected a reference in column {column!r}, but row {row} of the batch has an empty list: leave such "
+                "rows out."
+            )
+        return [_text(one, column, row) for one in cell]
+    return [_text(cell, column, row)]
+
+
+def _text(cell: Any, column: str, row: int) -> str:
+    if not isinstance(cell, str):
+        raise InputError(
+            f"Expected a text in column {column!r}, but row {row} of the batch holds {cell!r}: leave such rows out, "
+            "for instance with Dataset.filter."
+        )
+    return str(cell)  # no subclass of NumPy's

@@ -1,0 +1,369 @@
+"""Scoring in two processes through the command line, as users start it: the scores, and every way to end early."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
+PATIENCE = 240
+"""Seconds after which a run is taken to hang."""
+
+
+def slow(*values: object):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """1,001 pairs, which two processes cannot share evenly."""
+    folder = tmp_path_factory.mktemp("texts")
+    return [write(folder / name, sentences(1001, seed)) for seed, name in enumerate(("h.txt", "r.txt"))]
+
+
+@pytest.fixture(scope="module")
+def command(tiny_encoder):
+    def command(*arguments: object) -> list[str]:
+        fixed = ["--encoder", tiny_encoder, "--device", "cpu", "--backend", "torch", "--shard-size", 64]
+        start = [sys.executable, "-W", "error", "-m", "textmover", "score", *fixed]
+        return [str(one) for one in (*start, *arguments)]
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def score(command):
+    """Run a command to its end; with several processes, if ``--devices`` says so."""
+
+    def score(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        )
+
+    return score
+
+
+@pytest.fixture(scope="module")
+def whole(score, texts):
+    """The scores of a single process."""
+    path = texts[0].with_name("whole.txt")
+    ended = score("-i", *texts, "--output", path)
+    assert ended.returncode == 0, ended.stderr
+    return path.read_bytes()
+
+
+# --- the scores -------------------------------------------------------------------------------------------------------
+
+
+def test_two_processes_write_what_one_writes(score, texts, tmp_path, whole):
+    path = tmp_path / "scores.txt"
+    ended = score("-i", *texts, "--output", path, "--devices", 2)
+    assert ended.returncode == 0, ended.stderr
+    assert path.read_bytes() == whole
+    assert whole.count(b"\n") == 1001
+    signature, said = ended.stderr.splitlines()  # each once, and nothing else
+    assert signature.startswith("Signature: textmover:")
+    assert said == f"Scores: {path}"
+    assert ended.stdout == ""
+    assert not path.with_name("scores.txt.parts").exists()
+
+
+@pytest.mark.slow
+def test_parquet_folders_in_and_out(score, texts, tmp_path):
+    table = pyarrow.table({name: path.read_text().splitlines() for name, path in zip("hr", texts, strict=True)})
+    data = tmp_path / "data"
+    data.mkdir()
+    for number, (start, count) in enumerate([(0, 400), (400, 1), (401, 600)]):
+        parquet.write_table(table.slice(start, count), data / f"{number}.parquet")
+    columns = ("--data", data, "--hypothesis-column", "h", "--reference-column", "r")
+    for name, more in (("one", ()), ("two", ("--devices", 2))):
+        ended = score(*columns, "--output", f"{tmp_path / name}/", *more)
+        assert ended.returncode == 0, ended.stderr
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert two == one
+    assert len([name for name in one if name.endswith(".parquet")]) == 16
+    summary = json.loads(one["_summary.json"])
+    assert (summary["n"], summary["shards"]) == (1001, 16)
+
+
+@pytest.mark.slow
+def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
+    for name, more in (("one.tsv", ()), ("two.tsv", ("--devices", 2))):
+        ended = score("--model", "bertscore-f1-idf", "-i", *texts, "--output", tmp_path / name, *more)
+        assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "two.tsv").read_bytes() == (tmp_path / "one.tsv").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_process_without_a_shard(score, tmp_path):
+    texts = [write(tmp_path / name, sentences(5, seed)) for seed, name in enumerate("hr")]
+    for name, more in (("one", ()), ("two", ("--devices", 2))):
+        ended = score("-i", *texts, "--output", tmp_path / name, *more)
+        assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
+
+
+@pytest.mark.slow
+def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
+    hypotheses = tmp_path / "h.txt"
+    hypotheses.write_bytes(texts[0].read_bytes().replace(b"\n", b"\xff\n", 1))
+    path = tmp_path / "scores.txt"
+    ended = score("-i", hypotheses, texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("1 row was left out") == 1
+    assert path.read_text().startswith("nan\n")
+
+
+# --- other launchers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_processes_that_a_launcher_has_started(command, texts, tmp_path, whole):
+    path = tmp_path / "scores.txt"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    arguments = command("-i", *texts, "--output", path, "--devices", 2)
+    started = [*launcher, *arguments[arguments.index("textmover") :]]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(started, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert path.read_bytes() == whole
+    assert ended.stderr.count("Scores:") == 1
+    again = [*started, "--overwrite", "--num-nodes", "2"]
+    ended = subprocess.run(again, capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment)
+    assert ended.returncode
+    assert ended.stderr.count("textmover: Expected a launcher that starts --devices 2 times --num-nodes 2") == 1
+
+
+@pytest.fixture
+def machines(command):
+    """Run a command on two machines that are this one; how it ended on each, and what it said."""
+
+    def machines(*arguments: list[object]) -> tuple[list[int], list[str]]:
+        common = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        nodes = [
+            subprocess.Popen(
+                command(*one, "--num-nodes", 2),
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**common, "NODE_RANK": str(rank)},
+            )
+            for rank, one in enumerate(arguments)
+        ]
+        said = [node.communicate(timeout=PATIENCE)[1] for node in nodes]
+        return [node.returncode for node in nodes], said
+
+    return machines
+
+
+@pytest.mark.slow
+def test_two_machines_started_by_hand(machines, texts, tmp_path, whole):
+    path = tmp_path / "scores.txt"
+    codes, said = machines(*[["-i", *texts, "--output", path]] * 2)
+    assert codes == [0, 0], said
+    assert "Scores:" in said[0]
+    assert said[1] == ""
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "output", "message"),
+    [
+        (["--batch-tokens", 99], "x", "batch tokens is 'None' in the first and '99' in number 1"),
+        ([], "y", "y.parts to be in a folder that all machines share, but process 1 does not see it"),
+    ],
+)
+def test_machines_that_do_not_do_the_same(machines, texts, tmp_path, more, output, message):
+    common = ["-i", *texts, "--output"]
+    codes, said = machines([*common, tmp_path / "x"], [*common, tmp_path / output, *more])
+    assert codes == [2, 2], said
+    assert message in said[0]
+    assert said[0].count("\n") == 1
+    assert said[1] == ""
+
+
+def free_port() -> int:
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
+
+
+# --- early ends -------------------------------------------------------------------------------------------------------
+
+
+PATCH = """
+import sys, time
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "textmover.scoring.distributed":
+            sys.meta_path.remove(self)
+            from textmover.scoring import streaming
+            original = streaming.score_shard
+            def score_shard(scorer, shard, systems):
+                time.sleep({seconds})
+                if shard.index == {fails}:
+                    {how}
+                return original(scorer, shard, systems)
+            streaming.score_shard = score_shard
+sys.meta_path.insert(0, Finder())
+"""
+"""What makes the processes score slowly, or one of them fail."""
+
+
+@pytest.fixture
+def patched(tmp_path):
+    """Environment of processes whose scoring is patched where Python starts."""
+
+    def patched(seconds: float, fails: int = -1, how: str = "pass") -> dict[str, str]:
+        site = tmp_path / "site"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text(PATCH.format(seconds=seconds, fails=fails, how=how))
+        return {"PYTHONPATH": str(site)}
+
+    return patched
+
+
+def heed_interruptions() -> None:
+    """What shells start in the background ignores them, the tests too, and what is started by these."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def after_shards(parts: Path, count: int, process: subprocess.Popen) -> None:
+    """Wait for so many finished shards."""
+    until = time.monotonic() + PATIENCE
+    while len(list(parts.glob("_0*.json"))) < count:
+        assert time.monotonic() < until
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def gone(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        ("from textmover.types import InputError; raise InputError('no such luck.')", 2, "no such luck."),
+        slow("raise OSError(28, 'No space left on device', 'x')", 2, "x: No space left on device"),
+        slow("raise ZeroDivisionError('a defect')", 1, "ZeroDivisionError: a defect"),
+        slow("raise KeyboardInterrupt", 130, "interrupted: "),
+    ],
+)
+def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched, how, code, message, whole):
+    path = tmp_path / "scores.txt"
+    arguments = ("-i", *texts, "--output", path, "--devices", 2)
+    ended = score(*arguments, **patched(0.1, fails=5, how=how))
+    assert ended.returncode == code, ended.stderr
+    assert message in ended.stderr
+    if code != 1:
+        assert ended.stderr.startswith(f"textmover: {message}")
+        assert ended.stderr.count("\n") == 1, ended.stderr
+        assert "kept in" in ended.stderr
+        assert "continue with --resume" in ended.stderr
+    assert not path.exists()
+    ended = score(*arguments, "--resume")
+    assert ended.returncode == 0, ended.stderr
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["keyboard", "first", "terminate", "kill first", "kill second"])
+def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched, which, whole):
+    path = tmp_path / "scores.txt"
+    parts = tmp_path / "scores.txt.parts"
+    arguments = ("-i", *texts, "--output", path)
+    process = subprocess.Popen(
+        command(*arguments, "--devices", 2),
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **patched(0.5)},
+        start_new_session=True,
+        preexec_fn=heed_interruptions,
+    )
+    after_shards(parts, 3, process)
+    (second,) = (pid for pid in children_of(process.pid) if not gone(pid))
+    if which == "keyboard":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        sent = {"first": signal.SIGINT, "terminate": signal.SIGTERM}.get(which, signal.SIGKILL)
+        os.kill(second if which == "kill second" else process.pid, sent)
+    _, said = process.communicate(timeout=60)
+    until = time.monotonic() + 30
+    while not gone(second):
+        assert time.monotonic() < until, "the other process goes on"
+        time.sleep(0.1)
+    if which in ("keyboard", "first"):
+        assert process.returncode == 130, said
+        assert said.startswith("textmover: interrupted: ")
+        assert said.count("\n") == 1, said
+    else:
+        assert process.returncode < 0
+    kept = len(list(parts.glob("_0*.json")))
+    assert 3 <= kept < 16
+    ended = score(*arguments, "--resume")  # by another number of processes
+    assert ended.returncode == 0, ended.stderr
+    assert f"Kept: {kept} shards" in ended.stderr
+    assert path.read_bytes() == whole
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def refused(score, *arguments: object) -> str:
+    ended = score(*arguments)
+    assert ended.returncode == 2, ended
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.startswith("textmover: Expected ")
+    return ended.stderr
+
+
+def test_options_that_do_not_fit(score, texts, tmp_path):
+    output = ("--output", tmp_path / "x")
+    assert "--output FILE or FOLDER/" in refused(score, "-i", *texts, "--devices", 2)
+    assert "standard input (-)" in refused(score, "-i", "-", texts[1], *output, "--devices", 2)
+    assert "at least 1, but got 0" in refused(score, "-i", *texts, *output, "--devices", 0)
+    assert "--precision to be named" in refused(score, "-i", *texts, *output, "--devices", 2, "--precision", "auto")
+    assert "cpu or cuda" in refused(score, "-i", *texts, *output, "--devices", 2, "--device", "mps")
+    assert "a file at" in refused(score, "-i", texts[0], tmp_path / "none", *output, "--num-nodes", 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_process_needs_no_lightning(tiny_encoder, texts):
+    code = (
+        "import sys; from textmover.cli.main import main; "
+        f"code = main(['score', '--encoder', {str(tiny_encoder)!r}, '--device', 'cpu', '--backend', 'torch', "
+        f"'--only-mean', '-i', {str(texts[0])!r}, {str(texts[1])!r}]); "
+        "assert 'pytorch_lightning' not in sys.modules; sys.exit(code)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
