@@ -198,11 +198,14 @@ def measure(name: str, given: str, result: str) -> None:
 
 
 def peaks() -> dict[str, float]:
-    """GFLOP/s of matrix products in float32 and bfloat16."""
+    """GFLOP/s of matrix products in float32, and in bfloat16 where the processor has it."""
     import torch
 
+    from textmover.scoring.precision import has_bfloat16
+
     found = {}
-    for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+    types = {"float32": torch.float32} | ({"bfloat16": torch.bfloat16} if has_bfloat16(torch.device("cpu")) else {})
+    for name, dtype in types.items():
         one = torch.randn(1536, 1536).to(dtype)
         times = []
         for _ in range(8):
