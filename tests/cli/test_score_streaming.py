@@ -97,7 +97,8 @@ def test_every_input_gives_the_same_scores(score, corpus, tmp_path, monkeypatch)
 def test_results_come_while_more_is_being_written(tiny_encoder, tmp_path, write):
     references = write("R.txt", ["a cat"] * 5)
     command = [*COMMAND, "--encoder", str(tiny_encoder), "--shard-size", "1", "-i", "-", str(references)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, preexec_fn=heed_interruptions, **pipes) as process:
         for _ in range(3):
             process.stdin.write(b"a cat\n")
             process.stdin.flush()
@@ -261,11 +262,20 @@ def test_files_of_unequal_length_keep_what_was_scored(score, corpus, write, tmp_
 COMMAND = [sys.executable, "-m", "textmover", "score", "--device", "cpu", "--backend", "torch"]
 
 
+def heed_interruptions() -> None:
+    """What shells start in the background ignores them, the tests too, and what is started by these."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(arguments: list[object]) -> subprocess.Popen:
     """The command in a process of its own, with as many threads as this one."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        [*COMMAND, *map(str, arguments)],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=heed_interruptions,
     )
 
 
