@@ -163,11 +163,11 @@ def _close_bfloat16(metric: SegmentMetric, backend: str, beside: Path | None) ->
 
 def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
     """A copy of the metric with weights in bfloat16, if it stays close."""
-    exact = probe_scores(metric)
     faster = copy.deepcopy(metric)
     faster.cast_encoder(torch.bfloat16)
     if faster.signature == metric.signature:  # nothing to cast, as with static vectors
         return None
+    exact = probe_scores(metric)
     attach(faster, backend, "fast")
     return faster if _accepted(float((probe_scores(faster) - exact).abs().max()), "fast", backend) else None
 
