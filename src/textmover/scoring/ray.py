@@ -32,9 +32,8 @@ class RayScorer:
         InputError: If the metric cannot be loaded, or needs the texts of all batches before it can score one.
 
     Example:
-        >>> dataset.map_batches(  # doctest: +SKIP
-        ...     RayScorer, fn_constructor_kwargs={"model": "twmd"}, concurrency=2, batch_size=4096
-        ... )
+        >>> how = {"fn_constructor_kwargs": {"model": "twmd"}, "concurrency": 2, "batch_size": 4096}
+        >>> scored = dataset.map_batches(RayScorer, **how)  # doctest: +SKIP
     """
 
     def __init__(
