@@ -55,8 +55,25 @@ class Rows(Protocol):
         """
 
 
+class _Reading:
+    """What text files and tables say of themselves in the same way."""
+
+    hypotheses: tuple[str, ...]
+    _position: Position
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The files or columns of hypotheses."""
+        return self.hypotheses
+
+    @property
+    def share(self) -> float | None:
+        """How much has been read of the table, or of the first file whose length is known."""
+        return self._position.share
+
+
 @dataclass(frozen=True)
-class TextFiles:
+class TextFiles(_Reading):
     r"""Text files of one segment a line, where line ``i`` of each belongs to row ``i``.
 
     Attributes:
@@ -89,16 +106,6 @@ class TextFiles:
             raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
         check_distinct(self.hypotheses)
 
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """The files of hypotheses."""
-        return self.hypotheses
-
-    @property
-    def share(self) -> float | None:
-        """How much has been read of the first file whose length is known."""
-        return self._position.share
-
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows; see :class:`Rows`."""
         paths = (*self.hypotheses, *self.references)
@@ -125,7 +132,7 @@ class TextFiles:
 
 
 @dataclass(frozen=True)
-class TableFile:
+class TableFile(_Reading):
     """A table with a column of hypotheses for each system and one or more columns of references.
 
     Attributes:
@@ -150,16 +157,6 @@ class TableFile:
 
     def __post_init__(self) -> None:
         check_distinct(self.hypotheses)
-
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """The columns of hypotheses."""
-        return self.hypotheses
-
-    @property
-    def share(self) -> float | None:
-        """How much of the table has been read."""
-        return self._position.share
 
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows; see :class:`Rows`."""

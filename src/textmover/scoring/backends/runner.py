@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from textmover.scoring.workers import worker_count
 __all__ = ["ArtefactRunner"]
 
 
-class ArtefactRunner:
+class ArtefactRunner(ABC):
     """Runs the graph of an artefact; an :class:`~textmover.types.EncoderRunner`.
 
     It never changes, so copies are the same object. A pickle holds the folder's name, and compiles the graph again
@@ -54,9 +55,9 @@ class ArtefactRunner:
         ids, present = (one.long().contiguous().numpy() for one in (input_ids, mask))
         return [torch.from_numpy(one)[:, :length] for one in self.run(ids, present)]
 
+    @abstractmethod
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
         """Arrays of the hidden states, which nothing else writes to."""
-        raise NotImplementedError
 
     def __deepcopy__(self, _: dict[int, Any]) -> ArtefactRunner:
         return self
