@@ -5,7 +5,11 @@ import sys
 
 import pytest
 
-from textmover.cli.progress import Pace, progress_bar
+from textmover.cli.progress import Pace, ShardProgress, progress_bar
+from textmover.data.streams import Row
+from textmover.scoring.shards import Shard
+from textmover.scoring.streaming import Done
+from textmover.scoring.tally import Tally
 
 
 class Terminal(io.StringIO):
@@ -53,3 +57,21 @@ def test_a_bar_is_shown_on_a_terminal_only(monkeypatch, terminal, shown, seen):
         advance(1234, 0.5, True)
     assert ("1,234 pairs" in stream.getvalue()) == seen
     assert bool(stream.getvalue()) == seen
+
+
+def test_shards_advance_while_they_are_scored():
+    told = []
+    progress = ShardProgress(lambda *step: told.append(step), systems=2)
+    rows = [Row(number, ("a", "b"), ("c",)) for number in range(1, 11)]
+    shards = [Shard(index, 1, rows, share) for index, share in enumerate((0.4, 0.8, None))]
+    done = [Done(shard, Tally(10, 0, "", (0.0, 0.0), {}, ("score",)), None) for shard in shards]
+    progress.within(shards[0], 5)
+    progress.within(shards[0], 10)
+    progress.finished(done[0])
+    progress.within(shards[1], 10)
+    progress.finished(done[1])
+    progress.within(shards[2], 1)
+    pairs, shares, _ = zip(*told, strict=True)
+    assert pairs == (5, 10, 5, 10, 10, 1)
+    assert shares[:5] == pytest.approx((0.1, 0.3, 0.4, 0.6, 0.8))
+    assert shares[5] is None

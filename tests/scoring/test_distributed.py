@@ -223,11 +223,11 @@ class Finder:
             sys.meta_path.remove(self)
             from textmover.scoring import streaming
             original = streaming.score_shard
-            def score_shard(scorer, shard, systems):
+            def score_shard(scorer, shard, *rest):
                 time.sleep({seconds})
                 if shard.index == {fails}:
                     {how}
-                return original(scorer, shard, systems)
+                return original(scorer, shard, *rest)
             streaming.score_shard = score_shard
 sys.meta_path.insert(0, Finder())
 """

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.scoring.backends.compiled import CompiledRunner
 from textmover.scoring.engine import Engine, _windows
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
@@ -122,6 +123,19 @@ def test_windows_are_joined_in_order(tiny_metric, monkeypatch, size):
         assert difference(usual, found) <= 1e-6
 
 
+@pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
+def test_progress_is_told_within_a_window(tiny_metric, fields):
+    done = []
+    engine = Engine(tiny_metric(**fields), batch_tokens=20)
+    hypotheses = [f"{text} {number}" for number, text in enumerate(HYPOTHESES * 10)]
+    for expected_steps in (3, 1):  # what is kept from the first time is no work, and what is left is one step or more
+        engine.score(hypotheses, REFERENCES * 10, done.append)
+        assert sum(done) == len(hypotheses)
+        assert min(done) > 0
+        assert len(done) >= expected_steps
+        del done[:]
+
+
 def test_several_references_take_the_best_of_each_value(tiny_metric):
     engine = Engine(tiny_metric())
     references = [["go", "go home", "tea"], ["go home"], ["tea", "tea"], ["a", "b"]]
@@ -152,6 +166,17 @@ def test_one_worker_and_several_give_the_same_scores(tiny_metric):
     finally:
         torch.set_num_threads(threads)
     assert difference(*found) <= 1e-6
+
+
+def test_calls_that_wait_for_one_another_get_one_worker_with_all_threads(tiny_metric):
+    metric, threads = tiny_metric(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert Engine(metric)._workers == 2
+        metric.encoder.run_with(CompiledRunner(metric.encoder.graph()))
+        assert Engine(metric)._workers == 1
+    finally:
+        torch.set_num_threads(threads)
 
 
 # --- memory of the device ---------------------------------------------------------------------------------------------

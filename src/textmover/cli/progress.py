@@ -6,8 +6,13 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-__all__ = ["Pace", "progress_bar"]
+if TYPE_CHECKING:
+    from textmover.scoring.shards import Shard
+    from textmover.scoring.streaming import Done
+
+__all__ = ["Pace", "ShardProgress", "progress_bar"]
 
 Advance = Callable[[int, "float | None", bool], None]
 """Is told of pairs that are finished, the share of the input behind them, and whether they were scored just now."""
@@ -56,6 +61,33 @@ class Pace:
                 left = self._seconds * (1 - self.share) / (self.share - self._kept_share)
                 said.append(f"{timedelta(seconds=round(left))} left")
         return ", ".join(said)
+
+
+class ShardProgress:
+    """What :func:`progress_bar` is told of shards, within them and at their end.
+
+    Args:
+        advance: From :func:`progress_bar`.
+        systems: Pairs to a row.
+    """
+
+    def __init__(self, advance: Advance, systems: int) -> None:
+        self._advance, self._systems = advance, systems
+        self._told = 0
+        self._share = 0.0
+
+    def within(self, shard: Shard, pairs: int) -> None:
+        """So many further pairs of a shard are finished."""
+        self._told += pairs
+        share = shard.share
+        if share is not None:
+            share = self._share + (share - self._share) * self._told / (len(shard.rows) * self._systems)
+        self._advance(pairs, share, True)
+
+    def finished(self, done: Done) -> None:
+        """A shard is finished, or was before."""
+        self._advance(done.tally.rows * self._systems - self._told, done.shard.share, done.scores is not None)
+        self._told, self._share = 0, done.shard.share or 0.0
 
 
 @contextlib.contextmanager

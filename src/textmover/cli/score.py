@@ -19,7 +19,7 @@ from textmover.cli.options import (
     flags_named,
     load_scorer,
 )
-from textmover.cli.progress import progress_bar
+from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.cli.score_processes import add_process_options, score_in_processes, several
 from textmover.data.streams import OnError, TableFile, TextFiles
@@ -194,11 +194,12 @@ def _score(
     systems = target.layout.systems
     tallies, kept = [], 0
     with open_sink(target, parts) as sink, progress_bar("scoring", shown=shown) as advance:
-        for done in score_shards(scorer, shards, systems, parts):
+        progress = ShardProgress(advance, len(systems))
+        for done in score_shards(scorer, shards, systems, parts, progress.within):
             sink.take(done)
             tallies.append(done.tally)
             kept += done.scores is None
-            advance(done.tally.rows * len(systems), done.shard.share, done.scores is not None)
+            progress.finished(done)
         summary = summarize(tallies, systems, str(scorer.signature))
         sink.finish(len(tallies), summary)
     scorer.warn(summary.counts)

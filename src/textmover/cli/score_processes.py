@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from textmover.cli.options import flags_named, load_scorer
-from textmover.cli.progress import progress_bar
+from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, choose_target, keeping, open_sink
 from textmover.data.streams import TableFile, TextFiles
 from textmover.types import InputError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from textmover.scoring.distributed import Processes, Work
     from textmover.scoring.scorer import Scorer
     from textmover.scoring.shards import Parts, Shard
-    from textmover.scoring.streaming import Done
     from textmover.scoring.tally import Summary
 
 __all__ = ["add_process_options", "score_in_processes", "several"]
@@ -168,11 +167,8 @@ def _scored(
     total = options.devices * options.num_nodes
     try:
         with progress_bar(f"scoring, process 1 of {total}", shown=not options.quiet) as advance:
-
-            def on_done(done: Done) -> None:
-                advance(done.tally.rows * len(rows.systems), done.shard.share, done.scores is not None)
-
-            outcome = processes.score(prepare, begin, on_done)
+            progress = ShardProgress(advance, len(rows.systems))
+            outcome = processes.score(prepare, begin, progress.finished, progress.within)
         target, parts = begun[0]
         summary = summarize(parts.tallies(outcome.shards), rows.systems, str(outcome.work.scorer.signature))
         with open_sink(target, parts) as sink:

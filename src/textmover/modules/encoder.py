@@ -177,7 +177,9 @@ class Encoder(nn.Module):
         """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
         import transformers
 
-        return self._runner is not None or self.graph().is_top or int(transformers.__version__.split(".")[0]) >= 5
+        if self._runner is not None:
+            return self._runner.concurrent
+        return self.graph().is_top or int(transformers.__version__.split(".")[0]) >= 5
 
     def graph(self) -> EncoderGraph:
         """The computation as one module on plain tensors, for back-ends to export."""

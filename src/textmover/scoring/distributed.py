@@ -121,6 +121,7 @@ class Processes:
         prepare: Callable[[str], Work],
         begin: Callable[[Parts], None],
         on_done: Callable[[Done], None] = lambda _: None,
+        on_progress: Callable[[Shard, int], None] = lambda _shard, _pairs: None,
     ) -> Outcome:
         """Score all shards; only the first process returns from it, the others end.
 
@@ -128,6 +129,8 @@ class Processes:
             prepare: Makes the work; called in every process with the name of its device.
             begin: Makes the folder of the shards ready; called in the first process.
             on_done: Called in the first process with each of its own shards.
+            on_progress: Called in the first process with the shard that it is scoring and the pairs of it that were
+                finished since the last call.
 
         Returns:
             What the first process knows when all shards are there.
@@ -136,7 +139,7 @@ class Processes:
             InputError: If the work cannot be done, whichever process has met the reason.
             KeyboardInterrupt: If one has been interrupted.
         """
-        module = _ScoringModule(prepare, begin, on_done)
+        module = _ScoringModule(prepare, begin, on_done, on_progress)
         interrupt = signal.getsignal(signal.SIGINT)
         module.on_started = lambda: signal.signal(signal.SIGINT, interrupt)
         # Lost connections are what ends the other processes: not worth a word of theirs.
@@ -164,13 +167,18 @@ class _ScoringModule(pl.LightningModule):
     """
 
     def __init__(
-        self, prepare: Callable[[str], Work], begin: Callable[[Parts], None], on_done: Callable[[Done], None]
+        self,
+        prepare: Callable[[str], Work],
+        begin: Callable[[Parts], None],
+        on_done: Callable[[Done], None],
+        on_progress: Callable[[Shard, int], None],
     ) -> None:
         super().__init__()
         self.on_started: Callable[[], object] = lambda: None
         self._prepare = prepare
         self._begin = begin
         self._on_done = on_done
+        self._on_progress = on_progress
         self._meeting: Meeting | None = None
         self._work: Work | None = None
         self._failure: BaseException | None = None
@@ -208,7 +216,8 @@ class _ScoringModule(pl.LightningModule):
         """Score a shard and write it, unless an earlier run has."""
         with self._kept_errors():
             if self._work is not None and self._failure is None:
-                for done in score_shards(self._work.scorer, [batch], self._work.systems, self._work.parts):
+                work, tell = self._work, None if self.global_rank else self._on_progress
+                for done in score_shards(work.scorer, [batch], work.systems, work.parts, tell):
                     if self.global_rank == 0:
                         self._on_done(done)
         return batch.index

@@ -35,6 +35,9 @@ WINDOW_CHARACTERS = 1 << 21
 JOINT_PAIRS = 32
 """Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
 
+ENCODING = 0.9
+"""Share of the work on a window that is behind us when its texts are encoded, as progress is told."""
+
 PAIR_TOKENS = 4
 """Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
 
@@ -102,7 +105,8 @@ class Engine:
         Args:
             hypotheses: ``n`` texts.
             references: For each, one or more texts.
-            on_progress: Called with the number of segments that have been finished since the last call.
+            on_progress: Called with the number of segments that have been finished since the last call, as far as the
+                share of the work that is done tells: texts are encoded before pairs are matched.
             warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
 
         Returns:
@@ -115,9 +119,9 @@ class Engine:
         parts: list[RawScores] = []
         with _evaluation_mode(self.metric), torch.inference_mode():
             for rows in _windows(hypotheses, references):
-                parts.append(self._window(hypotheses[rows], references[rows], rows.start))
-                if on_progress is not None:
-                    on_progress(rows.stop - rows.start)
+                progress = _Progress(rows.stop - rows.start, on_progress)
+                parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress))
+                progress.reach(1.0)
         counts = sum((part.counts for part in parts), Counter())
         if warn:
             self.warn(counts)
@@ -127,23 +131,26 @@ class Engine:
             {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}, counts
         )
 
-    def _window(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int) -> RawScores:
+    def _window(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int, progress: _Progress
+    ) -> RawScores:
         together = self.metric.multi_reference == "all"
         groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
         owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
         pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
-        table = self._text_table(_distinct_texts(pairs))
+        table = self._text_table(_distinct_texts(pairs), progress)
         if table is None:
             if together:
                 raise InputError(
                     "Expected texts to be read one by one where multi_reference='all' joins references, but this "
                     "metric reads them together (centering='batch'): choose 'best' or 'mean'."
                 )
-            scored, where = self._score_jointly(pairs), np.arange(len(pairs))
+            scored, where = self._score_jointly(pairs, progress), np.arange(len(pairs))
         else:
             distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
             self._add_joined(table, [reference for _, reference in distinct])
-            scored, where = self._score_pairs(list(distinct), table), np.array([distinct[pair] for pair in pairs])
+            scored = self._score_pairs(list(distinct), table, progress)
+            where = np.array([distinct[pair] for pair in pairs])
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
         values = {name: self._combine(array[where], owners, name) for name, array in scored.values.items()}
         for name, array in values.items():
@@ -165,18 +172,21 @@ class Engine:
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
-    def _text_table(self, texts: list[str]) -> _TextTable | None:
+    def _text_table(self, texts: list[str], progress: _Progress) -> _TextTable | None:
         """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
         table = _TextTable()
         for names, chunk in self._cache.find(texts):
             table.add(names, chunk)
         missing = [text for text in texts if text not in table.rows]
+        encoded_characters, characters = 0, sum(map(len, missing))
         for rows, encoded in spread(self._encode, self._token_batches(missing), self._workers):
             if encoded is None:
                 return None
             names = [missing[row] for row in rows]
             table.add(names, encoded)
             self._cache.keep(names, encoded)
+            encoded_characters += sum(map(len, names))
+            progress.reach(ENCODING * encoded_characters / max(1, characters))
         return table
 
     @property
@@ -236,7 +246,7 @@ class Engine:
 
     # --- pairs --------------------------------------------------------------------------------------------------------
 
-    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: _TextTable) -> PairTable:
+    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: _TextTable, progress: _Progress) -> PairTable:
         where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
         scored = PairTable(len(pairs))
 
@@ -244,9 +254,12 @@ class Engine:
             return self._match(table, where, rows)
 
         batches = self._pair_batches(table.lengths[where])
+        matched = 0
         for found in spread(match, batches, worker_count(self.metric.device)):
             for rows, scores in found:
                 scored.put(rows, scores)
+                matched += len(rows)
+            progress.reach(ENCODING + (1 - ENCODING) * matched / len(pairs))
         scored.put_flag("truncated", table.truncated[where].any(axis=1))
         return scored
 
@@ -263,7 +276,7 @@ class Engine:
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
         return [one for half in halves for one in self._match(table, where, [rows[place] for place in half])]
 
-    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]]) -> PairTable:
+    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: _Progress) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
         table = PairTable(len(pairs))
         for start in range(0, len(pairs), JOINT_PAIRS):
@@ -272,6 +285,7 @@ class Engine:
             scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
             cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
             table.put(rows, scores, {"truncated": np.array(cut)})
+            progress.reach(rows[-1] / len(pairs))
         return table
 
     def warn(self, counts: Mapping[str, int]) -> None:
@@ -280,6 +294,21 @@ class Engine:
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%d segment%s %s.", number, "s" if number > 1 else "", WARNINGS.get(name, name))
+
+
+class _Progress:
+    """Tells how many segments of a window are finished, as far as the share of its work that is done tells."""
+
+    def __init__(self, segments: int, on_progress: Callable[[int], None] | None) -> None:
+        self._segments, self._on_progress = segments, on_progress
+        self._told = 0
+
+    def reach(self, share: float) -> None:
+        """So much of the work is done."""
+        finished = int(self._segments * share)
+        if self._on_progress is not None and finished > self._told:
+            self._on_progress(finished - self._told)
+            self._told = finished
 
 
 class _TextTable:

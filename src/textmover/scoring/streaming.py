@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -104,7 +105,11 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
 
 
 def score_shards(
-    scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str], parts: Parts | None = None
+    scorer: Scorer,
+    shards: Iterable[Shard],
+    systems: Sequence[str],
+    parts: Parts | None = None,
+    on_progress: Callable[[Shard, int], None] | None = None,
 ) -> Iterator[Done]:
     """Score shards one after the other.
 
@@ -113,6 +118,8 @@ def score_shards(
         shards: From :func:`~textmover.scoring.shards.read_shards`.
         systems: What the systems are called.
         parts: Where finished shards are written; those that are there already are not scored again.
+        on_progress: Called with a shard that is being scored and the pairs of it that were finished since the last
+            call.
 
     Yields:
         Each shard when it is finished, and written if there is a place for it.
@@ -125,13 +132,18 @@ def score_shards(
         if kept is not None:
             yield Done(shard, kept, None)
             continue
-        scores = score_shard(scorer, shard, systems)
+        scores = score_shard(scorer, shard, systems, on_progress)
         if parts is not None:
             parts.write(shard, scores)
         yield Done(shard, scores.tally, scores)
 
 
-def score_shard(scorer: Scorer, shard: Shard, systems: Sequence[str]) -> ShardScores:
+def score_shard(
+    scorer: Scorer,
+    shard: Shard,
+    systems: Sequence[str],
+    on_progress: Callable[[Shard, int], None] | None = None,
+) -> ShardScores:
     """Score one shard, to the same bytes whatever was scored before it.
 
     The pairs of all systems are scored together, so that a reference is encoded once for all of them.
@@ -140,6 +152,7 @@ def score_shard(scorer: Scorer, shard: Shard, systems: Sequence[str]) -> ShardSc
         scorer: The scorer, its statistics fitted.
         shard: The shard.
         systems: What the systems are called.
+        on_progress: See :func:`score_shards`.
 
     Returns:
         Its scores; rows that were left out have NaN.
@@ -151,7 +164,8 @@ def score_shard(scorer: Scorer, shard: Shard, systems: Sequence[str]) -> ShardSc
     given = [shard.rows[place] for place in rows]
     scorer.clear_cache()
     try:
-        values, counts = _score_rows(scorer, given, len(systems))
+        tell = None if on_progress is None else functools.partial(on_progress, shard)
+        values, counts = _score_rows(scorer, given, len(systems), tell)
     except InputError as error:
         if shard.index == 0 and len(systems) == 1:
             raise
@@ -172,7 +186,9 @@ def score_shard(scorer: Scorer, shard: Shard, systems: Sequence[str]) -> ShardSc
     return ShardScores(placed, tally)
 
 
-def _score_rows(scorer: Scorer, rows: Sequence[Row], systems: int) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+def _score_rows(
+    scorer: Scorer, rows: Sequence[Row], systems: int, on_progress: Callable[[int], None] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Values ``[rows, systems]`` by name, and the counts of segments that were out of the ordinary."""
     if not rows:  # which values there are, only the metric can say
         values, _ = _score_rows(scorer, [Row(0, ("a",) * systems, ("a",))], systems)
@@ -184,7 +200,8 @@ def _score_rows(scorer: Scorer, rows: Sequence[Row], systems: int) -> tuple[dict
     counts: dict[str, int] = {}
     for call in calls:
         hypotheses = [row.hypotheses[system] for system in call for row in rows]
-        result = scorer.score_fitted(hypotheses, [row.references for _ in call for row in rows], warn=False)
+        references = [row.references for _ in call for row in rows]
+        result = scorer.score_fitted(hypotheses, references, on_progress, warn=False)
         named = {name: getattr(result, name) for name in ("precision", "recall", "f")} | dict(result.components)
         for name, array in {"score": result.scores, **named}.items():
             if array is not None:

@@ -96,6 +96,10 @@ class EncoderRunner(Protocol):
     def precision(self) -> str:
         """Arithmetic for the signature: ``exact``, ``bf16`` or ``int8``."""
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether calls from several threads run beside one another; else they wait for one another."""
+
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
         """Hidden states of the wanted layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``.
 

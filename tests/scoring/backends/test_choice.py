@@ -17,7 +17,7 @@ EVERYTHING = ("torch", "torch-compile", "openvino", "onnxruntime")
 class Pretender:
     """Runs the model itself and moves its hidden states a little."""
 
-    streams = 1
+    concurrent = True
 
     def __init__(self, metric, name, arithmetic, off):
         self.name, self.precision, self.off = f"{name}-1", arithmetic, off

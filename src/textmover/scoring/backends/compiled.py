@@ -22,12 +22,9 @@ class CompiledRunner:
 
     Args:
         graph: The encoder's graph.
-
-    Attributes:
-        streams: How many calls at a time pay: each call uses all threads of torch.
     """
 
-    streams = 1
+    concurrent = False
 
     def __init__(self, graph: nn.Module) -> None:
         self._graph = graph

@@ -32,6 +32,7 @@ class ArtefactRunner(ABC):
     """
 
     backend: str
+    concurrent = True
 
     def __init__(self, folder: Path, precision: str) -> None:
         self.folder, self._precision = folder, precision
