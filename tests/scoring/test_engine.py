@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.modules.encoder import Encoder
 from textmover.scoring.backends.compiled import CompiledRunner
 from textmover.scoring.engine import Engine, _windows
 from textmover.types import InputError, PairScores, Signature, TokenBatch
@@ -67,10 +68,30 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(scope="module")
+def encoded() -> dict[tuple[object, ...], list[torch.Tensor]]:
+    """Hidden states by layers and batch, of all tests of this file."""
+    return {}
+
+
+@pytest.fixture
+def batches_encoded_once(monkeypatch, encoded):
+    """Each batch is encoded once for all presets that read the same layers; another batch is encoded anew."""
+    encode = Encoder.encode
+
+    def remembered(self, batch):
+        key = (self.computed, tuple(batch.mask.shape), batch.input_ids.numpy().tobytes(), batch.mask.numpy().tobytes())
+        if key not in encoded:
+            encoded[key] = encode(self, batch)
+        return encoded[key]
+
+    monkeypatch.setattr(Encoder, "encode", remembered)
+
+
 # --- invariance -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("one_thread", "batches_encoded_once")
 @pytest.mark.parametrize(
     "preset",
     [
