@@ -14,6 +14,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from textmover.cli.main import main
+
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 PATIENCE = 240
 """Seconds after which a run is taken to hang."""
@@ -339,22 +341,30 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def refused(score, *arguments: object) -> str:
-    ended = score(*arguments)
-    assert ended.returncode == 2, ended
-    assert ended.stderr.count("\n") == 1, ended.stderr
-    assert ended.stderr.startswith("textmover: Expected ")
-    return ended.stderr
+@pytest.fixture
+def refused(command, capsys, monkeypatch):
+    """What a command says that is refused before other processes are started."""
+
+    def refused(*arguments: object) -> str:
+        monkeypatch.setattr(subprocess, "Popen", None)  # by which Lightning starts them
+        argv = command(*arguments)
+        assert main(argv[argv.index("score") :]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1, said
+        assert said.startswith("textmover: Expected ")
+        return said
+
+    return refused
 
 
-def test_options_that_do_not_fit(score, texts, tmp_path):
+def test_options_that_do_not_fit(refused, texts, tmp_path):
     output = ("--output", tmp_path / "x")
-    assert "--output FILE or FOLDER/" in refused(score, "-i", *texts, "--devices", 2)
-    assert "standard input (-)" in refused(score, "-i", "-", texts[1], *output, "--devices", 2)
-    assert "at least 1, but got 0" in refused(score, "-i", *texts, *output, "--devices", 0)
-    assert "--precision to be named" in refused(score, "-i", *texts, *output, "--devices", 2, "--precision", "auto")
-    assert "cpu or cuda" in refused(score, "-i", *texts, *output, "--devices", 2, "--device", "mps")
-    assert "a file at" in refused(score, "-i", texts[0], tmp_path / "none", *output, "--num-nodes", 2)
+    assert "--output FILE or FOLDER/" in refused("-i", *texts, "--devices", 2)
+    assert "standard input (-)" in refused("-i", "-", texts[1], *output, "--devices", 2)
+    assert "at least 1, but got 0" in refused("-i", *texts, *output, "--devices", 0)
+    assert "--precision to be named" in refused("-i", *texts, *output, "--devices", 2, "--precision", "auto")
+    assert "cpu or cuda" in refused("-i", *texts, *output, "--devices", 2, "--device", "mps")
+    assert "a file at" in refused("-i", texts[0], tmp_path / "none", *output, "--num-nodes", 2)
     assert list(tmp_path.iterdir()) == []
 
 

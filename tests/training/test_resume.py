@@ -19,30 +19,37 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return torch.load(folder / "checkpoints" / "resume.ckpt", weights_only=True)["state_dict"]
 
 
-@pytest.mark.parametrize("killed_at", [8, 17, 23])
+def arguments_of(folder: Path, encoder: Path) -> list[str]:
+    """A run of 35 steps: eleven or twelve to an epoch, a checkpoint every five, dropout on."""
+    ratings = write_ratings(folder / "ratings.tsv")
+    config = recipe(folder, encoder, ratings, trainer__max_steps=35, trainer__max_epochs=-1, export=None)
+    return ["--config", str(write_recipe(folder / "recipe.yaml", config))]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[str, torch.Tensor]:
+    """Weights of a run that nothing stops."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    finished = run(-1, *arguments_of(folder, tiny_encoder))
+    assert finished.returncode == 0, finished.stderr
+    return weights(folder)
+
+
+@pytest.mark.parametrize("killed_at", [8, *(pytest.param(step, marks=pytest.mark.slow) for step in (17, 23))])
 def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
-    tmp_path: Path, tiny_encoder: Path, killed_at: int
+    tmp_path: Path, tiny_encoder: Path, unbroken: dict[str, torch.Tensor], killed_at: int
 ) -> None:
-    """Eleven or twelve steps to an epoch, a checkpoint every five, dropout on."""
-    ratings = write_ratings(tmp_path / "ratings.tsv")
-    finals = {}
-    for name in ("unbroken", "killed"):
-        folder = tmp_path / name
-        folder.mkdir()
-        config = recipe(folder, tiny_encoder, ratings, trainer__max_steps=35, trainer__max_epochs=-1, export=None)
-        arguments = ["--config", str(write_recipe(folder / "recipe.yaml", config))]
-        if name == "killed":
-            broken = run(killed_at, *arguments)
-            assert broken.returncode == -signal.SIGKILL, broken.stderr
-            saved = torch.load(folder / "checkpoints" / "resume.ckpt", weights_only=True)
-            assert saved["global_step"] == killed_at // 5 * 5
-            arguments += ["--ckpt_path", str(folder / "checkpoints" / "resume.ckpt")]
-        finished = run(-1, *arguments)
-        assert finished.returncode == 0, finished.stderr
-        finals[name] = weights(folder)
-    assert finals["unbroken"].keys() == finals["killed"].keys()
-    for name, tensor in finals["unbroken"].items():
-        assert torch.equal(tensor, finals["killed"][name]), name
+    arguments = arguments_of(tmp_path, tiny_encoder)
+    broken = run(killed_at, *arguments)
+    assert broken.returncode == -signal.SIGKILL, broken.stderr
+    resume = tmp_path / "checkpoints" / "resume.ckpt"
+    assert torch.load(resume, weights_only=True)["global_step"] == killed_at // 5 * 5
+    finished = run(-1, *arguments, "--ckpt_path", str(resume))
+    assert finished.returncode == 0, finished.stderr
+    resumed = weights(tmp_path)
+    assert unbroken.keys() == resumed.keys()
+    for name, tensor in unbroken.items():
+        assert torch.equal(tensor, resumed[name]), name
 
 
 def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path) -> None:

@@ -1,0 +1,77 @@
+"""Metrics of surface overlap: the numbers of their packages, segment by segment."""
+
+import importlib.metadata
+import sys
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+from textmover.scoring.lexical import LEXICAL, lexical_scores
+from textmover.types import InputError
+
+HYPOTHESES = ["The cat sat there.", "A dog, they say, barks loudly at night!", "", "no overlap whatsoever", "same same"]
+REFERENCES = [
+    ["There sat a cat."],
+    ["They say a dog barks at night.", "A dog barks loudly at night, they say."],
+    ["something"],
+    ["completely different text"],
+    ["same same"],
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("sentbleu", BLEU(effective_order=True)),
+        ("chrf", CHRF(char_order=6, word_order=0, beta=2)),
+        ("chrf++", CHRF(word_order=2)),
+        ("ter", TER()),
+    ],
+)
+def test_scores_and_settings_are_those_of_sacrebleu(name, metric):
+    found = lexical_scores(name, HYPOTHESES, REFERENCES)
+    expected = [metric.sentence_score(one, texts).score for one, texts in zip(HYPOTHESES, REFERENCES, strict=True)]
+    np.testing.assert_array_equal(found.scores, expected)
+    said = dict(part.split(":", 1) for part in metric.get_signature().format().split("|"))
+    version = said.pop("version")
+    assert found.signature.entries["package"] == f"sacrebleu-{version}"
+    del said["nrefs"]
+    assert said.items() <= {**found.signature.entries}.items()
+    assert found.signature.entries["refs"] == "var"
+    assert dict(found.counts) == {"empty": 1}
+
+
+def test_rouge_takes_the_best_reference_and_stems():
+    found = lexical_scores("rouge-1", ["two cats barking"], [["a dog", "the cat barks twice"]])
+    assert found.scores[0] == pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))
+    longest = lexical_scores("rouge-l", ["b a c d"], [["a b c d"]]).scores[0]
+    assert longest == pytest.approx(3 / 4)
+    assert lexical_scores("rouge-2", ["b a c d"], [["a b c d"]]).scores[0] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("name", LEXICAL)
+def test_every_one_knows_better_from_worse_and_tells_progress(name):
+    done = []
+    hypotheses = ["the cat sat on the mat", "dogs bark"] * 50
+    found = lexical_scores(name, hypotheses, [["the cat sat on a mat"]] * 100, done.append)
+    better, worse = found.scores[:2].tolist()
+    assert (better > worse) is LEXICAL[name].higher_is_better
+    assert done == [64, 36]
+    assert found.signature.entries["refs"] == "1"
+
+
+def test_an_unknown_name_and_a_missing_package_say_what_to_do(monkeypatch):
+    with pytest.raises(InputError, match=r"to be sentbleu, chrf, .* but got 'bleu': choose one"):
+        lexical_scores("bleu", ["a"], [["a"]])
+
+    def version(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(InputError, match=r"package rouge-score .*pip install \"textmover\[lexical\]\""):
+        lexical_scores("rouge-l", ["a"], [["a"]])
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    with pytest.raises(InputError, match="not installed"):
+        lexical_scores("rouge-l", ["a"], [["a"]])
