@@ -5,6 +5,7 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
+from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     EncoderRunner,
     MatchResult,
@@ -21,6 +22,7 @@ from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, Token
 __all__ = [
     "EncoderRunner",
     "InputError",
+    "Judgements",
     "MatchResult",
     "PackedEmbeddings",
     "PackedFeatures",

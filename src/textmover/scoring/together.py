@@ -1,0 +1,80 @@
+"""Several metrics over the same texts, each text encoded once for all of them, in memory that does not grow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from textmover.scoring.encoder_memory import EncoderMemory
+from textmover.scoring.scorer import Scorer
+from textmover.types import SegmentScores
+
+__all__ = ["score_together"]
+
+WINDOW = 2048
+"""Segments that all metrics score before the next ones: bounds what is kept of their texts."""
+
+
+def score_together(
+    scorers: Mapping[str, Scorer],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    memory: EncoderMemory | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> dict[str, SegmentScores]:
+    """Score the same segments with several metrics.
+
+    The segments are taken some thousand at a time, and all metrics score those before the next come, so that hidden
+    states have to be kept only that long.
+
+    Args:
+        scorers: The metrics by name, with their statistics fitted; those that fit idf weights on the texts of a call
+            do so on all of them.
+        hypotheses: ``n`` texts.
+        references: For each, one or more texts.
+        memory: The memory that was given to the scorers; it is emptied.
+        on_progress: Called with the number of segments that have been finished since the last call, summed over the
+            metrics.
+
+    Returns:
+        Scores by the name of the metric, in input order.
+
+    Raises:
+        InputError: If a metric refuses a text or gives a value that is not finite.
+    """
+    for scorer in scorers.values():
+        if scorer.metric.fits_on_call:
+            scorer.fit_on_call(hypotheses, references)
+    parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
+    for start in range(0, max(1, len(hypotheses)), WINDOW):
+        rows = slice(start, start + WINDOW)
+        for name, scorer in scorers.items():
+            parts[name].append(scorer.score_fitted(hypotheses[rows], references[rows], on_progress, warn=False))
+            scorer.clear_cache()
+        if memory is not None:
+            memory.forget()
+    joined = {name: _joined(found) for name, found in parts.items()}
+    for name, scorer in scorers.items():
+        scorer.warn(joined[name].counts)
+    return joined
+
+
+def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:
+    """Scores of consecutive segments as one."""
+    first = parts[0]
+    counts = sum((Counter(part.counts) for part in parts), Counter[str]())
+    return SegmentScores(
+        scores=_concatenated(part.scores for part in parts),
+        precision=None if first.precision is None else _concatenated(part.precision for part in parts),
+        recall=None if first.recall is None else _concatenated(part.recall for part in parts),
+        f=None if first.f is None else _concatenated(part.f for part in parts),
+        components={name: _concatenated(part.components[name] for part in parts) for name in first.components},
+        signature=first.signature,
+        counts=dict(counts),
+    )
+
+
+def _concatenated(arrays: Iterable[np.ndarray | None]) -> np.ndarray:
+    return np.concatenate([array for array in arrays if array is not None])
