@@ -7,15 +7,49 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textmover.data.datamodule import RatingsDataModule
+    from textmover.data.judgements import (
+        ReadyScores,
+        SetDescription,
+        built_in_descriptions,
+        load_description,
+        read_coco_captions,
+        read_darr,
+        read_judgements,
+        read_scores,
+        read_tac,
+    )
     from textmover.data.readers import Columns, read_lines, read_segments
 
-__all__ = ["Columns", "RatingsDataModule", "read_lines", "read_segments"]
+__all__ = [
+    "Columns",
+    "RatingsDataModule",
+    "ReadyScores",
+    "SetDescription",
+    "built_in_descriptions",
+    "load_description",
+    "read_coco_captions",
+    "read_darr",
+    "read_judgements",
+    "read_lines",
+    "read_scores",
+    "read_segments",
+    "read_tac",
+]
 
 _HOMES = {
     "Columns": "textmover.data.readers",
     "RatingsDataModule": "textmover.data.datamodule",
+    "ReadyScores": "textmover.data.judgements",
+    "SetDescription": "textmover.data.judgements",
+    "built_in_descriptions": "textmover.data.judgements",
+    "load_description": "textmover.data.judgements",
+    "read_coco_captions": "textmover.data.judgements",
+    "read_darr": "textmover.data.judgements",
+    "read_judgements": "textmover.data.judgements",
     "read_lines": "textmover.data.readers",
+    "read_scores": "textmover.data.judgements",
     "read_segments": "textmover.data.readers",
+    "read_tac": "textmover.data.judgements",
 }
 
 

@@ -1,0 +1,208 @@
+"""Descriptions: which columns of a file of judgements mean what, written down once as YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from textmover.data.judgements.yaml_values import CONVERTERS, Choice
+from textmover.data.lines import unreadable
+from textmover.data.tables import named
+from textmover.types import InputError
+
+__all__ = ["SetDescription", "built_in_descriptions", "load_description"]
+
+
+@dataclass(frozen=True)
+class SetDescription:
+    """Which columns of a file of judgements mean what.
+
+    The name of a column may be a path into nested JSON, ``annotations.expert.fluency``, where ``*`` stands for every
+    entry of a list: ``annotations.*.fluency`` is their mean where a number is wanted, and all of them where references
+    are. A column that has the dots in its name comes first.
+
+    Attributes:
+        name: What tables call the set; the name of the file where it is ``None``.
+        about: What the set is, in a line.
+        hypothesis: Column of the texts that were judged.
+        references: Columns of the references; a cell may hold a list.
+        ratings: Column of each dimension of the ratings.
+        lower_is_better: Dimensions whose ratings are negated, so that higher is better.
+        groups: Columns that make the group, joined by `` / ``; none puts all rows into the group ``all``.
+        item: Column of what a text is an output for; ``None`` where there is none.
+        system: Column of what produced a text; ``None`` where there is none.
+        source: Column of what was translated, summarised or described; ``None`` where there is none.
+        scores: Column of each metric whose scores the file brings along; only the word nan stands for none.
+        where: Values of a column of which a row must have one.
+        leave_out: Values of a column with which a row is left out.
+        optional: Columns among those of groups, item, system, source and scores that a file may lack.
+        missing_ratings: ``"keep"`` reads an empty or NaN rating as NaN.
+        missing_references: ``"leave out"`` leaves out and counts the rows that have none.
+        duplicates: ``"keep"`` lets the same group, item and system stand in several rows.
+        origin: What errors call the description.
+
+    Raises:
+        InputError: If a name is empty, no rating or reference column is named, or a field refers to one that is not
+            there.
+
+    Example:
+        >>> SetDescription(ratings={"fluency": "flu", "errors": "err"}, lower_is_better=("errors",)).columns
+        {'hypothesis': 'hypothesis', 'reference': 'references', 'flu': 'ratings', 'err': 'ratings'}
+    """
+
+    name: str | None = None
+    about: str = ""
+    hypothesis: str = "hypothesis"
+    references: tuple[str, ...] = ("reference",)
+    ratings: Mapping[str, str] = field(default_factory=lambda: {"score": "score"})
+    lower_is_better: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    item: str | None = None
+    system: str | None = None
+    source: str | None = None
+    scores: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    leave_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    missing_ratings: Choice = "error"
+    missing_references: Choice = "error"
+    duplicates: Choice = "error"
+    origin: str = field(default="the description", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for key in ("references", "ratings"):
+            if not getattr(self, key):
+                raise self._error(key, "name at least one column", "none", "name one")
+        for key, choices in CHOICES.items():
+            if getattr(self, key) not in choices:
+                raise self._error(key, f"be {' or '.join(map(repr, choices))}", repr(getattr(self, key)), "choose one")
+        for column, key in self.columns.items():
+            if not column or not all(column.split(".")):
+                raise self._error(key, "name columns", repr(column), "write names without empty parts")
+            if "*" in column.split(".") and key not in ("ratings", "references", "scores"):
+                raise self._error(
+                    key, "be one value", repr(column), "a star stands for several, in ratings, references and scores"
+                )
+        self._check_known("lower_is_better", self.lower_is_better, list(self.ratings), "a dimension of `ratings`")
+        may_lack = (*self.groups, *self.scores.values(), *(one for one in (self.item, self.system, self.source) if one))
+        known = "a column of `groups`, `item`, `system`, `source` or `scores`"
+        self._check_known("optional", self.optional, may_lack, known)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every column that is read, and the first field that names it."""
+        single = {"item": self.item, "system": self.system, "source": self.source}
+        named_by: dict[str, Collection[str]] = {
+            "hypothesis": [self.hypothesis],
+            "references": self.references,
+            "ratings": self.ratings.values(),
+            "groups": self.groups,
+            **{key: [column] for key, column in single.items() if column is not None},
+            "scores": self.scores.values(),
+            "where": self.where,
+            "leave_out": self.leave_out,
+        }
+        found: dict[str, str] = {}
+        for key, columns in named_by.items():
+            for column in columns:
+                found.setdefault(column, key)
+        return found
+
+    def _check_known(self, key: str, names: Collection[str], known: Collection[str], what: str) -> None:
+        for name in names:
+            if name not in known:
+                raise self._error(key, f"name {what}", repr(name), f"choose among {named(known) or 'none'}")
+
+    def _error(self, key: str, expected: str, got: str, way_out: str) -> InputError:
+        return InputError(f"Expected `{key}` of {self.origin} to {expected}, but got {got}: {way_out}.")
+
+
+CHOICES: Mapping[str, tuple[str, str]] = {
+    "missing_ratings": ("error", "keep"),
+    "missing_references": ("error", "leave out"),
+    "duplicates": ("error", "keep"),
+}
+"""What can be done about rows that are not as they should be."""
+
+KEYS = tuple(one.name for one in dataclasses.fields(SetDescription) if one.name != "origin")
+
+
+def load_description(name: str | Path) -> SetDescription:
+    r"""Load a description by its built-in name or from a YAML file.
+
+    Args:
+        name: One of :func:`built_in_descriptions`, or a file whose keys are the fields of :class:`SetDescription`.
+            Where a field takes several columns, one alone may stand without a list; ``ratings`` and ``scores`` may
+            also list columns that give the dimensions and metrics their names.
+
+    Raises:
+        InputError: If there is no such description, the file is no YAML, or a key is unknown or of the wrong type.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "mine.yaml"
+        >>> _ = path.write_text("hypothesis: output\nratings: stars\nwhere: {split: test}\n")
+        >>> load_description(path).where
+        {'split': ('test',)}
+    """
+    built_in = _built_in_files()
+    if str(name) in built_in:
+        return _parsed(built_in[str(name)].read_text(encoding="utf-8"), f"the built-in description {name}")
+    path = Path(name)
+    if not path.exists():
+        close = difflib.get_close_matches(str(name), built_in, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "correct the name or the path."
+        raise InputError(
+            f"Expected a built-in description ({', '.join(built_in)}) or a YAML file, but got {str(name)!r}: {hint}"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise unreadable(str(path), error) from error
+    return _parsed(text, str(path))
+
+
+def built_in_descriptions() -> dict[str, SetDescription]:
+    """The descriptions that the package ships, by name.
+
+    Example:
+        >>> built_in_descriptions()["wmt-da"].groups
+        ('lp',)
+    """
+    return {name: load_description(name) for name in _built_in_files()}
+
+
+def _built_in_files() -> dict[str, Any]:
+    """The files that the package ships, by the name of the description."""
+    folder = files("textmover.data.judgements") / "sets"
+    found = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
+    return {one.name.removesuffix(".yaml"): one for one in found}
+
+
+def _parsed(text: str, origin: str) -> SetDescription:
+    """The description that a YAML text holds."""
+    try:
+        found = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f" in line {mark.line + 1}"
+        reason = getattr(error, "problem", None) or "text that is none"
+        raise InputError(f"Expected {origin} to be YAML, but got '{reason}'{line}: correct it.") from error
+    if not isinstance(found, dict):
+        raise InputError(
+            f"Expected {origin} to hold keys with values, but got {type(found).__name__}: write lines such as "
+            "`hypothesis: output`."
+        )
+    for key in found:
+        if key not in KEYS:
+            close = difflib.get_close_matches(str(key), KEYS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "remove it."
+            raise InputError(f"Expected the keys of {origin} to be among {', '.join(KEYS)}, but got {key!r}: {hint}")
+    fields = {key: CONVERTERS[key](value, f"`{key}` of {origin}") for key, value in found.items()}
+    return SetDescription(**fields, origin=origin)
