@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import copy
 import itertools
 import re
@@ -184,6 +185,29 @@ class Tokenizer:
             for text, tokens in zip(texts, ids, strict=True)
         ]
         return _Encoded(ids, encoded["special_tokens_mask"], truncated)
+
+    def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
+        """The words of a text between white space, and the one that each of its tokens is a part of.
+
+        Args:
+            text: The text, as it is given to :meth:`__call__`.
+
+        Returns:
+            Words, and for each token the number of its word, ``None`` for special tokens; ``None`` altogether where the
+            tokenizer, written in Python, does not know where its tokens come from.
+        """
+        if self._rust is None:
+            return None
+        stripped = text.strip()
+        found = list(re.finditer(r"\S+", stripped))
+        starts = [word.start() for word in found]
+        encoding = self._rust.encode(stripped)
+        numbers: list[int | None] = []
+        for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
+            # The last character: some tokens begin with the white space before their word.
+            word = bisect.bisect_right(starts, max(start, end - 1)) - 1
+            numbers.append(None if special or word < 0 else word)
+        return tuple(word.group() for word in found), tuple(numbers)
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
