@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import bootstrap, drawn_correlation
+from textmover.meta_evaluation.averaging import averaged_correlation
 from textmover.meta_evaluation.bootstrap import (
     STATISTICS,
     bootstrap_draws,
     bootstrap_gain,
     bootstrap_interval,
 )
-from textmover.meta_evaluation.correlation import grouped_correlations, mean_correlation
 from textmover.types import InputError
 
 
@@ -40,9 +40,8 @@ class TestEveryStatistic:
     def test_estimates(self, statistic):
         human, worse, better, groups = ratings(90, groups=3)
         gain = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=20)
-        means = [mean_correlation(grouped_correlations(one, human, groups)) for one in (worse, better)]
-        assert gain.before == pytest.approx(getattr(means[0], statistic))
-        assert gain.after == pytest.approx(getattr(means[1], statistic))
+        means = [averaged_correlation(one, human, groups, statistic=statistic).value for one in (worse, better)]
+        assert (gain.before, gain.after) == pytest.approx(means)
         assert gain.estimate == gain.after - gain.before
         interval = bootstrap_interval(better, human, groups, statistic=statistic, samples=20)
         assert interval.estimate == gain.after
@@ -77,7 +76,7 @@ class TestDraws:
     def test_clusters_are_drawn_whole(self):
         """Segments of one cluster keep their common share of every draw."""
         labels = np.array([0, 0, 0, 1, 2, 2])
-        for counts in bootstrap._draw(labels, 500, np.random.default_rng(0)):
+        for counts in bootstrap.draw_counts(labels, 500, np.random.default_rng(0)):
             for cluster in range(3):
                 assert (np.ptp(counts[:, labels == cluster], axis=1) == 0).all()
             assert (counts[:, [0, 3, 4]].sum(axis=1) == 3).all()
@@ -156,7 +155,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"statistic": "cosine"}, "pearson, spearman, kendall, but got 'cosine'"),
+            ({"statistic": "cosine"}, "pearson, spearman, kendall, kendall-c, but got 'cosine'"),
             ({"samples": 0}, "at least one bootstrap sample, but got 0"),
             ({"level": 95}, "level between 0 and 1, but got 95"),
             ({"clusters": ["a"]}, "cluster for each of 3 segments, but got 1"),

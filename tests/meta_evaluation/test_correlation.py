@@ -14,9 +14,11 @@ from textmover.meta_evaluation.correlation import (
     group_positions,
     grouped_correlations,
     kendall,
+    kendall_c,
     mean_correlation,
     pearson,
     spearman,
+    standard_scores,
 )
 from textmover.types import InputError
 
@@ -29,6 +31,12 @@ def kendall_by_hand(x, y):
     untied_x = sum(a != 0 for a, _ in signs)
     untied_y = sum(b != 0 for _, b in signs)
     return sum(a * b for a, b in signs) / math.sqrt(untied_x * untied_y)
+
+
+def kendall_c_by_hand(x, y):
+    signs = [np.sign(x[i] - x[j]) * np.sign(y[i] - y[j]) for i, j in itertools.combinations(range(len(x)), 2)]
+    fewest = min(len(set(x)), len(set(y)))
+    return 2 * sum(signs) * fewest / (len(x) ** 2 * (fewest - 1))
 
 
 @pytest.mark.parametrize("n", [3, 4, 10, 57])
@@ -44,9 +52,11 @@ def test_against_scipy(n, levels, seed):
     assert result.spearman == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-14)
     assert result.kendall == pytest.approx(stats.kendalltau(x, y).statistic, abs=1e-14)
     assert result.kendall == pytest.approx(kendall_by_hand(x, y), abs=1e-14)
+    assert kendall_c(x, y) == pytest.approx(stats.kendalltau(x, y, variant="c").statistic, abs=1e-14)
+    assert kendall_c(x, y) == pytest.approx(kendall_c_by_hand(x, y), abs=1e-14)
 
 
-@pytest.mark.parametrize("statistic", [pearson, spearman, kendall])
+@pytest.mark.parametrize("statistic", [pearson, spearman, kendall, kendall_c])
 class TestOneStatistic:
     @pytest.mark.parametrize("x", [[], [1.0], [1.0, 2.0], [0.1] * 3, [0.1] * 1000, [0.0] * 5])
     def test_not_defined(self, statistic, x):
@@ -133,3 +143,21 @@ class TestGroups:
         assert math.isnan(mean.pearson)
         assert math.isnan(mean.kendall)
         assert (mean.n, mean.groups, mean.undefined) == (0, 0, tuple(by_group))
+
+
+class TestStandardScores:
+    @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+    def test_mean_and_deviation(self, scale):
+        x = scale * np.random.default_rng(0).normal(size=50)
+        result = standard_scores(x)
+        assert result.mean() == pytest.approx(0, abs=1e-12)
+        assert result.std() == pytest.approx(1)
+        assert pearson(result, x) == pytest.approx(1)
+
+    def test_ties_stay_ties(self):
+        x = np.random.default_rng(0).integers(4, size=100) / 7
+        assert len(set(standard_scores(x))) == 4
+
+    def test_nothing_varies(self):
+        assert standard_scores([0.1] * 3).tolist() == [0, 0, 0]
+        assert standard_scores([]).tolist() == []

@@ -1,15 +1,31 @@
 """Correlations of draws against SciPy on the repeated segments."""
 
+import functools
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from textmover.meta_evaluation.drawn_correlation import drawn_kendall, drawn_pearson, drawn_spearman
+from textmover.meta_evaluation.drawn_correlation import (
+    drawn_kendall,
+    drawn_kendall_c,
+    drawn_pearson,
+    drawn_spearman,
+)
 
-SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
-DRAWN = {"pearson": drawn_pearson, "spearman": drawn_spearman, "kendall": drawn_kendall}
+SCIPY = {
+    "pearson": stats.pearsonr,
+    "spearman": stats.spearmanr,
+    "kendall": stats.kendalltau,
+    "kendall-c": functools.partial(stats.kendalltau, variant="c"),
+}
+DRAWN = {
+    "pearson": drawn_pearson,
+    "spearman": drawn_spearman,
+    "kendall": drawn_kendall,
+    "kendall-c": drawn_kendall_c,
+}
 
 
 @pytest.mark.parametrize("statistic", SCIPY)
@@ -45,3 +61,16 @@ class TestDrawnCorrelations:
         counts = np.random.default_rng(0).integers(3, size=(5, 20))
         drawn = DRAWN[statistic]
         np.testing.assert_allclose(drawn(scale * worse, human, counts), drawn(worse, human, counts), atol=1e-12)
+
+
+@pytest.mark.parametrize("outlier", [1e3, 1e6, 1e9])
+def test_outliers_that_are_not_drawn_cost_no_digits(outlier):
+    """Sums of squares are those of the outlier; a draw without it is computed by itself."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    y = x + rng.normal(size=30)
+    x[0] = outlier
+    counts = rng.multinomial(30, np.full(30, 1 / 30), size=100)
+    for value, count in zip(drawn_pearson(x, y, counts), counts, strict=True):
+        expected = stats.pearsonr(np.repeat(x, count), np.repeat(y, count)).statistic
+        assert value == pytest.approx(expected, abs=1e-16 * outlier + 1e-12)

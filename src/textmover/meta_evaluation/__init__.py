@@ -1,6 +1,18 @@
-"""How well a metric agrees with people: correlations and their uncertainty, on NumPy and SciPy alone."""
+"""How well a metric agrees with people: statistics, their uncertainty and their tests, on NumPy and SciPy alone.
 
+:func:`evaluate` judges several metrics on a judgement set by a :class:`Protocol`; the other functions are its parts.
+"""
+
+from textmover.meta_evaluation.agreement import Exclusion
+from textmover.meta_evaluation.averaging import AveragedCorrelation, averaged_correlation
 from textmover.meta_evaluation.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
+from textmover.meta_evaluation.breakdown import (
+    BinAgreement,
+    agreement_by_length,
+    agreement_by_quantile,
+    metric_correlations,
+)
+from textmover.meta_evaluation.clusters import significance_clusters
 from textmover.meta_evaluation.correlation import (
     Correlation,
     MeanCorrelation,
@@ -8,15 +20,81 @@ from textmover.meta_evaluation.correlation import (
     grouped_correlations,
     mean_correlation,
 )
+from textmover.meta_evaluation.evaluation import evaluate
+from textmover.meta_evaluation.permutation import PermutationTest, permutation_p_values, permutation_test
+from textmover.meta_evaluation.preferences import (
+    PreferenceAgreement,
+    darr_tau,
+    grouped_darr_tau,
+    preferences_from_ratings,
+)
+from textmover.meta_evaluation.protocol import LEVELS, STATISTICS, Protocol
+from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
+from textmover.meta_evaluation.system_comparison import SystemComparison, paired_bootstrap, paired_randomisation
+from textmover.meta_evaluation.systems import (
+    SoftPairwiseAccuracy,
+    SystemAgreement,
+    soft_pairwise_accuracy,
+    system_agreement,
+    system_means,
+)
+from textmover.meta_evaluation.ties import (
+    PairCounts,
+    TieAgreement,
+    TieCalibration,
+    calibrate_ties,
+    pair_counts,
+    tie_agreement,
+)
+from textmover.meta_evaluation.williams import WilliamsTest, williams_test, williams_test_of_scores
 
 __all__ = [
+    "LEVELS",
+    "STATISTICS",
+    "AveragedCorrelation",
+    "BinAgreement",
     "Correlation",
+    "Evaluation",
+    "Exclusion",
     "Gain",
     "Interval",
     "MeanCorrelation",
+    "MetricAgreement",
+    "MetricScores",
+    "PairCounts",
+    "PermutationTest",
+    "PreferenceAgreement",
+    "Protocol",
+    "SoftPairwiseAccuracy",
+    "SystemAgreement",
+    "SystemComparison",
+    "TieAgreement",
+    "TieCalibration",
+    "WilliamsTest",
+    "agreement_by_length",
+    "agreement_by_quantile",
+    "averaged_correlation",
     "bootstrap_gain",
     "bootstrap_interval",
+    "calibrate_ties",
     "correlations",
+    "darr_tau",
+    "evaluate",
     "grouped_correlations",
+    "grouped_darr_tau",
     "mean_correlation",
+    "metric_correlations",
+    "pair_counts",
+    "paired_bootstrap",
+    "paired_randomisation",
+    "permutation_p_values",
+    "permutation_test",
+    "preferences_from_ratings",
+    "significance_clusters",
+    "soft_pairwise_accuracy",
+    "system_agreement",
+    "system_means",
+    "tie_agreement",
+    "williams_test",
+    "williams_test_of_scores",
 ]

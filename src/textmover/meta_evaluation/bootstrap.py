@@ -20,6 +20,7 @@ from textmover.meta_evaluation.correlation import (
     finite_scores,
     group_positions,
     kendall,
+    kendall_c,
     paired_scores,
     pearson,
     spearman,
@@ -29,6 +30,7 @@ from textmover.meta_evaluation.drawn_correlation import (
     Counts,
     Vector,
     drawn_kendall,
+    drawn_kendall_c,
     drawn_pearson,
     drawn_spearman,
 )
@@ -42,6 +44,8 @@ __all__ = [
     "bootstrap_draws",
     "bootstrap_gain",
     "bootstrap_interval",
+    "draw_counts",
+    "percentiles",
 ]
 
 
@@ -122,7 +126,7 @@ def bootstrap_gain(
         after: Scores of the second metric, ``[n]``.
         human: Human scores, ``[n]``.
         groups: Group of each segment; draws stay within groups, and the correlation is the mean over them.
-        statistic: ``pearson``, ``spearman`` or ``kendall``.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         samples: Number of draws.
         seed: Seed of the draws.
         level: Confidence level, between 0 and 1.
@@ -145,7 +149,7 @@ def bootstrap_gain(
     scores = [finite_scores(before, "scores before"), finite_scores(after, "scores after")]
     draws = bootstrap_draws(scores, human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
     first, second = draws.estimates.tolist()
-    low, high = _percentiles(draws.means[1] - draws.means[0], level)
+    low, high = percentiles(draws.means[1] - draws.means[0], level)
     return Gain(second - first, low, high, first, second, draws.excluded, draws.undefined)
 
 
@@ -166,7 +170,7 @@ def bootstrap_interval(
         scores: Scores of the metric, ``[n]``.
         human: Human scores, ``[n]``.
         groups: Group of each segment; draws stay within groups, and the correlation is the mean over them.
-        statistic: ``pearson``, ``spearman`` or ``kendall``.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         samples: Number of draws.
         seed: Seed of the draws.
         level: Confidence level, between 0 and 1.
@@ -185,7 +189,7 @@ def bootstrap_interval(
     """
     vector = finite_scores(scores, "metric scores")
     draws = bootstrap_draws([vector], human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
-    low, high = _percentiles(draws.means[0], level)
+    low, high = percentiles(draws.means[0], level)
     return Interval(float(draws.estimates[0]), low, high, draws.excluded, draws.undefined)
 
 
@@ -208,7 +212,7 @@ def bootstrap_draws(
         scores: Scores of ``K`` metrics, ``[n]`` each.
         human: Human scores, ``[n]``.
         groups: Group of each segment, ``n`` names.
-        statistic: ``pearson``, ``spearman`` or ``kendall``.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
         samples: Number of draws.
         seed: Seed of the draws.
         clusters: Cluster of each segment, drawn together within a group; single segments if ``None``.
@@ -243,7 +247,7 @@ def bootstrap_draws(
             excluded.append(group)
             continue
         estimates.append(estimate)
-        chunks = _draw(labels[members], samples, rng)
+        chunks = draw_counts(labels[members], samples, rng)
         drawn = np.hstack([[draws_of(x, y, counts) for x, y in inside] for counts in chunks])  # [K, samples]
         usable = ~np.isnan(drawn).any(axis=0)
         totals += np.where(usable, drawn, 0.0)
@@ -257,6 +261,7 @@ STATISTICS: Mapping[str, tuple[Callable[[ArrayLike, ArrayLike], float], Callable
     "pearson": (pearson, drawn_pearson),
     "spearman": (spearman, drawn_spearman),
     "kendall": (kendall, drawn_kendall),
+    "kendall-c": (kendall_c, drawn_kendall_c),
 }
 """Each statistic as a function of the segments as they are, and as one of all draws."""
 
@@ -281,8 +286,17 @@ def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]
     return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.int64)
 
 
-def _draw(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
-    """Chunks of draws of one group as counts ``[chunk, n]``: as many clusters as there are, with replacement."""
+def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
+    """Draw as many clusters of one group as there are, with replacement.
+
+    Args:
+        labels: Number of the cluster of each segment, ``[n]``.
+        samples: Number of draws.
+        rng: Where chance comes from.
+
+    Yields:
+        Draws in chunks, as counts of how often each segment was taken, ``[chunk, n]``.
+    """
     names, cluster = np.unique(labels, return_inverse=True)
     step = max(1, CHUNK_ENTRIES // len(labels))
     for start in range(0, samples, step):
@@ -293,8 +307,19 @@ def _draw(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> 
         yield times[:, cluster]
 
 
-def _percentiles(values: Vector, level: float) -> tuple[float, float]:
-    """Ends of the percentile interval, of the draws that have a value; NaN if none has."""
+def percentiles(values: Vector, level: float) -> tuple[float, float]:
+    """Ends of the percentile interval, of the draws that have a value.
+
+    Args:
+        values: Value of each draw, NaN where it has none, ``[samples]``.
+        level: Confidence level, between 0 and 1.
+
+    Returns:
+        Lower and upper end; NaN if no draw has a value.
+
+    Raises:
+        InputError: If the level is out of range.
+    """
     if not 0 < level < 1:
         raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
     values = values[~np.isnan(values)]

@@ -23,10 +23,12 @@ __all__ = [
     "group_positions",
     "grouped_correlations",
     "kendall",
+    "kendall_c",
     "mean_correlation",
     "paired_scores",
     "pearson",
     "spearman",
+    "standard_scores",
 ]
 
 MIN_SEGMENTS = 3
@@ -205,6 +207,53 @@ def kendall(x: ArrayLike, y: ArrayLike) -> float:
     if not _is_defined(x, y):
         return float("nan")
     return float(stats.kendalltau(x, y, variant="b", method="asymptotic").statistic)
+
+
+def kendall_c(x: ArrayLike, y: ArrayLike) -> float:
+    """Kendall's (Stuart's) ``τ_c = 2 (C - D) q / (n² (q - 1))``, ``q`` the smaller number of distinct scores.
+
+    Meant for scales of unequal length: it can reach ±1 although one list has more ties than the other.
+
+    Args:
+        x: Scores ``[n]``.
+        y: Scores ``[n]``.
+
+    Returns:
+        A value in [-1, 1], or NaN if there are fewer than three scores or either list is constant.
+
+    Raises:
+        InputError: If the lists differ in length or hold NaN or infinity.
+
+    Example:
+        >>> round(kendall_c([1, 2, 3, 4], [1, 1, 2, 2]), 6)
+        1.0
+    """
+    x, y = paired_scores(x, y)
+    if not _is_defined(x, y):
+        return float("nan")
+    return float(stats.kendalltau(x, y, variant="c", method="asymptotic").statistic)
+
+
+def standard_scores(x: ArrayLike) -> NDArray[np.float64]:
+    """Scores of mean 0 and standard deviation 1; all 0 where the scores are constant.
+
+    Args:
+        x: Scores ``[n]``.
+
+    Returns:
+        float64 ``[n]``; equal scores stay equal.
+
+    Raises:
+        InputError: If they hold NaN or infinity.
+
+    Example:
+        >>> standard_scores([1, 3]), standard_scores([0.1, 0.1, 0.1])
+        (array([-1.,  1.]), array([0., 0., 0.]))
+    """
+    x = finite_scores(x, "scores")
+    if not len(x) or x.min() == x.max():
+        return np.zeros_like(x)
+    return _unit(x) * np.sqrt(len(x))
 
 
 def finite_scores(scores: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -12,13 +12,24 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.correlation import MIN_SEGMENTS
 
-__all__ = ["CHUNK_ENTRIES", "Counts", "Vector", "drawn_kendall", "drawn_pearson", "drawn_spearman"]
+__all__ = [
+    "CHUNK_ENTRIES",
+    "Counts",
+    "Vector",
+    "drawn_kendall",
+    "drawn_kendall_c",
+    "drawn_pearson",
+    "drawn_spearman",
+]
 
 Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 CHUNK_ENTRIES = 2**20
 """Entries of the largest table that is held at once; larger ones are worked off in chunks."""
+
+CANCELLATION = 0.1
+"""Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
 
 
 def drawn_pearson(x: Vector, y: Vector, counts: Counts) -> Vector:
@@ -38,7 +49,21 @@ def drawn_pearson(x: Vector, y: Vector, counts: Counts) -> Vector:
         >>> drawn_pearson(np.array([1.0, 2, 3]), np.array([3.0, 1, 2]), np.array([[0, 2, 1], [3, 0, 0]]))
         array([ 1., nan])
     """
-    return np.where(_are_defined(x, y, counts), _weighted_pearson(_scaled(x), _scaled(y), counts), np.nan)
+    scaled_x, scaled_y = _scaled(x), _scaled(y)
+    columns = np.stack([np.ones_like(scaled_x), scaled_x, scaled_y, scaled_x**2, scaled_y**2, scaled_x * scaled_y])
+    total, sum_x, sum_y, square_x, square_y, product = (counts.astype(np.float64) @ columns.T).T
+    total = np.maximum(total, 1.0)
+    variance_x, variance_y = square_x - sum_x**2 / total, square_y - sum_y**2 / total
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = (product - sum_x * sum_y / total) / np.sqrt(variance_x) / np.sqrt(variance_y)
+    # Scores are centred, so that a draw's mean is near 0; where it is not, differences of sums lose digits.
+    unsure = (variance_x <= CANCELLATION * square_x) | (variance_y <= CANCELLATION * square_y)
+    unsure |= total < MIN_SEGMENTS
+    if unsure.any():
+        few = counts[unsure]
+        exact = _weighted_pearson(scaled_x, scaled_y, few)
+        correlation[unsure] = np.where(_are_defined(x, y, few), exact, np.nan)
+    return np.clip(correlation, -1, 1)
 
 
 def drawn_spearman(x: Vector, y: Vector, counts: Counts) -> Vector:
@@ -78,6 +103,37 @@ def drawn_kendall(x: Vector, y: Vector, counts: Counts) -> Vector:
         >>> drawn_kendall(np.array([1.0, 2, 3]), np.array([3.0, 1, 2]), np.array([[0, 2, 1], [1, 1, 1]])).round(6)
         array([ 1.      , -0.333333])
     """
+    difference, untied_x, untied_y = _pair_sums(x, y, counts)
+    with np.errstate(invalid="ignore"):
+        tau = difference / np.sqrt(untied_x) / np.sqrt(untied_y)
+    return np.where(_are_defined(x, y, counts), np.clip(tau, -1, 1), np.nan)
+
+
+def drawn_kendall_c(x: Vector, y: Vector, counts: Counts) -> Vector:
+    """Kendall's ``τ_c = 2 (C - D) q / (n² (q - 1))`` of every draw, ``q`` the smaller number of distinct scores.
+
+    Args:
+        x: Scores ``[n]``.
+        y: Scores ``[n]``.
+        counts: How often each draw took each segment, ``[samples, n]``.
+
+    Returns:
+        ``[samples]``; NaN for draws with fewer than three segments or constant scores.
+
+    Example:
+        >>> drawn_kendall_c(np.array([1.0, 2, 3]), np.array([3.0, 1, 2]), np.array([[0, 2, 1], [1, 1, 1]])).round(6)
+        array([ 0.888889, -0.333333])
+    """
+    difference, _, _ = _pair_sums(x, y, counts)
+    fewest = np.minimum(_distinct(x, counts), _distinct(y, counts)).astype(np.float64)
+    total = counts.sum(axis=1).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tau = difference / total**2 * fewest / (fewest - 1)
+    return np.where(_are_defined(x, y, counts), np.clip(tau, -1, 1), np.nan)
+
+
+def _pair_sums(x: Vector, y: Vector, counts: Counts) -> Vector:
+    """Of every draw ``2 (C - D)``, and twice the pairs untied in ``x`` and in ``y``: ``[3, samples]``."""
     weights = counts.astype(np.float64)
     sums = np.zeros((3, len(weights)))
     step = max(1, CHUNK_ENTRIES // len(x))
@@ -87,10 +143,14 @@ def drawn_kendall(x: Vector, y: Vector, counts: Counts) -> Vector:
         sign_y = np.sign(y[:, None] - y[columns])
         for row, signs in enumerate((sign_x * sign_y, np.abs(sign_x), np.abs(sign_y))):
             sums[row] += np.einsum("sj,sj->s", weights @ signs, weights[:, columns])
-    difference, untied_x, untied_y = sums
-    with np.errstate(invalid="ignore"):
-        tau = difference / np.sqrt(untied_x) / np.sqrt(untied_y)
-    return np.where(_are_defined(x, y, counts), np.clip(tau, -1, 1), np.nan)
+    return sums
+
+
+def _distinct(x: Vector, counts: Counts) -> NDArray[np.int64]:
+    """How many distinct scores each draw holds, ``[samples]``."""
+    order = np.argsort(x, kind="stable")
+    starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf))
+    return np.asarray((np.add.reduceat(counts[:, order], starts, axis=1) > 0).sum(axis=1))
 
 
 def _are_defined(x: Vector, y: Vector, counts: Counts) -> NDArray[np.bool_]:

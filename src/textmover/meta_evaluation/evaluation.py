@@ -1,0 +1,268 @@
+"""How well several metrics agree with people, how sure that is, and which differences between them are significant.
+
+The pure core of the command line and of the report: judgements and scores in, numbers out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.meta_evaluation.agreement import Agreement, Exclusion, Group
+from textmover.meta_evaluation.averaging import CORRELATIONS
+from textmover.meta_evaluation.bootstrap import percentiles
+from textmover.meta_evaluation.clusters import significance_clusters
+from textmover.meta_evaluation.drawn_correlation import Vector
+from textmover.meta_evaluation.groups import select_rows, split_groups
+from textmover.meta_evaluation.other_agreement import PreferenceAgreement, SoftSystemAgreement, SystemAgreement
+from textmover.meta_evaluation.permutation import mean_over_groups, p_value_matrix, swap_signs
+from textmover.meta_evaluation.protocol import Protocol
+from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
+from textmover.meta_evaluation.segment_agreement import CorrelationAgreement, PairwiseAgreement
+from textmover.types import InputError, Judgements
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    judgements: Judgements,
+    metrics: Sequence[MetricScores],
+    protocol: Protocol | None = None,
+    *,
+    dimension: str | None = None,
+    baseline: str | None = None,
+    samples: int = 1000,
+    permutations: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Evaluation:
+    """Judge metrics by their agreement with people.
+
+    Every row that lacks a rating or one of the scores is left out for all metrics, so that comparisons stay paired.
+    A metric's value is the mean over groups, and groups count for all metrics or for none: one in which a metric has no
+    value is left out for all, unless that metric has no value anywhere.
+
+    Args:
+        judgements: What people thought.
+        metrics: Scores of each metric.
+        protocol: What agreement means; the mean over groups of Pearson's r if ``None``.
+        dimension: Of the ratings; may be ``None`` where there is only one, and for preferences.
+        baseline: Name of the metric that the others are compared with.
+        samples: Number of bootstrap samples; 0 leaves the intervals out.
+        permutations: Number of permutations of the tests; 0 leaves them out (soft accuracy needs some itself).
+        seed: Seed of samples, permutations and sampled pairs.
+        level: Confidence level of the intervals.
+
+    Returns:
+        Values, intervals, tests, and everything that was left out.
+
+    Raises:
+        InputError: If names, lengths or options do not fit, or no group is left.
+
+    Example:
+        >>> ratings = np.arange(8.0)
+        >>> judgements = Judgements("example", ("",) * 8, (("",),) * 8, {"score": ratings}, ("all",) * 8)
+        >>> noise = np.array([3.0, -2, 0, 5, -3, 2, 0, -4])
+        >>> metrics = [MetricScores("good", ratings), MetricScores("fair", ratings + noise)]
+        >>> result = evaluate(judgements, metrics, baseline="fair", samples=0)
+        >>> [(one.name, round(one.value, 3)) for one in result.ranked()], result.metric("good").better
+        ([('good', 1.0), ('fair', 0.403)], True)
+    """
+    protocol = Protocol() if protocol is None else protocol
+    _check_options(metrics, baseline, samples, permutations, level)
+    protocol.check(judgements)
+    selection = select_rows(judgements, metrics, protocol, dimension)
+    parts = [_agreement(one, protocol, permutations, seed) for one in split_groups(selection, protocol)]
+    active, kept, excluded = _choose(parts, [one.name for one in metrics], len(selection.rows))
+    notes: list[str] = []
+    draws, undefined = _draws(kept, active, samples, seed, notes)
+    p_values = _p_values(kept, active, len(metrics), permutations, seed, notes)
+    values = np.where(active, np.mean([part.values for part in kept], axis=0), np.nan)
+    ranks: tuple[int | None, ...] = (None,) * len(metrics)
+    if not np.isnan(p_values).all():
+        ranks = significance_clusters(values, p_values)
+    reference = None if baseline is None else [one.name for one in metrics].index(baseline)
+    return Evaluation(
+        name=judgements.name,
+        protocol=protocol,
+        dimension=selection.dimension,
+        metrics=tuple(
+            _metric(number, one, values, draws, parts, kept, ranks, p_values, reference, level)
+            for number, one in enumerate(metrics)
+        ),
+        n=sum(len(part.group) for part in kept),
+        groups={part.group.name: len(part.group) for part in kept},
+        excluded=excluded,
+        missing=selection.missing,
+        left_out=selection.left_out,
+        lost_preferences=selection.lost_preferences,
+        p_values=p_values,
+        baseline=baseline,
+        samples=samples,
+        undefined_samples=undefined,
+        permutations=permutations,
+        seed=seed,
+        level=level,
+        notes=tuple(notes),
+    )
+
+
+def _check_options(
+    metrics: Sequence[MetricScores], baseline: str | None, samples: int, permutations: int, level: float
+) -> None:
+    names = [one.name for one in metrics]
+    if not names:
+        raise InputError("Expected the scores of at least one metric, but got none: give one.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"Expected metrics of different names, but got {', '.join(twice)} twice: rename all but one.")
+    if baseline is not None and baseline not in names:
+        raise InputError(f"Expected the baseline to be {', '.join(names)}, but got {baseline!r}: choose one.")
+    for option, value in (("samples", samples), ("permutations", permutations)):
+        if value < 0:
+            raise InputError(f"Expected `{option}` to be at least 0, but got {value}: 1000 is usual.")
+    if not 0 < level < 1:
+        raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
+
+
+def _agreement(group: Group, protocol: Protocol, permutations: int, seed: int) -> Agreement:
+    """The group under the protocol."""
+    if protocol.statistic == "darr":
+        return PreferenceAgreement(group)
+    if protocol.statistic == "soft-accuracy":
+        return SoftSystemAgreement(group, permutations, seed)
+    if protocol.level == "systems":
+        return SystemAgreement(group, protocol)
+    if protocol.statistic in CORRELATIONS:
+        return CorrelationAgreement(group, protocol)
+    return PairwiseAgreement(group, protocol, seed)
+
+
+def _choose(
+    parts: Sequence[Agreement], names: Sequence[str], rows: int
+) -> tuple[NDArray[np.bool_], list[Agreement], tuple[Exclusion, ...]]:
+    """Metrics that have a value anywhere, groups in which all of these have one, and why the others do not count."""
+    possible = [part for part in parts if part.reason is None]
+    excluded = [Exclusion(part.group.name, part.reason or "", len(part.group)) for part in parts if part.reason]
+    if not possible:
+        listed = "; ".join(f"{one.name}: {one.reason}" for one in excluded[:5])
+        raise InputError(
+            f"Expected a group in which agreement can be computed, but got none ({listed}): give more data."
+        )
+    active = np.array([any(not np.isnan(part.values[metric]) for part in possible) for metric in range(len(names))])
+    excluded += [
+        Exclusion(names[metric], possible[0].reasons.get(metric, "it has no value in any group"), rows)
+        for metric in np.flatnonzero(~active).tolist()
+    ]
+    kept = []
+    for part in possible:
+        lacking = [metric for metric in np.flatnonzero(active).tolist() if np.isnan(part.values[metric])]
+        if lacking:
+            reason = "; ".join(f"{names[metric]}: {part.reasons.get(metric, 'no value')}" for metric in lacking)
+            excluded.append(Exclusion(part.group.name, reason, len(part.group)))
+        else:
+            kept.append(part)
+            excluded.extend(part.excluded)
+    if not kept:
+        listed = "; ".join(f"{one.name} ({one.reason})" for one in excluded[:5])
+        raise InputError(
+            f"Expected a group in which every metric has a value, but got none: {listed}: leave the metric out."
+        )
+    return active, kept, tuple(excluded)
+
+
+def _draws(
+    kept: Sequence[Agreement], active: NDArray[np.bool_], samples: int, seed: int, notes: list[str]
+) -> tuple[Vector | None, int]:
+    """Mean over groups of each metric in each bootstrap sample, ``[K, samples]``, and how many had no value."""
+    if not samples:
+        return None, 0
+    rng = np.random.default_rng(seed)
+    totals, counts = np.zeros((len(active), samples)), np.zeros(samples, dtype=np.int64)
+    for part in kept:
+        drawn = part.draws(samples, rng)
+        if drawn is None:
+            notes.append(f"No intervals: {_no_interval(part)}.")
+            return None, 0
+        usable = ~np.isnan(drawn[active]).any(axis=0)
+        totals += np.where(usable, drawn, 0.0)
+        counts += usable
+    means = np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
+    return means, int(samples * len(kept) - counts.sum())
+
+
+def _no_interval(part: Agreement) -> str:
+    if isinstance(part, SoftSystemAgreement):
+        return "soft accuracy has no bootstrap here"
+    return f"group {part.group.name} has only one thing to draw"
+
+
+def _p_values(
+    kept: Sequence[Agreement],
+    active: NDArray[np.bool_],
+    metrics: int,
+    permutations: int,
+    seed: int,
+    notes: list[str],
+) -> Vector:
+    """One-sided p-values of all pairs of metrics."""
+    nothing = np.full((metrics, metrics), np.nan)
+    if not permutations or metrics < 2:
+        return nothing
+    rng = np.random.default_rng((seed, 1))  # another stream than that of the bootstrap
+    differences = []
+    for part in kept:
+        found = part.swapped(swap_signs(permutations, len(part.group), rng))
+        if found is None:
+            notes.append(f"No tests: {_no_test(part)}.")
+            return nothing
+        differences.append(found)
+    p_values = p_value_matrix(mean_over_groups(differences), metrics)
+    p_values[~active] = np.nan
+    p_values[:, ~active] = np.nan
+    return p_values
+
+
+def _no_test(part: Agreement) -> str:
+    if isinstance(part, SoftSystemAgreement):
+        return "soft accuracy has none here"
+    return f"group {part.group.name} has only one unit, and thresholds of ties cannot be exchanged within a unit"
+
+
+def _metric(
+    number: int,
+    metric: MetricScores,
+    values: Vector,
+    draws: Vector | None,
+    parts: Sequence[Agreement],
+    kept: Sequence[Agreement],
+    ranks: Sequence[int | None],
+    p_values: Vector,
+    reference: int | None,
+    level: float,
+) -> MetricAgreement:
+    value = float(values[number])
+    low = high = gain = p_value = math.nan
+    if draws is not None and not math.isnan(value):
+        low, high = percentiles(draws[number], level)
+    if reference is not None and reference != number:
+        gain = value - float(values[reference])
+        p_value = float(p_values[number, reference] if gain > 0 else p_values[reference, number])
+    return MetricAgreement(
+        name=metric.name,
+        value=value,
+        low=low,
+        high=high,
+        by_group={part.group.name: float(part.values[number]) for part in parts},
+        rank=ranks[number],
+        gain=gain,
+        p_value=p_value,
+        units=int(sum(part.units[number] for part in kept)),
+        undefined=tuple(f"{part.group.name} / {unit}" for part in kept for unit in part.undefined[number]),
+        undefined_segments=int(sum(part.undefined_segments[number] for part in kept)),
+        epsilons={part.group.name: float(part.epsilons[number]) for part in kept if part.epsilons is not None},
+        signature=metric.signature,
+    )

@@ -1,0 +1,165 @@
+"""What goes into an evaluation and what comes out of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.meta_evaluation.agreement import Exclusion
+from textmover.meta_evaluation.drawn_correlation import Vector
+from textmover.meta_evaluation.protocol import Protocol
+from textmover.types import InputError
+
+__all__ = ["Evaluation", "MetricAgreement", "MetricScores"]
+
+
+@dataclass(frozen=True, eq=False)
+class MetricScores:
+    """Scores that one metric gives to the texts of a judgement set.
+
+    Attributes:
+        name: What tables call the metric.
+        scores: float64 ``[n]``, in the order of the set; NaN where there is none.
+        higher_is_better: False for distances, whose scores are negated before they are compared with people.
+        signature: What the scores depend on.
+
+    Raises:
+        InputError: If the scores are not a list of numbers, or hold infinity.
+    """
+
+    name: str
+    scores: NDArray[np.float64]
+    higher_is_better: bool = True
+    signature: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            scores = np.asarray(self.scores, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"Expected the scores of {self.name!r} to be numbers, but got '{error}': give one per segment."
+            ) from error
+        if scores.ndim != 1:
+            raise InputError(
+                f"Expected the scores of {self.name!r} of shape [n], but got {list(scores.shape)}: give one per text."
+            )
+        if np.isinf(scores).any():
+            raise InputError(
+                f"Expected finite scores of {self.name!r}, but got infinity for {int(np.isinf(scores).sum())} of "
+                f"{len(scores)} segments: correct them, or write NaN for what is missing."
+            )
+        object.__setattr__(self, "scores", scores)
+
+
+@dataclass(frozen=True, eq=False)
+class MetricAgreement:
+    """How well one metric agrees with people.
+
+    Attributes:
+        name: Of the metric.
+        value: Mean over groups; NaN if it has none.
+        low: Lower end of the bootstrap interval; NaN if there is none.
+        high: Upper end.
+        by_group: Value in each group; NaN where it has none.
+        rank: Of its significance cluster, from 1; ``None`` where nothing was tested or there is no value.
+        gain: Its value minus that of the baseline; NaN without one.
+        p_value: Against the baseline, one-sided in the direction of the gain; NaN where not tested.
+        units: Over how many units the values of its groups are: items or systems (``per-item``, ``per-system``),
+            systems (``systems``), pairs of systems (``soft-accuracy``), preferences (``darr``), otherwise groups.
+        undefined: Units left out for this metric alone, since its scores are all equal there.
+        undefined_segments: How many segments those hold.
+        epsilons: Its threshold of ties in each group, for ``acc23`` and ``tau23``.
+        signature: What its scores depend on.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    by_group: Mapping[str, float]
+    rank: int | None
+    gain: float
+    p_value: float
+    units: int
+    undefined: tuple[str, ...]
+    undefined_segments: int
+    epsilons: Mapping[str, float]
+    signature: str
+
+    @property
+    def better(self) -> bool | None:
+        """Whether it agrees better than the baseline; ``None`` without one, or where both agree alike."""
+        return None if math.isnan(self.gain) or self.gain == 0 else self.gain > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How well several metrics agree with the people of one judgement set.
+
+    Attributes:
+        name: Of the judgement set.
+        protocol: How agreement was measured.
+        dimension: Of the ratings; ``None`` where preferences were used.
+        metrics: The metrics, in the order given.
+        n: Number of segments in the groups that count.
+        groups: How many segments each of these groups holds.
+        excluded: Groups, units and metrics that do not count, and why.
+        missing: How many rows lack a score or a rating, by the metric or ``"rating"``; a row can lack several.
+        left_out: How many rows were left out for that, for all metrics alike.
+        lost_preferences: How many preferences lost a side with them, or lie across groups.
+        p_values: ``[K, K]``: entry ``[i, j]`` is the one-sided p-value that metric i agrees better than metric j; NaN
+            on the diagonal and where not tested.
+        baseline: Metric that the others were compared with.
+        samples: Number of bootstrap samples.
+        undefined_samples: How many samples of a group had no value and were left out.
+        permutations: Number of permutations.
+        seed: Of both.
+        level: Confidence level of the intervals.
+        notes: What is not there, and why.
+    """
+
+    name: str
+    protocol: Protocol
+    dimension: str | None
+    metrics: tuple[MetricAgreement, ...]
+    n: int
+    groups: Mapping[str, int]
+    excluded: tuple[Exclusion, ...]
+    missing: Mapping[str, int]
+    left_out: int
+    lost_preferences: int
+    p_values: Vector
+    baseline: str | None
+    samples: int
+    undefined_samples: int
+    permutations: int
+    seed: int
+    level: float
+    notes: tuple[str, ...] = field(default=())
+
+    def metric(self, name: str) -> MetricAgreement:
+        """The metric of that name.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Its agreement.
+
+        Raises:
+            InputError: If there is none.
+        """
+        for one in self.metrics:
+            if one.name == name:
+                return one
+        raise InputError(
+            f"Expected one of {', '.join(one.name for one in self.metrics)}, but got {name!r}: choose one."
+        )
+
+    def ranked(self) -> tuple[MetricAgreement, ...]:
+        """The metrics from the best to the worst; those without a value at the end."""
+        return tuple(sorted(self.metrics, key=lambda one: -one.value if not math.isnan(one.value) else math.inf))

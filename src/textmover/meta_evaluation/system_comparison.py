@@ -1,0 +1,186 @@
+"""Is one system better than another under a metric? Paired tests as sacrebleu has them, on segment scores.
+
+A corpus score is the mean of the segment scores, so both tests are matrix products. With the same seed they draw the
+same samples as sacrebleu's tests.
+
+Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation (bootstrap); Riezler and
+Maxwell (2005), On Some Pitfalls in Automatic Evaluation and Significance Testing for MT (approximate randomisation);
+Post (2018), A Call for Clarity in Reporting BLEU Scores (sacrebleu).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from textmover.meta_evaluation.correlation import finite_scores
+from textmover.meta_evaluation.drawn_correlation import Vector
+from textmover.meta_evaluation.rows import chunks
+from textmover.types import InputError
+
+__all__ = ["SystemComparison", "paired_bootstrap", "paired_randomisation"]
+
+SEED = 12345
+"""sacrebleu's seed."""
+
+ROUNDING = 1e-12
+"""Scores that differ by less, relative to the largest score, are equal but for rounding."""
+
+
+class SystemComparison(NamedTuple):
+    """A system beside a baseline.
+
+    Attributes:
+        baseline: Mean score of the baseline.
+        system: Mean score of the system.
+        difference: ``system - baseline``.
+        p_value: Two-sided.
+        mean: Mean of the system's score over bootstrap samples; NaN where none were drawn.
+        margin: Half the width of the system's 95 % interval; NaN where none were drawn.
+        baseline_mean: The same for the baseline.
+        baseline_margin: The same for the baseline.
+        test: ``paired-bootstrap`` or ``paired-randomisation``.
+        samples: Number of bootstrap samples or of trials.
+        seed: Seed of both.
+    """
+
+    baseline: float
+    system: float
+    difference: float
+    p_value: float
+    mean: float
+    margin: float
+    baseline_mean: float
+    baseline_margin: float
+    test: str
+    samples: int
+    seed: int
+
+    @property
+    def signature(self) -> str:
+        """What the test depends on, in sacrebleu's manner.
+
+        Example:
+            >>> paired_bootstrap([0.1, 0.3], [0.2, 0.3]).signature
+            'test:paired-bootstrap|samples:1000|seed:12345'
+        """
+        return f"test:{self.test}|samples:{self.samples}|seed:{self.seed}"
+
+
+def paired_bootstrap(
+    baseline: ArrayLike, system: ArrayLike, *, samples: int = 1000, seed: int = SEED
+) -> SystemComparison:
+    """Paired bootstrap: segments are drawn with replacement, the same for both systems.
+
+    ``p = (1 + #(|δ*| - mean |δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the samples.
+
+    Args:
+        baseline: Segment scores of the baseline, ``[n]``.
+        system: Segment scores of the system on the same segments, ``[n]``.
+        samples: Number of samples.
+        seed: Seed of the samples.
+
+    Returns:
+        p-value and intervals; the p-value of equal corpus scores is 1.
+
+    Raises:
+        InputError: If lists differ in length, are empty, or hold NaN or infinity, or there is no sample.
+
+    Example:
+        >>> better = paired_bootstrap([0.1, 0.3, 0.2, 0.4], [0.2, 0.4, 0.3, 0.5])
+        >>> round(better.difference, 3), round(better.p_value, 3)
+        (0.1, 0.001)
+    """
+    first, second = _scores(baseline, system, samples)
+    baseline_draws, system_draws = _bootstrap_means([first, second], samples, np.random.default_rng(seed))
+    distances = np.abs(system_draws - baseline_draws)
+    return _comparison(
+        first, second, distances - distances.mean(), (baseline_draws, system_draws), "paired-bootstrap", samples, seed
+    )
+
+
+def paired_randomisation(
+    baseline: ArrayLike, system: ArrayLike, *, samples: int = 10_000, bootstrap_samples: int = 1000, seed: int = SEED
+) -> SystemComparison:
+    """Paired approximate randomisation: each segment's two scores are exchanged with probability ½.
+
+    ``p = (1 + #(|δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the trials.
+
+    Args:
+        baseline: Segment scores of the baseline, ``[n]``.
+        system: Segment scores of the system on the same segments, ``[n]``.
+        samples: Number of trials.
+        bootstrap_samples: Number of bootstrap samples for the intervals; 0 leaves them out.
+        seed: Seed of trials and samples.
+
+    Returns:
+        p-value and intervals; the p-value of equal corpus scores is 1.
+
+    Raises:
+        InputError: If lists differ in length, are empty, or hold NaN or infinity, or there is no trial.
+
+    Example:
+        >>> paired_randomisation([0.1, 0.3, 0.2], [0.2, 0.2, 0.2]).p_value
+        1.0
+    """
+    first, second = _scores(baseline, system, samples)
+    rng = np.random.default_rng(seed)
+    half = (first - second) / len(first)
+    keeps = rng.integers(2, size=(samples, len(first)), dtype=bool)  # as sacrebleu draws them
+    differences = np.concatenate(
+        [np.where(keeps[rows], half, -half).sum(axis=1) for rows in chunks(samples, len(first))]
+    )
+    draws = _bootstrap_means([first, second], bootstrap_samples, rng) if bootstrap_samples else None
+    return _comparison(first, second, np.abs(differences), draws, "paired-randomisation", samples, seed)
+
+
+def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vector, Vector]:
+    first, second = finite_scores(baseline, "scores of the baseline"), finite_scores(system, "scores of the system")
+    if len(first) != len(second) or not len(first):
+        raise InputError(
+            f"Expected scores of both systems on the same segments, but got {len(first)} and {len(second)}: give both "
+            "in the same order."
+        )
+    if samples < 1:
+        raise InputError(f"Expected at least one sample, but got {samples}: 1000 is usual.")
+    return first, second
+
+
+def _bootstrap_means(scores: list[Vector], samples: int, rng: np.random.Generator) -> tuple[Vector, Vector]:
+    """Mean of each list over the same drawn segments, ``[samples]`` each."""
+    drawn = rng.choice(len(scores[0]), size=(samples, len(scores[0])), replace=True)
+    first, second = (
+        np.concatenate([one[drawn[rows]].mean(axis=1) for rows in chunks(samples, len(one))]) for one in scores
+    )
+    return first, second
+
+
+def _comparison(
+    first: Vector,
+    second: Vector,
+    statistics: Vector,
+    draws: tuple[Vector, Vector] | None,
+    test: str,
+    samples: int,
+    seed: int,
+) -> SystemComparison:
+    difference = float(second.mean() - first.mean())
+    room = ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
+    exceeding = int((statistics > abs(difference) + room).sum())
+    # sacrebleu's count would call equal scores the most significant difference there is.
+    p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)
+    nothing = (float("nan"), float("nan"))
+    baseline_interval, system_interval = (nothing, nothing) if draws is None else map(_mean_and_margin, draws)
+    return SystemComparison(
+        float(first.mean()), float(second.mean()), difference, p_value, *system_interval, *baseline_interval, test,
+        samples, seed,
+    )  # fmt: skip
+
+
+def _mean_and_margin(draws: Vector) -> tuple[float, float]:
+    """Mean and half the width of the 95 % interval, by sacrebleu's choice of percentiles."""
+    ordered = np.sort(draws)
+    outside = len(ordered) // 40
+    return float(ordered.mean()), float(ordered[len(ordered) - outside - 1] - ordered[outside]) / 2
