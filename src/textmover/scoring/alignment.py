@@ -10,6 +10,7 @@ import torch
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokenizer import Tokenizer
 from textmover.modules.weighting import Side
 from textmover.types import SegmentMetric
 
@@ -44,14 +45,14 @@ def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordA
 
     Returns:
         The alignment; ``None`` for metrics that match no single tokens (sentences, n-grams, words as means of their
-        pieces) or whose tokenizer cannot say where a token stands.
+        pieces), over static vectors, or whose tokenizer cannot say where a token stands.
     """
-    if not isinstance(metric, MetricModel) or metric.weighting.pools:
+    if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
         return None
-    words = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)
-    if words[0] is None or words[1] is None:
+    found, given_words = metric.tokenizer.words(hypothesis), metric.tokenizer.words(reference)
+    if found is None or given_words is None:
         return None
-    (hypothesis_words, of_hypothesis), (reference_words, of_reference) = words
+    (hypothesis_words, of_hypothesis), (reference_words, of_reference) = found, given_words
     with evaluating(metric), torch.inference_mode():
         features = [metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference)]
         if features[0] is None or features[1] is None:
