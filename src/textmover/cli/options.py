@@ -58,21 +58,30 @@ COLUMN_FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
     "score": "--score-column",
+    "ratings": "--score-column",
     "groups": "--group",
+    "item": "--item-column",
+    "system": "--system-column",
+    "scores": "--metric-column",
 }
 """The flag behind each field of the columns, so that an error names what stands on the command line."""
 
 
-def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True) -> None:
+def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True, several: bool = False) -> None:
     """Add the options that choose a metric, and one for each field of its configuration.
 
     Args:
         parser: The command's parser.
         fit_on: Whether statistics may be fitted before the work; else they come from files alone.
+        several: Whether there may be several metrics; none is then the default.
     """
-    parser.add_argument(
-        "--model", default="twmd", metavar="NAME", help="preset (see `textmover list`), checkpoint folder or hub id"
-    )
+    kinds = "preset (see `textmover list`), checkpoint folder or hub id"
+    if several:
+        parser.add_argument(
+            "--model", action="append", metavar="NAME", help=f"{kinds}; repeat it for several; twmd if nothing is named"
+        )
+    else:
+        parser.add_argument("--model", default="twmd", metavar="NAME", help=kinds)
     parser.add_argument("--revision", metavar="TEXT", help="commit or tag on the hub, of the checkpoint or encoder")
     parser.add_argument(
         "--precision",
@@ -129,11 +138,12 @@ def field_flag(name: str) -> str:
     return FIELD_FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
-def build_scorer(options: argparse.Namespace, **changes: Any) -> Scorer:
+def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
     """The scorer that the options describe, whether or not its statistics are there.
 
     Args:
         options: The command's options.
+        memory: What it shares with other scorers; if ``None``, what ``--cache`` asks for.
         **changes: Fields of the configuration that the command changes.
 
     Raises:
@@ -142,7 +152,7 @@ def build_scorer(options: argparse.Namespace, **changes: Any) -> Scorer:
     from textmover.scoring.scorer import Scorer
 
     overrides = {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
-    memory = _memory(options)
+    memory = _memory(options) if memory is None else memory
     return Scorer.from_pretrained(
         options.model,
         precision=options.precision,
@@ -179,15 +189,27 @@ def _memory(options: argparse.Namespace) -> EncoderMemory | None:
     return EncoderMemory(folder=options.cache)
 
 
-def load_scorer(options: argparse.Namespace) -> Scorer:
+def load_scorer(
+    options: argparse.Namespace,
+    memory: EncoderMemory | None = None,
+    *,
+    one_of_several: bool = False,
+    **changes: Any,
+) -> Scorer:
     """The scorer that the options describe, ready to score.
+
+    Args:
+        options: The command's options.
+        memory: See :func:`build_scorer`.
+        one_of_several: Whether the texts of ``--fit-on`` are for those of several metrics that have something to fit.
+        **changes: Fields of the configuration that the command changes.
 
     Raises:
         InputError: If it cannot be loaded, or lacks statistics that the options neither give nor give texts for.
     """
     fitting = None if options.fit_on is None else read_lines(options.fit_on)
-    scorer = build_scorer(options)
-    if fitting is not None:
+    scorer = build_scorer(options, memory, **changes)
+    if fitting is not None and (scorer.metric.statistics or not one_of_several):
         return scorer.fit(fitting)
     lacking = unfitted_statistics(scorer.metric)
     if lacking:

@@ -1,5 +1,36 @@
-"""Figures of what the commands find; drawn with matplotlib, which the extra ``report`` brings."""
+"""What the commands find, to read: figures, tables in several formats, and a page of its own for an evaluation.
 
+Figures are drawn with matplotlib and the page is filled in by Jinja, which the extra ``report`` brings.
+"""
+
+from textmover.report.disagreements import Alignment, Disagreement, Link, largest_disagreements
 from textmover.report.figures import FORMATS, Line, Panel, check_matplotlib, draw_panels, report_files
+from textmover.report.page import ReportHead, check_jinja, render_report, write_report
+from textmover.report.table_formats import TABLE_FORMATS, format_evaluations
+from textmover.report.terminal import print_evaluations
+from textmover.report.views import ReportSection
+from textmover.report.wording import file_remarks, remarks, set_title
 
-__all__ = ["FORMATS", "Line", "Panel", "check_matplotlib", "draw_panels", "report_files"]
+__all__ = [
+    "FORMATS",
+    "TABLE_FORMATS",
+    "Alignment",
+    "Disagreement",
+    "Line",
+    "Link",
+    "Panel",
+    "ReportHead",
+    "ReportSection",
+    "check_jinja",
+    "check_matplotlib",
+    "draw_panels",
+    "file_remarks",
+    "format_evaluations",
+    "largest_disagreements",
+    "print_evaluations",
+    "remarks",
+    "render_report",
+    "report_files",
+    "set_title",
+    "write_report",
+]

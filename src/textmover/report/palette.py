@@ -1,0 +1,167 @@
+"""Colours of the report page: metrics, and steps of heat maps, for light and dark.
+
+Colours are chosen in OKLCH, where equal steps of lightness look equal, and written as sRGB, which every browser knows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+__all__ = ["DIVERGING", "SEQUENTIAL", "Shade", "contrast", "diverging", "metric_colours", "oklch", "sequential"]
+
+SEQUENTIAL = 8
+"""Steps of a heat map from low to high."""
+
+DIVERGING = 4
+"""Steps of a heat map on each side of its middle."""
+
+INK = {"light": "#1c1e21", "dark": "#eceae6"}
+PAPER = {"light": "#ffffff", "dark": "#16181b"}
+"""Text on the page and the page itself, as in style.css."""
+
+READABLE = 4.5
+"""Least contrast of a text with what is behind it, by WCAG."""
+
+BLUE, ORANGE = 252.0, 55.0
+"""Hues of the heat maps; people who see no red or no green tell them apart."""
+
+
+class Shade(NamedTuple):
+    """A step of a heat map.
+
+    Attributes:
+        fill: Its colour.
+        text: The colour of numbers on it.
+    """
+
+    fill: str
+    text: str
+
+
+def oklch(lightness: float, chroma: float, hue: float) -> str:
+    """A colour of the OKLCH space as sRGB; colours that sRGB lacks become paler until it has them.
+
+    Args:
+        lightness: From 0 (black) to 1 (white).
+        chroma: From 0 (grey) to about 0.3.
+        hue: In degrees; 30 is red, 145 green, 250 blue.
+
+    Returns:
+        Such as ``"#1c69a8"``.
+
+    Example:
+        >>> oklch(1, 0, 0), oklch(0, 0, 0), oklch(0.628, 0.2577, 29.23)
+        ('#ffffff', '#000000', '#ff0000')
+
+    Reference:
+        Ottosson (2020), A perceptual color space for image processing.
+    """
+    while True:
+        channels = _linear(lightness, chroma, hue)
+        if all(-0.002 <= channel <= 1.002 for channel in channels) or chroma <= 0:
+            return "#" + "".join(f"{round(255 * _encoded(channel)):02x}" for channel in channels)
+        chroma = max(0.0, chroma - 0.005)
+
+
+def metric_colours(count: int) -> list[tuple[str, str]]:
+    """A colour for each metric, on light and on dark paper, neighbours far apart.
+
+    Args:
+        count: Number of metrics.
+
+    Returns:
+        Pairs of colours in which names can be written; each stands out from its paper.
+
+    Example:
+        >>> len(set(metric_colours(15)))
+        15
+    """
+    stride = next(step for step in range(max(1, round(count * 0.382)), 2 * count + 2) if math.gcd(step, count) == 1)
+    colours = []
+    for index in range(count):
+        place = index * stride % count
+        hue = (BLUE + 360 * place / count) % 360
+        lift = 0.07 * (place % 2)
+        colours.append((oklch(0.46 + lift, 0.14, hue), oklch(0.72 + lift, 0.125, hue)))
+    return colours
+
+
+def sequential(theme: str) -> list[Shade]:
+    """Steps from low to high, the paper's side first.
+
+    Args:
+        theme: ``light`` or ``dark``.
+
+    Returns:
+        :data:`SEQUENTIAL` shades.
+    """
+    return [_step(theme, BLUE, (index + 0.4) / SEQUENTIAL) for index in range(SEQUENTIAL)]
+
+
+def diverging(theme: str) -> tuple[list[Shade], list[Shade]]:
+    """Steps below and above the middle, the paper's side first.
+
+    Args:
+        theme: ``light`` or ``dark``.
+
+    Returns:
+        :data:`DIVERGING` shades for what is below, and as many for what is above.
+    """
+    below, above = (
+        [_step(theme, hue, (index + 1) / (DIVERGING + 1)) for index in range(DIVERGING)] for hue in (ORANGE, BLUE)
+    )
+    return below, above
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast of two colours by WCAG, from 1 to 21.
+
+    Args:
+        first: A colour such as ``"#1c69a8"``.
+        second: Another one.
+
+    Returns:
+        ``(L1 + 0.05)/(L2 + 0.05)`` of the relative luminances.
+
+    Example:
+        >>> contrast("#000000", "#ffffff")
+        21.0
+    """
+    brighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def _step(theme: str, hue: float, strength: float) -> Shade:
+    """Strength 0 is nearly the paper, 1 as strong as it gets."""
+    lightness = 0.975 - 0.50 * strength if theme == "light" else 0.25 + 0.50 * strength
+    fill = oklch(lightness, 0.015 + 0.115 * strength, hue)
+    text = max((INK[theme], PAPER[theme]), key=lambda one: contrast(one, fill))
+    if contrast(text, fill) < READABLE:  # in the middle only black and white stand out enough
+        text = max(("#000000", "#ffffff"), key=lambda one: contrast(one, fill))
+    return Shade(fill, text)
+
+
+def _linear(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
+    """Linear red, green and blue, outside of [0, 1] where sRGB lacks the colour."""
+    a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
+    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
+    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
+    return (
+        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
+        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
+        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
+    )
+
+
+def _encoded(channel: float) -> float:
+    """Linear light to sRGB, both in [0, 1]."""
+    channel = min(1.0, max(0.0, channel))
+    return 12.92 * channel if channel <= 0.0031308 else 1.055 * channel ** (1 / 2.4) - 0.055
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,0 +1,189 @@
+"""What all plots of the report page are made of: elements, scales, and ticks."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Scale", "axis_labels", "coordinate", "element", "nice_ticks", "padded", "signed", "svg"]
+
+MINUS = "\N{MINUS SIGN}"
+
+
+class Scale(NamedTuple):
+    """From values to places.
+
+    Attributes:
+        low: Value at the start.
+        high: Value at the end, another one than at the start.
+        start: Place of the lowest value.
+        end: Place of the highest one.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Place of a value."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def places(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Places of values."""
+        shares = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+        return self.start + shares * (self.end - self.start)
+
+
+def element(name: str, *children: str, **attributes: str | float) -> str:
+    """An element as text.
+
+    Args:
+        name: Its name, such as ``path``.
+        children: Elements, or text that is escaped already.
+        attributes: ``class_`` stands for ``class`` and ``stroke_width`` for ``stroke-width``; values are escaped.
+
+    Returns:
+        SVG.
+
+    Example:
+        >>> element("text", "r", class_="a", x=1.26, title='<">')
+        '<text class="a" x="1.3" title="&lt;&quot;&gt;">r</text>'
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(value) if isinstance(value, str) else coordinate(value)}"'
+        for key, value in attributes.items()
+    )
+    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
+
+
+def svg(width: float, height: float, *children: str, title: str, class_: str) -> str:
+    """A picture that scales with its box.
+
+    Args:
+        width: In its own units.
+        height: In its own units.
+        children: Elements.
+        title: What it shows, for those who do not see it.
+        class_: Classes for the style sheet.
+
+    Returns:
+        SVG to stand in HTML.
+    """
+    box = f"0 0 {coordinate(width)} {coordinate(height)}"
+    return element("svg", *children, class_=class_, viewBox=box, role="img", aria_label=title)
+
+
+def coordinate(value: float) -> str:
+    """A number as short as a tenth of a unit allows.
+
+    Example:
+        >>> coordinate(12.04), coordinate(-0.04), coordinate(0.26)
+        ('12', '0', '0.3')
+    """
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def signed(value: float, digits: int, *, plus: bool = False) -> str:
+    """A number with a true minus sign; a dash where there is none.
+
+    Args:
+        value: The number; may be NaN.
+        digits: Behind the point.
+        plus: Whether positive numbers carry a plus sign.
+
+    Returns:
+        The text.
+
+    Example:
+        >>> signed(-0.26, 1), signed(0.5, 2, plus=True), signed(-0.001, 1), signed(float("nan"), 2)
+        ('−0.3', '+0.50', '0.0', '–')
+    """
+    if not math.isfinite(value):
+        return "\N{EN DASH}"
+    text = f"{value:.{digits}f}"
+    if not text.strip("-0."):
+        return text.removeprefix("-")
+    return text.replace("-", MINUS) if text.startswith("-") else ("+" if plus else "") + text
+
+
+def padded(values: ArrayLike, share: float = 0.0) -> tuple[float, float]:
+    """Range of values with room around it, also if there is one value or none.
+
+    Args:
+        values: May hold NaN.
+        share: Room on each side, as a share of the range.
+
+    Returns:
+        Two different finite numbers.
+
+    Example:
+        >>> padded([0, 10], 0.1), padded([3]), padded([]), padded([0])
+        ((-1.0, 11.0), (1.5, 4.5), (0.0, 1.0), (-0.5, 0.5))
+    """
+    known = np.asarray(values, dtype=np.float64)
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return 0.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    if high - low <= 1e-12 * max(abs(low), abs(high)):  # equal but for rounding
+        room = abs(low) / 2 or 0.5
+        return low - room, high + room
+    room = share * (high - low)
+    return low - room, high + room
+
+
+def nice_ticks(low: float, high: float, most: int) -> list[float]:
+    """Round values within a range, evenly spaced.
+
+    Args:
+        low: Start of the range.
+        high: Its end.
+        most: Largest number of ticks, at least 2.
+
+    Returns:
+        Multiples of 1, 2 or 5 times a power of ten; at least one.
+
+    Example:
+        >>> nice_ticks(0.13, 0.78, 4), nice_ticks(-2.4, 2.4, 5)
+        ([0.2, 0.4, 0.6], [-2.0, -1.0, 0.0, 1.0, 2.0])
+    """
+    power = math.floor(math.log10((high - low) / most))
+    for exponent in range(power, power + 3):
+        for factor in (1, 2, 5):
+            first, last = _multiples(low, high, factor, exponent)
+            if last - first + 1 <= most and last >= first:
+                return [_scaled(factor * number, exponent) for number in range(first, last + 1)]
+    return [low]
+
+
+def axis_labels(ticks: list[float]) -> list[str]:
+    """Ticks as text, all with as many digits as their distance needs.
+
+    Example:
+        >>> axis_labels([-0.5, 0.0, 0.5]), axis_labels([0.0, 100.0]), axis_labels([1e-7, 2e-7])
+        (['−0.5', '0.0', '0.5'], ['0', '100'], ['1e−07', '2e−07'])
+    """
+    largest = max(map(abs, ticks), default=0)
+    step = min((b - a for a, b in itertools.pairwise(ticks)), default=largest or 1.0)
+    digits = max(0, -math.floor(math.log10(step) + 1e-9)) if step > 0 else 0
+    if digits > 5 or largest >= 1e6:
+        return [f"{tick:.3g}".replace("-", MINUS) for tick in ticks]
+    return [signed(tick, digits) for tick in ticks]
+
+
+def _multiples(low: float, high: float, factor: int, exponent: int) -> tuple[int, int]:
+    """First and last number whose multiple lies in a range."""
+    step = _scaled(factor, exponent)
+    return math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+
+
+def _scaled(number: int, exponent: int) -> float:
+    """``number · 10^exponent``, the closest float64."""
+    return float(f"{number}e{exponent}")

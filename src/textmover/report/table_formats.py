@@ -1,0 +1,312 @@
+"""Evaluations as Markdown, LaTeX, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from textmover.meta_evaluation import Evaluation, MetricAgreement
+from textmover.report.wording import (
+    SIGNIFICANT,
+    best_rows,
+    mark,
+    number,
+    overview_rows,
+    remarks,
+    set_title,
+    shown_groups,
+)
+from textmover.types import InputError
+
+__all__ = ["TABLE_FORMATS", "format_evaluations", "overview_table", "summary_table"]
+
+TABLE_FORMATS = ("markdown", "csv", "json", "latex")
+"""Formats of :func:`format_evaluations`."""
+
+
+def format_evaluations(
+    evaluations: Sequence[Evaluation], table_format: str, *, further: Sequence[Sequence[str]] = ()
+) -> str:
+    """Evaluations as text.
+
+    Markdown and LaTeX show three digits, the best value of a column in bold, and remarks with signatures under each
+    table; before several tables stands one of all sets. CSV and JSON hold all digits; JSON holds everything there is.
+
+    Args:
+        evaluations: One for each set and dimension.
+        table_format: One of :data:`TABLE_FORMATS`.
+        further: For each evaluation, what the caller adds to its remarks.
+
+    Returns:
+        Text that ends in a line break.
+
+    Raises:
+        InputError: If there is no evaluation, or the format is unknown.
+    """
+    writers = {"markdown": _markdown, "csv": _csv, "json": _json, "latex": _latex}
+    if table_format not in writers:
+        raise InputError(f"Expected a format of {', '.join(TABLE_FORMATS)}, but got {table_format!r}: choose one.")
+    if not evaluations:
+        raise InputError("Expected at least one evaluation, but got none: name a judgement set.")
+    added = list(further) or [()] * len(evaluations)
+    if len(added) != len(evaluations):
+        raise ValueError(f"Expected remarks for {len(evaluations)} evaluations, but got {len(added)}.")
+    return writers[table_format](evaluations, added)
+
+
+def summary_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]], list[set[int]]]:
+    """Headers, cells, and the best rows of each column, metrics from the best to the worst.
+
+    Args:
+        evaluation: What is shown.
+
+    Returns:
+        Headers; rows of plain text; for each column the numbers of the rows with its best value.
+    """
+    ranked = evaluation.ranked()
+    headers, columns, best = ["metric"], [[one.name for one in ranked]], [set[int]()]
+
+    def add(header: str, cells: list[str], values: Sequence[float] = ()) -> None:
+        headers.append(header)
+        columns.append(cells)
+        best.append(best_rows(values) if values else set())
+
+    add(evaluation.protocol.statistic, [number(one.value) for one in ranked], [one.value for one in ranked])
+    if any(not math.isnan(one.low) for one in ranked):
+        add(f"{100 * evaluation.level:g} % interval", [_interval(one) for one in ranked])
+    if any(one.rank is not None for one in ranked):
+        add("rank", ["-" if one.rank is None else str(one.rank) for one in ranked])
+    if evaluation.baseline is not None:
+        add(f"vs. {evaluation.baseline}", [_against(one, evaluation) for one in ranked])
+    for group in shown_groups(evaluation):
+        values = [one.by_group.get(group, math.nan) for one in ranked]
+        add(group, [number(value) for value in values], values)
+    return headers, [list(row) for row in zip(*columns, strict=True)], best
+
+
+def _interval(metric: MetricAgreement) -> str:
+    return "-" if math.isnan(metric.low) else f"{number(metric.low)} to {number(metric.high)}"
+
+
+def _against(metric: MetricAgreement, evaluation: Evaluation) -> str:
+    """Gain over the baseline with its mark."""
+    if metric.name == evaluation.baseline:
+        return "baseline"
+    if math.isnan(metric.gain):
+        return "-"
+    gain = number(metric.gain)
+    plus = "" if gain.startswith("-") or not gain.strip("0.") else "+"
+    return f"{plus}{gain} {mark(metric)}".rstrip()
+
+
+def overview_table(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]], list[set[int]]]:
+    """The same for the table of all sets: metrics by sets.
+
+    Args:
+        evaluations: What is shown.
+
+    Returns:
+        Headers, cells, and the best rows of each column.
+    """
+    rows = overview_rows(evaluations)
+    headers = ["metric", *(set_title(one, evaluations) for one in evaluations)]
+    values = [[math.nan if one is None else one.value for one in found] for _, found in rows]
+    cells = [[name, *map(number, line)] for (name, _), line in zip(rows, values, strict=True)]
+    return headers, cells, [set(), *(best_rows(column) for column in zip(*values, strict=True))]
+
+
+# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
+
+
+def _markdown(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
+    parts = []
+    if len(evaluations) > 1:
+        parts.append("## All sets\n\n" + _markdown_table(*overview_table(evaluations)))
+    for one, added in zip(evaluations, further, strict=True):
+        notes = "".join(f"* {_markdown_text(note)}\n" for note in remarks(one, added))
+        signatures = "".join(
+            f"* {_markdown_text(metric.name)}: {_markdown_code(metric.signature)}\n"
+            for metric in one.ranked()
+            if metric.signature
+        )
+        title = _markdown_text(set_title(one, evaluations))
+        parts.append(f"## {title}\n\n{_markdown_table(*summary_table(one))}\n{notes}")
+        if signatures:
+            parts.append(f"Signatures:\n\n{signatures}")
+    return "\n".join(parts)
+
+
+def _markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[set[int]]) -> str:
+    lines = ["| " + " | ".join(map(_markdown_text, headers)) + " |", "|---|" + "--:|" * (len(headers) - 1)]
+    for row, cells in enumerate(rows):
+        texts = [_markdown_text(cell) for cell in cells]
+        texts = [f"**{text}**" if row in best[column] else text for column, text in enumerate(texts)]
+        lines.append("| " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_text(text: str) -> str:
+    """Text that no reader of Markdown takes for anything else."""
+    flat = " ".join(text.split())
+    escaped = "".join(f"\\{sign}" if sign in "\\`*[]|#~" else sign for sign in flat)
+    # An underscore within a word is one; HTML would be taken as such.
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _markdown_code(text: str) -> str:
+    """Text as code, with more back quotes around it than it holds in a row."""
+    flat = " ".join(text.split())
+    longest = max((len(run) for run in "".join(c if c == "`" else " " for c in flat).split()), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {flat} {fence}" if longest else f"{fence}{flat}{fence}"
+
+
+def _latex(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
+    parts = ["% Needs \\usepackage{booktabs}.\n"]
+    if len(evaluations) > 1:
+        parts.append(_latex_table(*overview_table(evaluations), caption="Agreement with people on all sets.", notes=[]))
+    for one, added in zip(evaluations, further, strict=True):
+        notes = [f"{metric.name}: {metric.signature}" for metric in one.ranked() if metric.signature]
+        caption = _latex_text(f"{set_title(one, evaluations)}. " + " ".join(remarks(one, added)))
+        parts.append(_latex_table(*summary_table(one), caption=caption, notes=notes))
+    return "\n".join(parts)
+
+
+def _latex_table(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[set[int]], *, caption: str, notes: list[str]
+) -> str:
+    lines = [f"% {' '.join(note.split())}" for note in notes]
+    lines += [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\toprule"]
+    lines += [" & ".join(map(_latex_text, headers)) + r" \\", r"\midrule"]
+    for row, cells in enumerate(rows):
+        texts = [_latex_text(cell) for cell in cells]
+        texts = [rf"\textbf{{{text}}}" if row in best[column] else text for column, text in enumerate(texts)]
+        lines.append(" & ".join(texts) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+_LATEX_SIGNS = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "≤": r"$\leq$",
+    "τ": r"$\tau$",
+    "ρ": r"$\rho$",
+    "·": r"$\cdot$",
+    "\N{MINUS SIGN}": r"$-$",
+}
+
+
+def _latex_text(text: str) -> str:
+    """Text with everything escaped that LaTeX would act upon; the hyphen of a negative number becomes a minus."""
+    escaped = "".join(_LATEX_SIGNS.get(sign, sign) for sign in " ".join(text.split()))
+    return re.sub(r"(?<![\w$}-])-(?=\d)", "$-$", escaped)
+
+
+# --- CSV and JSON -----------------------------------------------------------------------------------------------------
+
+
+def _csv(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
+    """A row for each set and metric; groups in columns of their own, empty where a set does not have them."""
+    del further  # a table of numbers has no room for sentences
+    fixed = ["set", "dimension", "protocol", "metric", "segments", "value", "low", "high", "rank"]
+    fixed += ["baseline", "gain", "p_value", "against_baseline", "signature"]
+    groups = list(dict.fromkeys(group for one in evaluations for group in one.groups))
+    names = [f"group_{group}" if group in fixed else group for group in groups]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([*fixed, *names])
+    for one in evaluations:
+        for metric in one.ranked():
+            values = [metric.by_group.get(group, math.nan) if group in one.groups else math.nan for group in groups]
+            row = [one.name, one.dimension or "", str(one.protocol), metric.name, one.n]
+            row += [_digits(metric.value), _digits(metric.low), _digits(metric.high), metric.rank or ""]
+            row += [one.baseline or "", _digits(metric.gain), _digits(metric.p_value)]
+            row += [{"↑": "better", "↓": "worse"}.get(mark(metric), ""), metric.signature]
+            writer.writerow([*row, *map(_digits, values)])
+    return stream.getvalue()
+
+
+def _digits(value: float) -> str:
+    """All digits, nothing where there is no number."""
+    return "" if math.isnan(value) else repr(float(value))
+
+
+def _json(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
+    entries = [_entry(one, added) for one, added in zip(evaluations, further, strict=True)]
+    return json.dumps({"sets": entries}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
+    """Everything that an evaluation holds; ``null`` where a number is not defined."""
+    return {
+        "set": one.name,
+        "dimension": one.dimension,
+        "protocol": {
+            "statistic": one.protocol.statistic,
+            "level": one.protocol.level,
+            "pair_rate": one.protocol.pair_rate,
+        },
+        "segments": one.n,
+        "groups": dict(one.groups),
+        "baseline": one.baseline,
+        "significant": SIGNIFICANT,
+        "bootstrap": {
+            "samples": one.samples,
+            "seed": one.seed,
+            "level": one.level,
+            "undefined": one.undefined_samples,
+        },
+        "test": {"name": "PERM-BOTH", "permutations": one.permutations, "seed": one.seed},
+        "metrics": [_metric_entry(metric) for metric in one.metrics],
+        "p_values": _plain(one.p_values),
+        "left_out": {
+            "rows": one.left_out,
+            "missing": dict(one.missing),
+            "preferences": one.lost_preferences,
+            "excluded": [exclusion._asdict() for exclusion in one.excluded],
+        },
+        "notes": list(one.notes),
+        "remarks": remarks(one, added),
+    }
+
+
+def _metric_entry(metric: MetricAgreement) -> dict[str, Any]:
+    return {
+        "name": metric.name,
+        "value": _plain(metric.value),
+        "low": _plain(metric.low),
+        "high": _plain(metric.high),
+        "rank": metric.rank,
+        "gain": _plain(metric.gain),
+        "p_value": _plain(metric.p_value),
+        "against_baseline": {"↑": "better", "↓": "worse"}.get(mark(metric)),
+        "groups": _plain(metric.by_group),
+        "units": metric.units,
+        "undefined": list(metric.undefined),
+        "epsilons": _plain(metric.epsilons),
+        "signature": metric.signature,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, arrays and mappings as JSON knows them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return [_plain(one) for one in value]
+    return None if math.isnan(value) else float(value)

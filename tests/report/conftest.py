@@ -1,0 +1,73 @@
+"""Made-up judgements, scores and alignments for tables and pages."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from textmover.meta_evaluation import MetricScores, evaluate
+from textmover.report import Alignment, Link, ReportSection, largest_disagreements
+from textmover.types import Judgements
+
+NAMES = (
+    "twmd", "twmd-b", "moverscore-wmd1", "moverscore-wmd2", "bertscore-f1", "bertscore-f1-idf", "yisi-1", "sbert",
+    "wordset-cka", "lazy-emd-soft", "hmd-prec", "trwmd", "bleu", "chrf", "rouge-l",
+)  # fmt: skip
+SENTENCE = "the river runs past a small town where people sell bread and fish to those who come by boat"
+
+
+def made_judgements(groups: int = 2, size: int = 20, seed: int = 0, name: str = "made-up") -> Judgements:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(SENTENCE.split(), size=rng.integers(3, 30))) for _ in range(2 * groups * size)]
+    labels = tuple(f"group-{number}" for number in range(groups) for _ in range(size))
+    ratings = {"score": rng.normal(size=groups * size)}
+    references = tuple((text,) for text in texts[groups * size :])
+    return Judgements(name, tuple(texts[: groups * size]), references, ratings, labels)
+
+
+def made_scores(judgements: Judgements, metrics: int = 3, seed: int = 1) -> list[MetricScores]:
+    rng = np.random.default_rng(seed)
+    (ratings,) = judgements.ratings.values()
+    found = []
+    for number in range(metrics):
+        scores = ratings + (0.5 + 0.1 * number) * rng.normal(size=len(ratings))
+        falling = number % 15 == 9
+        name = NAMES[number] if number < len(NAMES) else f"metric-{number}"
+        found.append(MetricScores(name, -scores if falling else scores, not falling, f"metric:{name}|version:1"))
+    return found
+
+
+def word_alignment(hypothesis: str, reference: str) -> Alignment:
+    """Each word of the hypothesis with the same word, or with one somewhere, and a weaker link beside it."""
+    own, others = tuple(hypothesis.split()), tuple(reference.split())
+    links = []
+    for place, word in enumerate(own):
+        partner = others.index(word) if word in others else place % len(others)
+        links.append(Link(place, partner, 0.8, 1.0 if word in others else 0.4))
+        links.append(Link(place, (partner + 1) % len(others), 0.2, 0.3))
+    return Alignment(own, others, tuple(links))
+
+
+@pytest.fixture
+def section() -> Callable[..., ReportSection]:
+    """A function that makes a section of the page; ``change`` may alter judgements and scores first."""
+
+    def made(
+        groups=2, size=20, metrics=3, *, seed=0, change=None, baseline=None, protocol=None, name="made-up", **options
+    ):
+        judgements = made_judgements(groups, size, seed, name)
+        scores = made_scores(judgements, metrics, seed + 1)
+        if change is not None:
+            judgements, scores = change(judgements, scores)
+        options = {"samples": 20, "permutations": 20, **options}
+        evaluation = evaluate(judgements, scores, protocol, baseline=baseline, **options)
+        dimension = evaluation.dimension
+        found = [] if dimension is None else largest_disagreements(judgements, scores, dimension=dimension, count=2)
+        return ReportSection(evaluation, judgements, scores, found)
+
+    return made
+
+
+@pytest.fixture
+def align() -> Callable[[str, str], Alignment]:
+    return word_alignment

@@ -1,0 +1,302 @@
+"""The report page: its structure, what it escapes, and that it needs nothing else."""
+
+import itertools
+import math
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from textmover.meta_evaluation import MetricScores, Protocol
+from textmover.report import ReportHead, check_jinja, render_report, write_report
+from textmover.types import InputError
+
+HEAD = ReportHead("1 May 2030", "textmover evaluate --data a.csv", {"textmover": "9.9", "torch": "2.x"})
+VOID = {"meta", "link", "br", "hr", "input", "img"}
+NASTY = '</script><script>alert("x")</script><b>&amp; \'"</b> https://example.org/x.js'
+
+
+class Page(HTMLParser):
+    """Elements, texts and whether everything that opens is closed in order."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts, self.headings = [], [], {}, []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self):
+        shown = (part for tag, parts in self.texts.items() if tag not in ("style", "script") for part in parts)
+        return " ".join(shown)
+
+
+def aligned(section, align):
+    return replace(
+        section,
+        disagreements=[
+            replace(one, alignment=align(one.hypothesis, one.references[0])) for one in section.disagreements
+        ],
+    )
+
+
+def check(text):
+    """What holds for every page."""
+    page = Page(text)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["href"] for attributes in page.all("a")]
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert all(link.startswith("#") for link in links)
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(page.headings))
+    for attributes in page.all("svg"):
+        assert attributes["role"] == "img"
+        assert attributes["aria-label"]
+    # Nothing is fetched: no source, no address in style, and a policy that would forbid it.
+    for tag, attributes in page.elements:
+        assert not {"src", "srcset", "action", "poster", "onload", "onclick"} & set(attributes), tag
+    assert [attributes["href"] for attributes in page.all("link")] == ["data:,"]
+    assert not re.search(r"url\(|@import", "".join(page.texts["style"]))
+    assert len(page.all("script")) == 1
+    assert not re.search(r"https?:|fetch|XMLHttp|import ", "".join(page.texts["script"]))
+    policy = next(one for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"].startswith("default-src 'none'")
+    numbers = re.findall(r'(?:d|viewBox|x|y|cx|cy)="[^"]*"', text)
+    assert not [one for one in numbers if "nan" in one or "inf" in one]
+    assert not re.search(r"\bnan\b", page.text)
+    return page
+
+
+def test_a_page_has_all_parts(section, align):
+    made = aligned(section(3, 30, 4, baseline="twmd-b"), align)
+    page = check(render_report(HEAD, [made]))
+    for part in (
+        "1 May 2030", "textmover evaluate --data a.csv", "torch", "Which differences are significant",
+        "Agreement by group", "Agreement by length", "Metric against people", "Distributions",
+        "Correlation between metrics", "Largest disagreements", "Signatures", "metric:twmd|version:1",
+        "bootstrap, 20 draws, seed 0", "90 segments in 3 groups",
+    ):  # fmt: skip
+        assert part in page.text
+    # Four scatter plots, five distributions (people too), two plots of lines, four intervals, 4 metrics · 4 segments.
+    classes = [attributes["class"] for attributes in page.all("svg")]
+    assert {name: classes.count(name) for name in set(classes)} == {"panel": 9, "lines": 2, "interval": 4 + 16}
+    words = [attributes for attributes in page.all("span") if attributes.get("class", "").startswith("w ")]
+    assert len(words) > 16 * 2 * 3
+    assert any("data-l" in attributes for attributes in words)
+    best = made.evaluation.ranked()[0]
+    assert f"{best.value:.3f}" in page.text
+    assert f"{best.low:.3f} to {best.high:.3f}" in page.text
+
+
+def test_links_between_words_can_be_read_without_a_script(section, align):
+    made = aligned(section(1, 20, 1), align)
+    text = render_report(HEAD, [made])
+    one = made.disagreements[0].alignment
+    link = next(link for link in one.links if link.similarity == 0.4)
+    word, partner = one.hypothesis[link.hypothesis], one.reference[link.reference]
+    assert re.search(rf">{word}<small>{partner} <b>.40</b></small>", text)
+
+
+def test_nothing_that_a_text_or_a_name_holds_becomes_markup(section, align):
+    def nasty(judgements, scores):
+        texts = (NASTY, *judgements.hypotheses[1:])
+        groups = tuple(group.replace("group-0", NASTY) for group in judgements.groups)
+        ratings = judgements.ratings["score"]
+        first = ratings + np.where(np.arange(len(ratings)) == 0, 50.0, 0.0)
+        judgements = replace(judgements, hypotheses=texts, groups=groups, name=NASTY)
+        return judgements, [MetricScores(NASTY, first, True, NASTY), *scores[1:]]
+
+    plain = section(2, change=nasty, baseline=NASTY)
+    head = ReportHead(NASTY, NASTY, {NASTY: NASTY}, NASTY)
+    for made in (plain, aligned(plain, align)):
+        text = render_report(head, [replace(made, remarks=[NASTY])])
+        page = check(text)
+        assert "<script>alert" not in text
+        assert "alert(" not in "".join(page.texts["script"])
+        assert page.text.count("https://example.org/x.js") > 10
+        assert "&amp;amp;" in text
+
+
+def test_texts_of_any_size_and_script_are_cut_and_the_rest_is_there(section, align):
+    long, arabic = "word " * 10_000, "مرحبا بالعالم هذه جملة"
+
+    def change(judgements, scores):
+        ratings = judgements.ratings["score"]
+        push = np.zeros(len(ratings))
+        push[:2] = 60.0, 50.0
+        hypotheses = (long, arabic, "", *judgements.hypotheses[3:])
+        references = ((long, "another"), (arabic,), ("not empty",), *judgements.references[3:])
+        judgements = replace(judgements, hypotheses=hypotheses, references=references)
+        return judgements, [MetricScores("m", ratings + push)]
+
+    plain = section(1, 30, 1, change=change)
+    assert {0, 1} <= {one.row for one in plain.disagreements}
+    for made in (
+        plain,
+        replace(plain, disagreements=[
+            replace(one, alignment=align(one.hypothesis, one.references[0])) if one.hypothesis else one
+            for one in plain.disagreements
+        ]),
+    ):  # fmt: skip
+        page = check(render_report(HEAD, [made]))
+        assert re.search(r"9,9\d\d more words", page.text)
+        assert page.text.count("word") > 20_000
+        assert "1 other reference" in page.text
+        assert any(attributes.get("dir") == "auto" for attributes in page.all("p"))
+    assert (
+        "(empty text)"
+        in check(
+            render_report(HEAD, [replace(plain, disagreements=[replace(plain.disagreements[0], hypothesis=" ")])])
+        ).text
+    )
+
+
+def test_many_long_texts_are_cut_so_that_the_page_stays_small(section):
+    made = section(1, 60, 3)
+    long = "many words " * 20_000
+    many = [replace(one, hypothesis=long, references=(long, long)) for one in made.disagreements]
+    text = render_report(HEAD, [replace(made, disagreements=many)])
+    assert "more characters, which this page leaves out" in text
+    assert len(text.encode()) < 3_000_000
+    check(text)
+
+
+def test_a_large_set_makes_a_page_of_less_than_two_megabytes(section, align):
+    text = render_report(HEAD, [aligned(section(7, 560, 15), align)])
+    assert len(text.encode()) < 2_000_000
+    page = check(text)
+    assert "3,920 segments" in page.text
+
+
+def test_the_same_input_gives_the_same_bytes(section, align, tmp_path):
+    first, second = (
+        write_report(tmp_path / name, HEAD, [aligned(section(2, 200, 3), align)]).read_bytes() for name in ("a", "b")
+    )
+    assert first == second
+
+
+# --- next to nothing --------------------------------------------------------------------------------------------------
+
+
+def damaged(judgements, scores):
+    holes = scores[0].scores.copy()
+    holes[::3] = math.nan
+    constant = MetricScores("constant", np.full(len(judgements), 0.1))
+    return judgements, [MetricScores("twmd", holes), *scores[1:], constant]
+
+
+@pytest.mark.parametrize(
+    ("groups", "size", "metrics", "options"),
+    [
+        (1, 3, 1, {}),
+        (1, 3, 1, {"samples": 0, "permutations": 0}),
+        (1, 20, 1, {}),
+        (1, 20, 3, {}),
+        (4, 4, 2, {"samples": 0}),
+        (30, 5, 20, {"baseline": "twmd"}),
+        (2, 20, 3, {"change": damaged, "baseline": "constant"}),
+        (2, 20, 3, {"protocol": Protocol("kendall", "pooled")}),
+        (2, 20, 3, {"protocol": Protocol("acc23")}),
+    ],
+)
+def test_degenerate_input_makes_a_page(section, groups, size, metrics, options):
+    page = check(render_report(ReportHead("today"), [section(groups, size, metrics, **options)]))
+    assert ("Correlation between metrics" in page.text) == (metrics > 1)
+    assert ("Agreement by group" in page.text) == (groups > 1 and options.get("protocol", Protocol()).level != "pooled")
+
+
+def test_single_segments_in_groups_are_named_as_left_out(section):
+    def lonely(judgements, scores):
+        return replace(judgements, groups=(*("a",) * 38, "b", "c")), scores
+
+    assert re.search(r"Left out: b, c \(", check(render_report(HEAD, [section(2, change=lonely)])).text)
+
+
+def test_preferences_have_no_plots_against_ratings(section):
+    def preferred(judgements, scores):
+        pairs = np.array([[row, row + 1] for row in range(0, 38, 2)])
+        return replace(judgements, preferences=pairs, ratings={}), scores
+
+    page = check(render_report(HEAD, [section(1, 40, 2, change=preferred, protocol=Protocol("darr"))]))
+    assert "Metric against people" not in page.text
+    assert "Distributions" in page.text
+    assert "19 preferences" in page.text
+
+
+def test_several_sets_share_a_page_and_the_colours_of_metrics(section):
+    first, second = section(2, 20, 3, name="one"), section(1, 20, 2, seed=3, name="two")
+    second = replace(second, metrics=second.metrics[::-1])
+    text = render_report(HEAD, [first, second])
+    page = check(text)
+    assert "All sets" in page.text
+    swatches = set(re.findall(r'<i class="swatch (m\d+)"></i>([\w-]+)<', text))
+    assert len(swatches) == 3
+
+
+def test_texts_without_spaces_are_measured_in_characters(section):
+    def chinese(judgements, scores):
+        return replace(judgements, references=tuple(("字" * (13 + row),) for row in range(len(judgements)))), scores
+
+    assert "characters of the reference" in check(render_report(HEAD, [section(1, change=chinese)])).text
+    made = section(1)
+    given = replace(made, lengths=np.arange(20.0), length_unit="tokens")
+    assert "Agreement by length in tokens" in check(render_report(HEAD, [given])).text
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_is_written_whole_or_not_at_all(section, tmp_path):
+    path = write_report(tmp_path / "new" / "folder", HEAD, [section()])
+    assert [one.name for one in path.parent.iterdir()] == ["index.html"]
+    assert path.read_text(encoding="utf-8") == render_report(HEAD, [section()])
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"Expected to be able to write .*index\.html"):
+        write_report(tmp_path / "file", HEAD, [section()])
+    (tmp_path / "taken" / "index.html").mkdir(parents=True)
+    with pytest.raises(InputError, match="Expected to be able to write"):
+        write_report(tmp_path / "taken", HEAD, [section()])
+    assert [one.name for one in (tmp_path / "taken").iterdir()] == ["index.html"]
+
+
+def test_half_characters_do_not_stop_the_page(section, tmp_path):
+    made = section(1)
+    broken = [replace(made.disagreements[0], hypothesis="half \ud800 character")]
+    path = write_report(tmp_path, HEAD, [replace(made, disagreements=broken)])
+    assert "half ? character" in path.read_text(encoding="utf-8")
+
+
+def test_without_jinja_and_without_sets(section, monkeypatch):
+    with pytest.raises(InputError, match="at least one judgement set"):
+        render_report(HEAD, [])
+    made = section()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r'pip install "textmover\[report\]"'):
+        check_jinja()
+    with pytest.raises(InputError, match="Expected Jinja for the report"):
+        render_report(HEAD, [made])

@@ -1,0 +1,230 @@
+"""Colours, scales and plots of the report page against brute force, NumPy and WCAG."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+from textmover.report.lines import BinLine, line_plot, spread
+from textmover.report.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
+from textmover.report.scatter import (
+    density_steps,
+    distribution_plot,
+    hexagon_counts,
+    level_of,
+    scatter_plot,
+    step_labels,
+)
+from textmover.report.svg import axis_labels, nice_ticks, padded
+
+THEMES = {"light": 0, "dark": 1}
+
+
+def numbers_of(path):
+    return [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", path)]
+
+
+# --- colours ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("colour", "expected"),
+    [  # from the examples of CSS Color 4 and its conversion of the corners of sRGB
+        ((0.62796, 0.25768, 29.234), "#ff0000"),
+        ((0.86644, 0.29483, 142.495), "#00ff00"),
+        ((0.45201, 0.31321, 264.052), "#0000ff"),
+        ((0.40101, 0.12332, 21.555), "#7d2329"),
+        ((0.59686, 0.15619, 49.7694), "#c65d06"),
+    ],
+)
+def test_colours_are_those_of_the_standard(colour, expected):
+    assert oklch(*colour) == expected
+
+
+def test_contrast_is_that_of_wcag():
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+    assert contrast("#ffffff", "#0000ff") == pytest.approx(8.59, abs=0.005)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_numbers_can_be_read_on_every_step_of_a_heat_map(theme):
+    below, above = diverging(theme)
+    for shade in (*sequential(theme), *below, *above):
+        assert contrast(shade.fill, shade.text) >= 4.5
+    fills = [shade.fill for shade in sequential(theme)]
+    with_paper = [contrast(fill, PAPER[theme]) for fill in fills]
+    assert with_paper == sorted(with_paper)
+    assert len(set(fills)) == len(fills)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 12, 15, 30])
+def test_names_of_metrics_can_be_read_in_their_colours(theme, count):
+    colours = [pair[THEMES[theme]] for pair in metric_colours(count)]
+    assert len(set(colours)) == count
+    assert min(contrast(colour, PAPER[theme]) for colour in colours) >= 4.5
+    assert contrast(INK[theme], PAPER[theme]) > 12
+
+
+# --- scales -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [2, 3, 5, 7])
+@pytest.mark.parametrize("low", [-1234.5, -0.37, 0.0, 1e-5, 3.0])
+@pytest.mark.parametrize("width", [2e-4, 0.13, 1.0, 7.7, 4321.0])
+def test_ticks_are_round_even_and_within(low, width, most):
+    ticks = nice_ticks(low, low + width, most)
+    assert 1 <= len(ticks) <= most
+    assert all(low - 1e-6 * width <= tick <= low + width * (1 + 1e-6) for tick in ticks)
+    steps = np.diff(ticks)
+    if len(steps):
+        leading = steps[0] / 10 ** math.floor(math.log10(steps[0]) + 1e-9)
+        assert round(leading, 6) in (1, 2, 5, 10)
+        assert steps == pytest.approx(steps[0], rel=1e-6)
+    labels = axis_labels(ticks)
+    assert len(set(labels)) == len(ticks)
+
+
+def test_a_range_has_room_also_if_values_are_equal_missing_or_all_nan():
+    for values in ([], [math.nan], [0.0], [5.0] * 3, [-1e300], [0.1, 0.1 + 1e-17], [1.0, math.nan]):
+        low, high = padded(values, 0.05)
+        assert math.isfinite(low)
+        assert low < high
+
+
+# --- hexagons ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_point_is_counted_in_the_hexagon_with_the_closest_centre():
+    rng = np.random.default_rng(0)
+    x, y, radius = rng.uniform(-20, 60, 400), rng.uniform(-15, 40, 400), 3.1
+    centres, counts = hexagon_counts(x, y, radius)
+    expected = {}
+    for px, py in zip(x, y, strict=True):
+        lattice = [
+            ((column + row % 2 / 2) * math.sqrt(3) * radius, row * 1.5 * radius)
+            for row in range(round(py / 1.5 / radius) - 2, round(py / 1.5 / radius) + 3)
+            for column in range(round(px / 1.7 / radius) - 3, round(px / 1.7 / radius) + 4)
+        ]
+        best = min(lattice, key=lambda centre: math.dist(centre, (px, py)))
+        key = tuple(round(one, 6) for one in best)
+        expected[key] = expected.get(key, 0) + 1
+    places = [tuple(round(one, 6) for one in centre) for centre in centres.tolist()]
+    found = dict(zip(places, counts.tolist(), strict=True))
+    assert found == expected
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 6, 7, 30, 100, 5000, 1_000_000])
+def test_steps_of_density_cover_all_counts(most):
+    steps = density_steps(most)
+    assert steps[0] == 1
+    assert steps == sorted(set(steps))
+    assert len(steps) <= 6
+    assert steps[-1] <= most
+    levels = [level_of(count, steps) for count in range(1, min(most, 500) + 1)]
+    assert levels[0] == 1
+    assert levels == sorted(levels)
+    assert len(step_labels(steps)) == len(steps)
+
+
+# --- plots ------------------------------------------------------------------------------------------------------------
+
+
+def drawn_trend(picture):
+    return numbers_of(re.search(r'class="trend" d="([^"]+)"', picture)[1])
+
+
+@pytest.mark.parametrize("count", [40, 900])
+def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
+    rng = np.random.default_rng(1)
+    ratings = rng.normal(size=count)
+    scores = 0.3 * ratings + 0.2 * rng.normal(size=count)
+    picture = scatter_plot("m & m", ratings, scores, steps=[1, 2, 4], higher_is_better=True)
+    r = np.corrcoef(ratings, scores)[0, 1]
+    assert f">r {r:.2f}</text>" in picture
+    assert f"m &amp; m against human ratings, {count} segments" in picture
+    assert picture.count("<circle") == (40 if count == 40 else 0)
+    x1, y1, x2, y2 = drawn_trend(picture)
+    # Undo the scales: 3 % room across 32 to 196, 4 % up 156 to 6.
+    slope, level = np.polyfit(ratings, scores, 1)
+    for x, y in ((x1, y1), (x2, y2)):
+        rating = ratings.min() + ((x - 32) / 164 * 1.06 - 0.03) * np.ptp(ratings)
+        score = scores.min() + ((156 - y) / 150 * 1.08 - 0.04) * np.ptp(scores)
+        assert score == pytest.approx(level + slope * rating, abs=0.01 * np.ptp(scores))
+    if count == 900:
+        drawn = sum(path.count("M") for path in re.findall(r'class="hex l\d" d="([^"]+)"', picture))
+        assert 50 < drawn < 500
+
+
+def test_the_axis_of_a_distance_is_turned_round():
+    ratings = np.arange(10.0)
+    falling = scatter_plot("d", ratings, -ratings, steps=[1], higher_is_better=False)
+    assert ">r 1.00</text>" in falling
+    x1, y1, x2, y2 = drawn_trend(falling)
+    assert x1 < x2
+    assert y1 > y2  # upwards on the screen
+    assert drawn_trend(scatter_plot("s", ratings, ratings, steps=[1], higher_is_better=True)) == [x1, y1, x2, y2]
+
+
+def test_a_trend_stays_within_its_frame():
+    ratings = np.concatenate([np.zeros(50), [1.0, 1.0, -30.0]])
+    scores = np.concatenate([np.zeros(50), [40.0, 40.0, 0.0]])
+    _, y1, _, y2 = drawn_trend(scatter_plot("m", ratings, scores, steps=[1], higher_is_better=True))
+    assert all(6 <= y <= 156 for y in (y1, y2))
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0], [0.1, 0.2]])
+def test_plots_of_next_to_nothing(values):
+    scores = np.array(values)
+    for picture in (
+        scatter_plot("m", scores, scores, steps=[1], higher_is_better=True),
+        scatter_plot("m", np.arange(float(len(scores))), scores, steps=[1], higher_is_better=False),
+        distribution_plot("m", scores),
+    ):
+        assert picture.startswith("<svg")
+        assert "nan" not in picture
+        assert "inf" not in picture
+
+
+def test_a_distribution_has_the_heights_of_a_histogram():
+    scores = np.array([0.0] * 4 + [1.0] * 2 + [0.51])
+    path = re.search(r'class="area" d="([^"]+)"', distribution_plot("m", scores))[1]
+    heights = [76 - float(one) for one in re.findall(r"V([\d.]+)H", path)]
+    assert [round(height / 70, 3) for height in heights if height] == [1.0, 0.25, 0.5]
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_names_beside_lines_do_not_overlap_and_keep_their_order(seed):
+    rng = np.random.default_rng(seed)
+    places = rng.choice([rng.uniform(0, 200, 12), rng.normal(100, 3, 12)]).tolist()
+    found = spread(places, 14, 0, 220)
+    ordered = [found[index] for index in np.argsort(places, kind="stable")]
+    assert all(after - before >= 14 - 1e-9 for before, after in itertools.pairwise(ordered))
+    assert min(found) >= -1e-9
+    assert max(found) <= 220 + 1e-9
+
+
+def test_names_that_do_not_touch_stay_where_they_are():
+    assert spread([50, 10, 100], 14, 0, 200) == [50, 10, 100]
+
+
+def test_lines_have_gaps_where_there_is_no_value():
+    lines = [BinLine("gap", 0, [0.1, math.nan, 0.3, 0.4]), BinLine("none", 1, [math.nan] * 4)]
+    picture = line_plot(lines, [("a<b", "n 1")] * 4, title="t")
+    (path,) = re.findall(r'class="line" d="([^"]+)"', picture)
+    assert path.count("M") == 2
+    assert path.count("L") == 1
+    assert picture.count("<circle") == 3
+    assert "a&lt;b" in picture
+    assert ">none<" not in picture
+
+
+def test_a_single_bin_and_long_names():
+    picture = line_plot([BinLine("x" * 60, 0, [0.5])], [("all", "n 3")], title="t")
+    assert "x" * 17 + "…" in picture
+    assert "nan" not in picture
