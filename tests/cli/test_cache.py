@@ -52,6 +52,21 @@ def test_the_table_and_clearing(run, base):
     assert run("cache", "states").out == "states holds nothing\n"
 
 
+@pytest.mark.usefixtures("flushed")
+def test_a_damaged_record_is_shown_and_can_be_cleared(run, base, tmp_path):
+    run("score", *base)
+    (record,) = (tmp_path / "states").rglob("identity.json")
+    for damage in ("", "{", '["a"]', '{"type": "bert"}'):
+        record.write_text(damage)
+        (place,) = listed(run)
+        assert place["weights"] == "?"
+    (tmp_path / "states" / "v0").mkdir()
+    ended = run("cache", "states", "--clear")
+    assert ended.code == 0
+    assert "v0 was written by another version" in ended.err
+    assert not record.parent.exists()
+
+
 def test_what_cannot_be_used(run, base):
     missing = run("cache", "nowhere")
     assert (missing.code, missing.out) == (2, "")

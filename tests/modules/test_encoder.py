@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from textmover.modules.encoder import LAYERS, POST_NORM_TYPES, Encoder, default_layer, position_limit
+from textmover.modules.encoder import Encoder
+from textmover.modules.encoder_facts import LAYERS, POST_NORM_TYPES, default_layer, position_limit
 from textmover.modules.encoder_source import EncoderSource
 from textmover.types import TokenBatch
 

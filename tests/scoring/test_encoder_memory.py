@@ -4,6 +4,7 @@ import copy
 import gc
 import logging
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import torch
 
 from textmover import Scorer
 from textmover.scoring import save_checkpoint
-from textmover.scoring.encoder_memory import EncoderMemory
+from textmover.scoring.backends.compiled import CompiledRunner
+from textmover.scoring.encoder_memory import EncoderMemory, _Weights, flush_all
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home", "tea"]
@@ -88,18 +90,99 @@ def test_a_checkpoint_with_the_same_weights_shares(load, tmp_path):
     assert first.metric.encoder.model is second.metric.encoder.model
 
 
-def test_an_encoder_in_training_leaves(load, monkeypatch):
+def step(metric) -> None:
+    """One step of an optimiser that is far too large."""
+    optimizer = torch.optim.SGD(metric.parameters(), lr=5.0)
+    metric(metric.tokenize(["tea"]), metric.tokenize(["go home"])).score.sum().backward()
+    optimizer.step()
+
+
+CHANGES = {
+    "training": lambda metric: (metric.train(), step(metric), metric.eval()),
+    "gradients in evaluation mode": step,
+    "other weights": lambda metric: metric.load_state_dict(
+        {name: one * 1.5 if one.is_floating_point() else one for name, one in metric.state_dict().items()}
+    ),
+    "another arithmetic": lambda metric: metric.cast_encoder(torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("backend", ["torch", "pretended"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_whoever_changes_its_weights_leaves_and_changes_nobody_else(load, tmp_path, change, backend):
+    new = (["a new text", "many people walk"], ["tea", "a red door"])
+    expected = [load("bertscore-f1").score(*pair).scores for pair in ((HYPOTHESES, REFERENCES), new)]
+    memory = EncoderMemory(folder=tmp_path)
+    changed, kept, third = (load(name, memory=memory) for name in ("bertscore-f1", "bertscore-f1", "twmd"))
+    if backend == "pretended":
+        kept.metric.encoder.run_with(CompiledRunner(kept.metric.encoder.graph()))
+        kept.metric.encoder.runner._compiled = kept.metric.encoder.runner._graph  # a compiler takes its time
+    changed.score(HYPOTHESES, REFERENCES)
+    CHANGES[change](changed.metric)
+    for scorer in (changed, kept, third):
+        scorer.clear_cache()
+    for pair, scores in zip(((HYPOTHESES, REFERENCES), new), expected, strict=True):
+        np.testing.assert_allclose(kept.score(*pair).scores, scores, atol=1e-6, rtol=0)
+        assert abs(changed.score(*pair).scores - scores).max() > 1e-4
+    assert kept.metric.encoder.model is third.metric.encoder.model is not changed.metric.encoder.model
+    memory.flush()
+    again = load("bertscore-f1", memory=EncoderMemory(folder=tmp_path))
+    np.testing.assert_allclose(again.score(*new).scores, expected[1], atol=1e-6, rtol=0)
+
+
+def test_an_optimiser_that_was_made_before_trains_the_metric_it_was_made_for(load):
     memory = EncoderMemory()
     trained, kept = load("bertscore-f1", memory=memory), load("bertscore-f1", memory=memory)
-    before = kept.score(HYPOTHESES, REFERENCES).scores
-    trained.metric.train()
-    metric = trained.metric
+    expected = kept.score(HYPOTHESES, REFERENCES).scores
+    optimizer = torch.optim.SGD(trained.metric.parameters(), lr=5.0)
+    metric = trained.metric.train()
     metric(metric.tokenize(["tea"]), metric.tokenize(["go home"])).score.sum().backward()
+    optimizer.step()
     metric.eval()
-    read = encoded(trained, monkeypatch)
-    trained.score(["tea"], ["go home"])
-    assert sorted(read) == ["go home", "tea"]
-    assert np.array_equal(kept.score(HYPOTHESES, REFERENCES).scores, before)
+    kept.clear_cache()
+    memory.forget()
+    assert np.allclose(kept.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6)
+    assert abs(Scorer(metric).score(HYPOTHESES, REFERENCES).scores - expected).max() > 1e-4
+
+
+def test_shared_weights_that_somebody_changed_in_place_are_refused(load):
+    memory = EncoderMemory()
+    first, second = load("bertscore-f1", memory=memory), load("bertscore-f1", memory=memory)
+    first.score(HYPOTHESES, REFERENCES)
+    with torch.no_grad():
+        next(first.metric.encoder.model.parameters()).mul_(1.5)
+    with pytest.raises(InputError, match=r"weights that 2 metrics share .* were changed in place: call train\(\)"):
+        second.score(["new"], ["text"])
+    del first
+    gc.collect()
+    expected = Scorer(copy.deepcopy(second.metric)).score(HYPOTHESES, REFERENCES).scores
+    found = second.score(HYPOTHESES, REFERENCES).scores  # alone, it leaves with what it has
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+
+
+def test_metrics_in_bfloat16_share(load):
+    memory = EncoderMemory()
+    scorers = [load(name, memory=memory, backend="torch") for name in ("twmd", "bertscore-f1")]
+    for scorer in scorers:
+        scorer.metric.cast_encoder(torch.bfloat16)
+        memory.join(scorer.metric, "fast torch")
+    assert scorers[0].metric.encoder.model is scorers[1].metric.encoder.model
+    assert len(memory._groups) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"n_heads": 2}, {"activation": "relu"}, {"max_position_embeddings": 64}, {"sinusoidal_pos_embds": True}]
+)
+def test_equal_weights_with_another_configuration_are_kept_apart(changes):
+    from transformers import DistilBertConfig, DistilBertModel
+
+    settings = {"vocab_size": 50, "dim": 16, "n_heads": 4, "n_layers": 2, "hidden_dim": 32}
+    found = []
+    for more in ({}, {}, changes):
+        torch.manual_seed(0)
+        found.append(_Weights.of(DistilBertModel(DistilBertConfig(**{**settings, **more}))))
+    assert found[0].agree(found[1])
+    assert not found[0].agree(found[2])
 
 
 def test_copies_and_other_weights_do_not_share(load):
@@ -192,6 +275,56 @@ def test_damaged_files_are_ignored_and_said(load, tmp_path, caplog, monkeypatch)
     assert f"{path} is ignored: it cannot be read" in caplog.text
 
 
+def test_states_that_are_not_as_they_were_written_are_made_anew(load, tmp_path, caplog, monkeypatch):
+    memory = EncoderMemory(folder=tmp_path)
+    expected = load("twmd", memory=memory).score(HYPOTHESES, REFERENCES).scores
+    memory.flush()
+    (path,) = tmp_path.rglob("*.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-600:-200] = bytes(400)
+    path.write_bytes(content)
+    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
+    np.testing.assert_allclose(scorer.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6, rtol=0)
+    assert f"{path} is damaged and is ignored: its texts are encoded anew. Remove it." in caplog.text
+
+
+def test_nothing_is_lost_when_the_memory_is_gone_or_the_process_ends_hard(load, tmp_path):
+    memory = EncoderMemory(folder=tmp_path / "gone")
+    scorer = load("twmd", memory=memory)
+    scorer.score(HYPOTHESES, REFERENCES)
+    del memory, scorer
+    gc.collect()
+    assert len(list((tmp_path / "gone").rglob("*.safetensors"))) == 1
+    memory = EncoderMemory(folder=tmp_path / "held")
+    load("twmd", memory=memory).score(HYPOTHESES, REFERENCES)
+    flush_all()
+    assert len(list((tmp_path / "held").rglob("*.safetensors"))) == 1
+
+
+def test_a_folder_that_belongs_to_somebody_else_is_read_all_the_same(load, tmp_path, monkeypatch, caplog):
+    memory = EncoderMemory(folder=tmp_path)
+    load("twmd", memory=memory).score(HYPOTHESES, REFERENCES)
+    memory.flush()
+    (path,) = tmp_path.rglob("*.safetensors")
+    assert path.stat().st_mode & 0o777 == (path.parent / "identity.json").stat().st_mode & 0o777
+
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.utime", refuse)
+    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path, folder_limit=1))
+    read = encoded(scorer, monkeypatch)
+    scorer.score(HYPOTHESES, REFERENCES)
+    assert read == []
+    unlink = Path.unlink
+    keep = {path}
+    monkeypatch.setattr(Path, "unlink", lambda self, **how: refuse() if self in keep else unlink(self, **how))
+    scorer.score(["one more text"], ["tea"])
+    with caplog.at_level(logging.WARNING):
+        scorer.metric.encoder._states.memory.flush()
+    assert "no longer kept" in caplog.text
+
+
 def test_files_that_another_process_removed_are_read_anew(load, tmp_path, monkeypatch):
     memory = EncoderMemory(limit=0, folder=tmp_path)
     scorer = load("twmd", memory=memory)
@@ -219,8 +352,9 @@ def test_a_full_disk_is_said_once_and_scoring_goes_on(load, tmp_path, monkeypatc
         scorer.score(["one more"], ["tea"])
     with caplog.at_level(logging.WARNING):
         memory.flush()
-    assert caplog.text.count("No space left on device") == 1
-    assert list(tmp_path.rglob("*.partial")) == []
+    assert caplog.text.count(f"no longer kept in {tmp_path}") == 1
+    assert "No space left on device" in caplog.text
+    assert [one for one in tmp_path.rglob(".*") if one.is_file()] == []
 
 
 def test_a_file_in_place_of_the_folder_is_an_error(load, tmp_path):

@@ -3,7 +3,9 @@
 import csv
 import logging
 import math
+import pickle
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 
 from textmover.modules.encoder import Encoder
 from textmover.scoring.backends.compiled import CompiledRunner
-from textmover.scoring.engine import Engine, _windows
+from textmover.scoring.engine import Engine
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 RATINGS = Path(__file__).resolve().parents[2] / "examples" / "quickstart" / "ratings.tsv"
@@ -167,13 +169,30 @@ def test_several_references_take_the_best_of_each_value(tiny_metric):
             assert joint.values[name][row] == pytest.approx(singles.values[name].max(), abs=1e-6)
 
 
-def test_windows_are_bounded_by_segments_and_by_characters(monkeypatch):
-    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 3)
-    monkeypatch.setattr("textmover.scoring.engine.WINDOW_CHARACTERS", 10)
-    hypotheses = ["a", "b", "c", "d", "e" * 50, "f", "g" * 5]
+def test_windows_are_bounded_by_segments_and_by_memory(tiny_metric, monkeypatch):
+    engine = Engine(tiny_metric())
+    hypotheses = ["a", "b", "c", "d", "dog " * 30, "f", "g" * 5]
     references = [["r"], ["r"], ["r"], ["r"], ["r"], ["r"], ["r", "r" * 2]]
-    slices = list(_windows(hypotheses, references))
-    assert [(one.start, one.stop) for one in slices] == [(0, 3), (3, 4), (4, 5), (5, 7)]
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 3)
+    assert [(one.start, one.stop) for one in engine._windows(hypotheses, references)] == [(0, 3), (3, 6), (6, 7)]
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 100)
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW_BYTES", 40 * engine.metric.token_bytes)
+    assert [(one.start, one.stop) for one in engine._windows(hypotheses, references)] == [(0, 4), (4, 5), (5, 7)]
+    assert list(engine._windows([], [])) == []
+
+
+def test_texts_of_more_tokens_to_a_character_come_in_smaller_windows(tiny_metric, monkeypatch):
+    engine = Engine(tiny_metric())
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW_BYTES", 2000 * engine.metric.token_bytes)
+    sizes = []
+    for text in ("evening people friend morning", "qxzjkvwyqxzjkvwyqxzjkvwyqxzjk"):  # words, and single letters
+        held = []
+        for rows in engine._windows([text] * 1000, [[text]] * 1000):
+            tokens = engine.metric.tokenize([text] * 2).mask.sum() * (rows.stop - rows.start)
+            held.append(int(tokens))
+        sizes.append(len(held))
+        assert max(held) <= 1.1 * 2000
+    assert sizes[1] > 3 * sizes[0]
 
 
 def test_one_worker_and_several_give_the_same_scores(tiny_metric):
@@ -238,6 +257,13 @@ def test_later_batches_are_small_from_the_start(tiny_metric, monkeypatch):
     assert engine.batch_tokens < 100
 
 
+def test_pairs_that_are_read_together_and_have_no_room_are_an_error(tiny_metric, monkeypatch):
+    metric = tiny_metric(centering="batch")
+    failing_above(monkeypatch, metric, "pair_scores", most=3)
+    with pytest.raises(InputError, match=r"room in the memory of cpu for the 12 pairs that are read together"):
+        Engine(metric).score(HYPOTHESES, REFERENCES)
+
+
 def test_a_single_text_without_room_is_an_error(tiny_metric, monkeypatch):
     metric = tiny_metric()
     failing_above(monkeypatch, metric, "text_features", most=0)
@@ -297,6 +323,21 @@ def test_a_text_larger_than_the_cache_is_scored_and_not_kept(tiny_metric):
     engine = Engine(tiny_metric(), cache_bytes=10)
     assert engine.score(["tea"], [["tea"]]).values["score"][0] == pytest.approx(1, abs=1e-6)
     assert len(engine._cache) == engine._cache.nbytes == 0
+
+
+def test_callers_in_several_threads_wait_for_one_another(tiny_metric):
+    engine = Engine(tiny_metric())
+    expected = engine.score(HYPOTHESES, REFERENCES).values["score"]
+
+    def work(number):
+        if number % 3 == 0:
+            engine.clear_cache()
+        return engine.score(HYPOTHESES, REFERENCES).values["score"]
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(work, range(24)):
+            np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    assert pickle.loads(pickle.dumps(engine)).score(HYPOTHESES, REFERENCES).values["score"].tolist() == list(expected)
 
 
 # --- counts -----------------------------------------------------------------------------------------------------------
@@ -403,6 +444,7 @@ class Overlap:
     needs_fit = False
     device = torch.device("cpu")
     runnable_encoder = None
+    token_bytes = 100
     range = (0.0, 1.0)
     signature = Signature({"metric": "overlap"})
 

@@ -11,8 +11,9 @@ from textmover.data.streams import Row, TextFiles
 from textmover.scoring import Scorer
 from textmover.scoring.score_formats import Layout
 from textmover.scoring.shards import Parts, Shard, describe, read_shards
-from textmover.scoring.streaming import fit_on_shards, read_ahead, score_shard, score_shards
+from textmover.scoring.streaming import fit_on_shards, score_shard, score_shards
 from textmover.scoring.tally import summarize
+from textmover.scoring.workers import read_ahead
 from textmover.types import InputError
 
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
@@ -142,12 +143,12 @@ def test_several_systems_score_as_each_by_itself(tiny_encoder, fields):
 
 def test_a_shared_reference_is_encoded_once(scorer, monkeypatch):
     (shard,) = cut(sentences(8, 1), sentences(8, 2), references=sentences(8, 3), size=8)
-    tokenized = []
-    tokenize = scorer.metric.tokenize
-    monkeypatch.setattr(scorer.metric, "tokenize", lambda texts: tokenized.extend(texts) or tokenize(texts))
+    encoded = []
+    features = scorer.metric.text_features
+    monkeypatch.setattr(scorer.metric, "text_features", lambda batch: encoded.extend(batch.texts) or features(batch))
     score_shard(scorer, shard, ("a", "b"))
     for reference in dict.fromkeys(row.references[0] for row in shard.rows):
-        assert tokenized.count(reference) == 1
+        assert encoded.count(reference) == 1
 
 
 def test_rows_that_were_left_out_have_no_score_and_count_nowhere(scorer):

@@ -80,3 +80,16 @@ def test_copies_start_empty():
     assert (len(copied), copied.nbytes, copied.limit) == (0, 0, 100)
     copied.keep(["b"], chunk(2))
     assert found(cache, "a", "b") == {"a": 1}
+
+
+def test_a_text_that_was_kept_twice_is_forgotten_once():
+    cache = TextCache(25)  # two chunks
+    cache.keep(["K", "A"], chunk(1, 2))
+    cache.keep(["K", "B"], chunk(1, 3))
+    assert found(cache, "A") == {"A": 2}
+    cache.keep(["X", "Y"], chunk(4, 5))
+    assert found(cache, "K", "B") == {}  # the later chunk went first
+    cache.keep(["Z", "W"], chunk(6, 7))
+    cache.keep(["V", "U"], chunk(8, 9))
+    assert found(cache, "K", "A", "B", "V") == {"V": 8}
+    assert cache.nbytes <= cache.limit

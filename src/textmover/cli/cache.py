@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from pathlib import Path
 
 from textmover.cli.console import print_table, set_up_logging
-from textmover.scoring.state_files import Place, places, remove
+from textmover.scoring.state_files import Place, other_versions, places, remove
 from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["add_arguments", "run"]
 
@@ -34,6 +37,8 @@ def run(options: argparse.Namespace) -> None:
     if not folder.is_dir():
         raise InputError(f"Expected {folder} to be a folder that was given as --cache, but there is none.")
     found = places(folder)
+    for other in other_versions(folder):
+        logger.warning("%s was written by another version of textmover: remove it if that is not used any more.", other)
     if options.clear:
         remove(found)
         sys.stdout.write(f"Removed {sum(one.nbytes for one in found) / 1e6:.1f} MB from {folder}\n")

@@ -102,7 +102,8 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
     # Not before it is known that the options make sense: these bring torch along.
     from textmover.scoring.shards import check_folder, read_shards, rows_per_shard
-    from textmover.scoring.streaming import fit_on_shards, read_ahead
+    from textmover.scoring.streaming import fit_on_shards
+    from textmover.scoring.workers import read_ahead
 
     if target.in_parts:
         check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)

@@ -185,7 +185,8 @@ def _scored(
 def _texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Scorer, Iterable[Shard], int]:
     """The scorer, all shards of the input, and their rows."""
     from textmover.scoring.shards import read_shards, rows_per_shard
-    from textmover.scoring.streaming import fit_on_shards, read_ahead
+    from textmover.scoring.streaming import fit_on_shards
+    from textmover.scoring.workers import read_ahead
 
     size = rows_per_shard(options.shard_size, len(rows.systems))
 

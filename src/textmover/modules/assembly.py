@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from textmover.modules.config import MetricConfig
-from textmover.modules.encoder import Encoder, default_layer, plain_errors, position_limit
+from textmover.modules.encoder import Encoder, plain_errors
+from textmover.modules.encoder_facts import default_layer, position_limit
 from textmover.modules.encoder_source import resolve_encoder
 from textmover.modules.layers import PowerMeans, Routing, ScalarMix, SingleLayer
 from textmover.modules.static_vectors import StaticEncoder, StaticVectors, is_static

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,64 +12,19 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.encoder_facts import POST_NORM_TYPES
 from textmover.modules.encoder_source import EncoderSource
 from textmover.modules.windows import encode_windows
 from textmover.types import EncoderRunner, InputError, TokenBatch
 
-__all__ = ["Encoder", "EncoderGraph", "SharedStates", "default_layer", "plain_errors", "position_limit"]
+__all__ = ["Encoder", "EncoderGraph", "SharedStates", "plain_errors", "weights_stamp"]
 
-POST_NORM_TYPES = (
-    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
-)  # fmt: skip
-"""Types whose every layer ends in its norm: cut after layer L, they give exactly ``hidden_states[L]``. Others put a
-final norm behind the last layer, so they run whole and the layer is picked from all hidden states."""
-
-LAYERS = {
-    "all-MiniLM-L6-v2": (6, 6),
-    "bert-base-uncased": (10, 9),
-    "bert-base-cased": (10, 9),
-    "bert-base-multilingual-cased": (10, 9),
-    "bert-large-uncased": (19, 18),
-    "distilbert-base-uncased": (5, 5),
-    "distilroberta-base": (5, 5),
-    "roberta-base": (10, 10),
-    "roberta-large": (19, 17),
-    "roberta-large-mnli": (19, 19),
-    "xlm-roberta-base": (10, 9),
-    "xlm-roberta-large": (19, 17),
-    "microsoft/deberta-base-mnli": (10, 9),
-    "microsoft/deberta-large-mnli": (19, 18),
-    "microsoft/deberta-xlarge-mnli": (40, 40),
-    "albert-large-v2": (14, 14),
-}
-"""Default layers by encoder: for transport, where the TWMD paper takes 10 of base and 19 of large models, and for
-greedy matching, where bert-score tuned them on WMT16."""
-
-POSITIONLESS_LIMIT = 512
-"""Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
+logger = logging.getLogger(__name__)
 
 
-def default_layer(name: str, matching: str, depth: int) -> int:
-    """Layer to take where none is given: the table's for known encoders, the last otherwise.
-
-    Example:
-        >>> default_layer("roberta-base", "twmd", 12), default_layer("some/encoder", "twmd", 4)
-        (10, 4)
-    """
-    short = name.rsplit("/", 1)[-1]
-    known = LAYERS.get(name, LAYERS.get(short))
-    return min(depth, known[matching == "bertscore"]) if known else depth
-
-
-def position_limit(config: Any) -> int:
-    """Longest text in tokens that an encoder with this Hugging Face configuration can read."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if not isinstance(positions, int) or positions <= 0:
-        return POSITIONLESS_LIMIT
-    if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
-        # These count positions from the padding index on; mpnet's table has 514 rows for 512 tokens as well.
-        return positions - 2 if config.model_type == "mpnet" else positions - (config.pad_token_id or 0) - 1
-    return positions
+def weights_stamp(model: nn.Module) -> int:
+    """A number that changes when weights of a model are changed in place, as optimisers do."""
+    return sum(0 if one.is_inference() else one._version for one in model.parameters())
 
 
 class Encoder(nn.Module):
@@ -105,7 +61,9 @@ class Encoder(nn.Module):
         self.computed = self.layers
         """The layers that are computed: the wanted ones, and those of encoders that share their states with this."""
         self._runner: EncoderRunner | None = None
+        self._stamp = 0
         self._states: SharedStates | None = None
+        self.register_load_state_dict_pre_hook(_leave_others)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_forget_weights)  # type: ignore[no-untyped-call]
         if freeze_layers is not None:
             self._freeze(freeze_layers)
@@ -162,13 +120,13 @@ class Encoder(nn.Module):
         """Let another back-end compute the hidden states, or the model again.
 
         The model still serves wherever gradients are recorded or the encoder is in training mode; the runner is
-        forgotten as soon as other weights are loaded, moved or cast.
+        forgotten as soon as weights are trained, loaded, moved or cast.
 
         Args:
             runner: Computes the same hidden states of the layers in :attr:`computed` from the same weights.
         """
         for encoder in (self,) if self._states is None else self._states.encoders:
-            encoder._runner = runner
+            encoder._runner, encoder._stamp = runner, weights_stamp(encoder.model)
         if self._states is not None:
             self._states.forget()
 
@@ -195,10 +153,23 @@ class Encoder(nn.Module):
         """
         self.model, self.computed, self._states, self._runner = model, tuple(computed), states, None
 
+    def leave(self) -> None:
+        """Share states no longer; encoders that go on sharing get a copy of the weights, so that these may change."""
+        states, self._states = self._states, None
+        if states is not None:
+            states.leave(self)
+            self.computed, self._runner = self.layers, None  # which computed the layers of all
+
+    def copied_model(self) -> Any:
+        """A model of its own with the same weights."""
+        _drop_capturing_hooks(self.model)
+        return copy.deepcopy(self.model)
+
     def train(self, mode: bool = True) -> Encoder:
-        """Training mode, in which states are no longer shared, or evaluation mode."""
+        """Training mode, in which neither states are shared nor another back-end computes, or evaluation mode."""
         if mode:
-            self._states = None
+            self.leave()
+            self.run_with(None)
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,6 +178,11 @@ class Encoder(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
         before = self._weights_place()
+        device, dtype, _ = before
+        with torch.no_grad():
+            moved = fn(torch.empty(0, device=device, dtype=dtype))
+        if (moved.device, moved.dtype) != (device, dtype):
+            self.leave()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self._weights_place() != before:
             self.run_with(None)
@@ -223,6 +199,8 @@ class Encoder(nn.Module):
         Raises:
             InputError: If a text is longer than a window, and its special tokens alone fill one.
         """
+        if self._states is not None and torch.is_grad_enabled() and self._is_trained():
+            self.leave()
         shared = self._states is not None and not self.training and not torch.is_grad_enabled()
         layers = self._states.states(batch, self.encode) if shared and self._states else self.encode(batch)
         return layers if self.computed == self.layers else [layers[self.computed.index(one)] for one in self.layers]
@@ -233,9 +211,15 @@ class Encoder(nn.Module):
             return self._hidden_states(batch.input_ids, batch.mask, batch.padded)
         return encode_windows(self._hidden_states, batch, self.window)
 
+    def _is_trained(self) -> bool:
+        return any(one.requires_grad for one in self.model.parameters())
+
     def _hidden_states(self, input_ids: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
         if self._runner is not None and not self.training and not torch.is_grad_enabled():
-            return self._runner(input_ids, mask)
+            if self._stamp == weights_stamp(self.model):
+                return self._runner(input_ids, mask)
+            logger.warning("Weights were changed behind back-end %s: torch runs them from now on.", self._runner.name)
+            self.run_with(None)
         padded = not bool(mask.all()) if padded is None else padded
         # Where nothing is padded, no mask lets attention take its fastest path.
         return list(self.graph()(input_ids, mask.long() if padded else None))
@@ -259,6 +243,9 @@ class SharedStates(Protocol):
 
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
         """Hidden states of the computed layers, those that are not kept made by ``encode``."""
+
+    def leave(self, encoder: Encoder) -> None:
+        """Go on without an encoder whose weights are going to change."""
 
     def forget(self) -> None:
         """Drop what is kept, since it will be computed differently."""
@@ -286,10 +273,15 @@ class EncoderGraph(nn.Module):
         return tuple(output.hidden_states[layer] for layer in self.layers)
 
 
-def _forget_weights(encoder: nn.Module, _: Any) -> None:
-    """Other weights: neither another back-end nor shared states go with them."""
+def _leave_others(encoder: nn.Module, *_: Any) -> None:
+    """Other weights are about to be loaded, which are no business of encoders that share the present ones."""
     if isinstance(encoder, Encoder):
-        encoder._states = None
+        encoder.leave()
+
+
+def _forget_weights(encoder: nn.Module, _: Any) -> None:
+    """Other weights: no other back-end goes with them."""
+    if isinstance(encoder, Encoder):
         encoder.run_with(None)
 
 
@@ -330,14 +322,14 @@ def _quiet_loading() -> Iterator[None]:
     """Loading reports weights that were left out on purpose (cut layers, pooler); keep its errors, not those."""
     from transformers.utils import logging as hf_logging
 
-    logger = logging.getLogger("transformers")
-    level, bars = logger.level, hf_logging.is_progress_bar_enabled()
-    logger.setLevel(logging.ERROR)
+    theirs = logging.getLogger("transformers")
+    level, bars = theirs.level, hf_logging.is_progress_bar_enabled()
+    theirs.setLevel(logging.ERROR)
     hf_logging.disable_progress_bar()
     try:
         yield
     finally:
-        logger.setLevel(level)
+        theirs.setLevel(level)
         if bars:
             hf_logging.enable_progress_bar()
 

@@ -157,6 +157,11 @@ class MetricModel(nn.Module):
         return self.encoder.device
 
     @property
+    def token_bytes(self) -> int:
+        """Memory that the features of one token take, in bytes: its vector in float32, its id and its kinds."""
+        return 4 * self.encoder.dimension * self.layers.width_factor + 10
+
+    @property
     def precision(self) -> str:
         """Arithmetic of the encoder: ``exact`` for float32, ``bf16`` or ``fp16``, or as its back-end says."""
         runner = None if self.runnable_encoder is None else self.runnable_encoder.runner

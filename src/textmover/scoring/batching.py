@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import numpy as np
 
@@ -22,7 +22,7 @@ BLOCK = 1 << 20
 
 def token_batches(
     tokenize: Callable[[Sequence[str]], TokenBatch], texts: Sequence[str], budget: Callable[[], int]
-) -> Iterator[tuple[list[int], TokenBatch]]:
+) -> Generator[tuple[list[int], TokenBatch], None, None]:
     """Texts in batches of like length, the longest first, within the token budget.
 
     They are tokenised in chunks as they are needed, so that a device can work on the first batches while the next are

@@ -21,6 +21,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import rank_zero_only
 
+from textmover.scoring.encoder_memory import flush_all
 from textmover.scoring.meeting import Meeting
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.shards import Parts, Shard, is_parts
@@ -280,6 +281,7 @@ class _ScoringModule(pl.LightningModule):
             BaseException: What has ended the work early.
         """
         if self.global_rank:
+            flush_all()  # this process ends without the interpreter's leave
             self.meeting.leave(well=self._failure is None)
         failure = self._failure or self.meeting.wait()
         if failure is not None:

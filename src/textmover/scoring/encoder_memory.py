@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
+import copy
 import hashlib
 import json
 import threading
@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.encoder import POST_NORM_TYPES, Encoder
+from textmover.modules.encoder import Encoder, weights_stamp
+from textmover.modules.encoder_facts import POST_NORM_TYPES, UNTRACED
 from textmover.scoring.state_files import StateFiles
 from textmover.scoring.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.packed import Ragged
 
-__all__ = ["EncoderMemory"]
+__all__ = ["EncoderMemory", "flush_all"]
 
 DIGEST = 16
 """Bytes of the hash that stands for the tokens of a text."""
@@ -38,7 +39,8 @@ class EncoderMemory:
     was encoded for the same weights, layers, precision and back-end is read instead. A state depends on the batch in
     which it was computed to the rounding of its arithmetic alone, so scores move by less than 1e-6.
 
-    Encoders that are being trained leave the memory.
+    Encoders that are trained, moved, cast, or given other weights leave the memory and keep their weights; those that
+    stay get a copy of them. Make an optimiser after ``train()`` has been called, or from a metric that is in no memory.
 
     Args:
         limit: Bytes that states may take in memory; the longest unused are forgotten first.
@@ -62,8 +64,10 @@ class EncoderMemory:
         self.folder = None if folder is None else Path(folder).expanduser()
         self.is_asleep = False
         self._groups: list[_Group] = []
-        if self.folder is not None:
-            atexit.register(_flush, weakref.ref(self))
+        self._files: list[StateFiles] = []
+        # When nobody needs it any more, and at the latest when the process ends.
+        weakref.finalize(self, _flush, self._files)
+        _WITH_FOLDER.add(self)
 
     @property
     def limit(self) -> int:
@@ -72,27 +76,37 @@ class EncoderMemory:
 
     @limit.setter
     def limit(self, limit: int) -> None:
+        """Set the bytes that states may take from now on."""
         self._limit = limit
         for group in self._groups:
             group.bound(limit)
 
-    def join(self, metric: SegmentMetric, arithmetic: str) -> None:
+    def join(self, metric: SegmentMetric, arithmetic: str) -> bool:
         """Let a metric take part; one without an encoder, such as over static vectors, has nothing to share.
 
         Args:
             metric: The metric, on its device and with its final weights.
             arithmetic: Precision and back-end that its encoder will run with.
+
+        Returns:
+            Whether it took no part before; the back-end of its encoder is to be chosen anew then.
         """
         encoder = metric.runnable_encoder
-        if not isinstance(encoder, Encoder):
-            return
+        if not isinstance(encoder, Encoder) or any(encoder in group.encoders for group in self._groups):
+            return False
         weights = _Weights.of(encoder.model)
         kind = (arithmetic, str(encoder.device), str(encoder.window), str(next(encoder.parameters()).dtype))
         for group in self._groups:
             if group.kind == kind and group.weights.agree(weights):
                 group.add(encoder, weights)
-                return
+                return True
         self._groups.append(_Group(self, kind, weights, encoder))
+        return True
+
+    def drop(self, group: _Group) -> None:
+        """Forget a group that has no members left."""
+        group.forget()
+        self._groups.remove(group)
 
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
@@ -110,16 +124,37 @@ class EncoderMemory:
 
     def flush(self) -> None:
         """Write states that wait for company to disk, as happens at the end of the process too."""
-        for group in self._groups:
-            group.flush()
+        _flush(self._files)
+
+    def open_files(self, identity: Mapping[str, str]) -> StateFiles | None:
+        """The states on disk of what an identity describes; ``None`` without a folder."""
+        if self.folder is None:
+            return None
+        files = StateFiles(self.folder, identity, self.folder_limit)
+        self._files.append(files)
+        return files
+
+    def close_files(self, files: StateFiles) -> None:
+        """Write what waits for company there, and look at it no longer."""
+        files.flush()
+        self._files.remove(files)
 
     def __deepcopy__(self, _: dict[int, Any]) -> EncoderMemory:
         return self  # whatever was copied can go on sharing
 
 
+def flush_all() -> None:
+    """Write what any memory still holds back; for processes that end without the interpreter's leave."""
+    for memory in list(_WITH_FOLDER):
+        memory.flush()
+
+
+_WITH_FOLDER: weakref.WeakSet[EncoderMemory] = weakref.WeakSet()
+
+
 @dataclass(frozen=True)
 class _Weights:
-    """Hashes of an encoder's weights: of what comes before its layers, and of each layer."""
+    """Hashes of what an encoder computes with: of all that its layers share, and of each layer."""
 
     type: str
     base: str
@@ -131,9 +166,12 @@ class _Weights:
         cut = model.config.model_type in POST_NORM_TYPES
         inside = {id(one) for block in blocks for one in block.parameters()} if cut else set()
         base = {name: one for name, one in model.named_parameters() if id(one) not in inside}
-        config = {name: value for name, value in model.config.to_dict().items() if name in SHAPING}
+        base |= dict(model.named_buffers())
+        # Everything in the configuration may change the states, but for where it came from, and how deep it was cut.
+        left_out = (*UNTRACED, *(DEPTHS if cut else ()))
+        config = {name: value for name, value in model.config.to_dict().items() if name not in left_out}
         layers = tuple(_digest(dict(block.named_parameters())) for block in blocks) if cut else ()
-        return cls(model.config.model_type, _digest(base, json.dumps(config, sort_keys=True)), layers)
+        return cls(model.config.model_type, _digest(base, json.dumps(config, sort_keys=True, default=str)), layers)
 
     def agree(self, other: _Weights) -> bool:
         """Whether the deeper of the two encoders begins with the other."""
@@ -142,8 +180,8 @@ class _Weights:
         return (self.type, self.base) == (other.type, other.base) and same
 
 
-SHAPING = ("hidden_act", "layer_norm_eps", "num_attention_heads", "position_embedding_type", "max_position_embeddings")
-"""What of an encoder's configuration changes its states without changing the shape of its weights."""
+DEPTHS = ("num_hidden_layers", "n_layers", "num_layers")
+"""What configurations call the number of layers."""
 
 
 class _Group:
@@ -175,12 +213,49 @@ class _Group:
         self._members.add(encoder)
         for one in [encoder, *self.encoders]:
             one.share(self, self.model, self.computed)
+        self._stamp = weights_stamp(self.model)
         self.forget()
+
+    def leave(self, encoder: Encoder) -> None:
+        """Go on without an encoder, which takes the weights along: the others get a copy."""
+        with self._lock:
+            self._members.discard(encoder)
+            others = list(self.encoders)
+            if not others:
+                self.memory.drop(self)
+                return
+            model = encoder.copied_model()
+            # A compiled runner computes with the weights themselves, and has to change over as well.
+            runner = copy.deepcopy(encoder.runner, {id(self.model): model})
+            self.model, self._stamp = model, weights_stamp(model)
+            for one in others:
+                one.model = model
+                one._runner, one._stamp = runner, self._stamp
+
+    def _check_weights(self) -> bool:
+        """Whether the weights are still those that the states are of.
+
+        Raises:
+            InputError: If several encoders share weights that somebody has changed in place.
+        """
+        if self._stamp == weights_stamp(self.model):
+            return True
+        members = list(self.encoders)
+        if len(members) > 1:
+            raise InputError(
+                f"Expected the weights that {len(members)} metrics share through an EncoderMemory to stay as they are, "
+                "but they were changed in place: call train() on a metric before its weights are changed, or load it "
+                "without `memory`."
+            )
+        for one in members:
+            one.leave()
+        return False
 
     def forget(self) -> None:
         """Drop the states in memory, and look for those on disk anew."""
         with self._lock:
-            self.flush()
+            if self._files is not None:
+                self.memory.close_files(self._files)
             self._cache.clear()
             self._files = None
 
@@ -189,14 +264,9 @@ class _Group:
         with self._lock:
             self._cache.limit = limit
 
-    def flush(self) -> None:
-        """Write what waits for company."""
-        if self._files is not None:
-            self._files.flush()
-
     def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
         """Hidden states of the computed layers, ``[B, L, D]`` each, those that are not kept made by ``encode``."""
-        if self.memory.is_asleep:
+        if self.memory.is_asleep or not self._check_weights():
             return encode(batch)
         lengths = batch.lengths.cpu().numpy()
         ids = batch.input_ids.cpu().numpy()
@@ -225,10 +295,10 @@ class _Group:
 
     def _find(self, keys: Iterable[bytes], device: torch.device) -> list[tuple[list[bytes], Ragged]]:
         found = self._cache.find(keys)
-        if self.memory.folder is None:
-            return found
         if self._files is None:
-            self._files = StateFiles(self.memory.folder, self._identity(), self.memory.folder_limit)
+            self._files = self.memory.open_files(self._identity())
+        if self._files is None:
+            return found
         known = {key for names, _ in found for key in names}
         for names, states in self._files.find([key for key in keys if key not in known]):
             moved = Ragged(states.lengths, {name: one.to(device) for name, one in states.tokens.items()})
@@ -251,10 +321,9 @@ class _Group:
         }
 
 
-def _flush(memory: weakref.ref[EncoderMemory]) -> None:
-    there = memory()
-    if there is not None:
-        there.flush()
+def _flush(opened: list[StateFiles]) -> None:
+    for files in opened:
+        files.flush()
 
 
 def _digest(tensors: Mapping[str, Tensor], more: str = "") -> str:

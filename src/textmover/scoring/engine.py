@@ -6,10 +6,10 @@ The engine knows a metric through :class:`~textmover.types.SegmentMetric` alone.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +19,9 @@ from textmover.scoring.batching import BLOCK, pair_batches, token_batches
 from textmover.scoring.pair_table import PairTable
 from textmover.scoring.text_cache import TextCache
 from textmover.scoring.text_chunk import TextChunk
-from textmover.scoring.workers import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric, TextFeatures, TokenBatch
+from textmover.scoring.text_table import Reference, TextTable
+from textmover.scoring.workers import read_ahead, spread, worker_count
+from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 
 __all__ = ["Engine", "RawScores", "default_batch_tokens"]
 
@@ -29,8 +30,14 @@ logger = logging.getLogger(__name__)
 WINDOW = 4096
 """Segments worked on at a time: bounds memory however long the input is."""
 
-WINDOW_CHARACTERS = 1 << 21
-"""Characters that the texts of such segments may have; one segment at the least."""
+WINDOW_BYTES = 1 << 28
+"""Memory that the features of their texts may take; one segment at the least."""
+
+AHEAD = 4
+"""Batches of tokens that wait for the encoder."""
+
+SAMPLE = 64
+"""Texts that tell how many tokens there are to a character."""
 
 JOINT_PAIRS = 32
 """Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
@@ -40,9 +47,6 @@ ENCODING = 0.9
 
 PAIR_TOKENS = 4
 """Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
-
-Reference = str | tuple[str, ...]
-"""What a hypothesis is paired with: a text, or several that are taken as one."""
 
 WARNINGS = {
     "empty": "had an empty side: their values are those of unrelated texts",
@@ -87,10 +91,18 @@ class Engine:
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes if cache else 0)
         self._block = BLOCK
         self._warned: set[str] = set()
+        self._lock = threading.RLock()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_lock": None}  # which neither copies nor other processes share
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def clear_cache(self) -> None:
         """Forget the features of all texts."""
-        self._cache.clear()
+        with self._lock:
+            self._cache.clear()
 
     def score(
         self,
@@ -100,7 +112,7 @@ class Engine:
         *,
         warn: bool = True,
     ) -> RawScores:
-        """Score each hypothesis against its references.
+        """Score each hypothesis against its references; calls from several threads wait for one another.
 
         Args:
             hypotheses: ``n`` texts.
@@ -117,8 +129,8 @@ class Engine:
                 of the GPU.
         """
         parts: list[RawScores] = []
-        with _evaluation_mode(self.metric), torch.inference_mode():
-            for rows in _windows(hypotheses, references):
+        with self._lock, _evaluation_mode(self.metric), torch.inference_mode():
+            for rows in self._windows(hypotheses, references):
                 progress = _Progress(rows.stop - rows.start, on_progress)
                 parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress))
                 progress.reach(1.0)
@@ -162,6 +174,25 @@ class Engine:
                 )
         return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
 
+    def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
+        """Stretches of segments that are worked on at a time, a function of their texts alone."""
+        start = 0
+        while start < len(hypotheses):
+            stop = min(start + WINDOW, len(hypotheses))
+            texts = [[one, *more] for one, more in zip(hypotheses[start:stop], references[start:stop], strict=True)]
+            sizes = np.cumsum([sum(map(len, group)) for group in texts])
+            most = WINDOW_BYTES / (self.metric.token_bytes * self._tokens_to_a_character(texts))
+            count = max(1, int(np.searchsorted(sizes, most, side="right")))
+            yield slice(start, start + count)
+            start += count
+
+    def _tokens_to_a_character(self, texts: Sequence[Sequence[str]]) -> float:
+        """Of some of the texts, at least one for every twenty."""
+        every = max(1, len(texts) // SAMPLE)
+        some = [text for group in texts[::every] for text in group[:2]]
+        tokens = int(self.metric.tokenize(some).mask.sum())
+        return max(tokens / max(1, sum(map(len, some))), 0.05)
+
     def _combine(self, values: np.ndarray, owners: np.ndarray, name: str) -> np.ndarray:
         """One value per segment from those of its references."""
         starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
@@ -172,21 +203,22 @@ class Engine:
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
-    def _text_table(self, texts: list[str], progress: _Progress) -> _TextTable | None:
+    def _text_table(self, texts: list[str], progress: _Progress) -> TextTable | None:
         """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
-        table = _TextTable()
+        table = TextTable()
         for names, chunk in self._cache.find(texts):
             table.add(names, chunk)
         missing = [text for text in texts if text not in table.rows]
         encoded_characters, characters = 0, sum(map(len, missing))
-        for rows, encoded in spread(self._encode, self._token_batches(missing), self._workers):
-            if encoded is None:
-                return None
-            names = [missing[row] for row in rows]
-            table.add(names, encoded)
-            self._cache.keep(names, encoded)
-            encoded_characters += sum(map(len, names))
-            progress.reach(ENCODING * encoded_characters / max(1, characters))
+        with read_ahead(self._token_batches(missing), AHEAD) as batches:  # texts are tokenised in a thread of its own
+            for rows, encoded in spread(self._encode, batches, self._workers):
+                if encoded is None:
+                    return None
+                names = [missing[row] for row in rows]
+                table.add(names, encoded)
+                self._cache.keep(names, encoded)
+                encoded_characters += sum(map(len, names))
+                progress.reach(ENCODING * encoded_characters / max(1, characters))
         return table
 
     @property
@@ -194,7 +226,7 @@ class Engine:
         encoder = self.metric.runnable_encoder
         return worker_count(self.metric.device) if encoder is None or encoder.concurrent else 1
 
-    def _token_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenBatch]]:
+    def _token_batches(self, texts: Sequence[str]) -> Generator[tuple[list[int], TokenBatch], None, None]:
         return token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens)
 
     def _encode(self, given: tuple[list[int], TokenBatch]) -> tuple[list[int], TextChunk | None]:
@@ -229,7 +261,7 @@ class Engine:
             torch.cuda.empty_cache()
         return range(size // 2), range(size // 2, size)
 
-    def _add_joined(self, table: _TextTable, references: Sequence[Reference]) -> None:
+    def _add_joined(self, table: TextTable, references: Sequence[Reference]) -> None:
         """Several references as one text; a single one is itself."""
         groups = [group for group in dict.fromkeys(references) if not isinstance(group, str)]
         for group in groups:
@@ -246,7 +278,7 @@ class Engine:
 
     # --- pairs --------------------------------------------------------------------------------------------------------
 
-    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: _TextTable, progress: _Progress) -> PairTable:
+    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: TextTable, progress: _Progress) -> PairTable:
         where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
         scored = PairTable(len(pairs))
 
@@ -266,7 +298,7 @@ class Engine:
     def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
         return pair_batches(lengths, PAIR_TOKENS * self.batch_tokens, self._block)
 
-    def _match(self, table: _TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
+    def _match(self, table: TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
         try:
             hypotheses, references = (table.pad(where[rows, side]) for side in (0, 1))
             return [(rows, self.metric.pair_scores(hypotheses, references))]
@@ -282,7 +314,13 @@ class Engine:
         for start in range(0, len(pairs), JOINT_PAIRS):
             rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
             hypotheses, references = (self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1))
-            scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
+            try:
+                scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
+            except torch.OutOfMemoryError as error:  # fewer of them would have other scores
+                raise InputError(
+                    f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "
+                    "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
+                ) from error
             cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
             table.put(rows, scores, {"truncated": np.array(cut)})
             progress.reach(rows[-1] / len(pairs))
@@ -311,37 +349,6 @@ class _Progress:
             self._told = finished
 
 
-class _TextTable:
-    """The texts of a window, each with the number of its row."""
-
-    def __init__(self) -> None:
-        self.rows: dict[Any, int] = {}
-        self._chunks: list[TextChunk] = []
-        self._places: list[tuple[int, int]] = []
-
-    def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
-        """Take in further texts."""
-        start = len(self._places)
-        self.rows.update({name: start + place for place, name in enumerate(names)})
-        self._places += [(len(self._chunks), place) for place in range(len(names))]
-        self._chunks.append(chunk)
-
-    def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
-        """Texts as a batch."""
-        features = [chunk.features for chunk in self._chunks]
-        return type(features[0]).pad(features, [self._places[row] for row in rows])
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each text."""
-        return np.concatenate([chunk.lengths for chunk in self._chunks])
-
-    @property
-    def truncated(self) -> np.ndarray:
-        """Whether each text was cut."""
-        return np.concatenate([chunk.truncated for chunk in self._chunks])
-
-
 class _evaluation_mode:  # noqa: N801 - a context manager reads like a function
     """Evaluation mode inside, the earlier mode of every module afterwards."""
 
@@ -366,16 +373,3 @@ def _distinct_texts(pairs: Sequence[tuple[str, Reference]]) -> list[str]:
         found[hypothesis] = None
         found.update(dict.fromkeys((reference,) if isinstance(reference, str) else reference))
     return list(found)
-
-
-def _windows(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
-    """Stretches of segments that are worked on at a time."""
-    start = characters = 0
-    for row, (hypothesis, texts) in enumerate(zip(hypotheses, references, strict=True)):
-        size = len(hypothesis) + sum(map(len, texts))
-        if row > start and (row - start == WINDOW or characters + size > WINDOW_CHARACTERS):
-            yield slice(start, row)
-            start, characters = row, 0
-        characters += size
-    if start < len(hypotheses):
-        yield slice(start, len(hypotheses))

@@ -8,38 +8,49 @@ import json
 import logging
 import os
 import secrets
+import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from textmover.scoring.files import atomic_file
+from textmover.scoring.files import atomic_bytes, atomic_file
 from textmover.types import InputError
 from textmover.types.packed import Ragged
 
-__all__ = ["Place", "StateFiles", "places", "remove"]
+__all__ = ["Place", "StateFiles", "other_versions", "places", "remove"]
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout; folders of another one are left alone."""
 
 SHARD = 1 << 26
 """Bytes of states that are collected before they are written."""
 
-KEYS, LENGTHS = "keys", "lengths"
+KEYS, LENGTHS, CHECKS = "keys", "lengths", "checks"
 """Names of the tensors beside those of the layers."""
+
+IDENTITY = "identity.json"
+
+ENTRIES = ("type", "weights", "layers", "window", "backend", "precision")
+"""What an identity says."""
+
+STALE = 24 * 3600.0
+"""Seconds after which a half-written file is one that a killed process has left."""
 
 
 class StateFiles:
     """States of one encoder in a folder that several encoders, and several processes, may share.
 
-    Layout: ``FOLDER/v1/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` (int64 ``[N]``) and a tensor
-    ``[T, D]`` for each layer; ``NAME/identity.json`` says in plain words what the states are of. Files are written
-    whole under names of their own and never changed.
+    Layout: ``FOLDER/v2/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` and ``checks`` (int64
+    ``[N]``) and a tensor ``[T, D]`` for each layer; ``checks`` are CRC-32 sums of each text's states.
+    ``NAME/identity.json`` says in plain words what the states are of. Files are written whole under names of their own
+    and never changed. A text whose states are not as they were written is encoded anew, which is said.
 
     Args:
         folder: Where all states lie.
@@ -56,19 +67,25 @@ class StateFiles:
         self._waiting: list[tuple[list[bytes], Ragged]] = []
         self._waiting_bytes = 0
         self._refused = False
-        self._index: dict[bytes, tuple[Path, int, int]] = {}
-        for other in sorted(folder.glob("v*")):
-            if other.is_dir() and other != self.root:
-                logger.warning("%s was written by another version of textmover and is ignored: remove it.", other)
+        self._index: dict[bytes, _Entry] = {}
+        for other in other_versions(folder):
+            logger.warning("%s was written by another version of textmover and is ignored: remove it.", other)
         try:
             self.place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
                 f"Expected {folder} to be a folder for states of texts, but got '{error.strerror}': give another one."
             ) from error
-        if not (self.place / "identity.json").is_file():
-            with atomic_file(self.place / "identity.json") as stream:
-                stream.write(json.dumps(dict(identity), indent=2) + "\n")
+        if not (self.place / IDENTITY).is_file():
+            try:
+                with atomic_file(self.place / IDENTITY) as stream:
+                    stream.write(json.dumps(dict(identity), indent=2) + "\n")
+            except InputError as error:
+                self._give_up(error)
+        for left in self.place.glob(".*"):  # by a process that was killed while it wrote
+            if time.time() - _last_used(left) > STALE:
+                with contextlib.suppress(OSError):
+                    left.unlink(missing_ok=True)
         for path in sorted(self.place.glob("*.safetensors")):
             self._read_index(path)
 
@@ -93,30 +110,32 @@ class StateFiles:
 
     def flush(self) -> None:
         """Write the states that wait; where the disk refuses, say so once and go on without writing."""
-        from safetensors import SafetensorError
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if not waiting or self._refused:
             return
         names = [key for keys, _ in waiting for key in keys]
         states = Ragged.join([part for _, part in waiting])
-        tensors = {name: one.cpu().contiguous() for name, one in states.tokens.items()}
-        tensors[KEYS] = torch.from_numpy(np.frombuffer(b"".join(names), dtype=np.uint8).reshape(len(names), -1).copy())
-        tensors[LENGTHS] = torch.from_numpy(states.lengths)
+        layers = {name: one.cpu().contiguous() for name, one in states.tokens.items()}
+        checks = _checks(layers, states.starts, states.lengths)
+        keys = torch.from_numpy(np.frombuffer(b"".join(names), dtype=np.uint8).reshape(len(names), -1).copy())
+        beside = {KEYS: keys, LENGTHS: torch.from_numpy(states.lengths), CHECKS: torch.from_numpy(checks)}
         path = self.place / f"{secrets.token_hex(8)}.safetensors"
-        beside = path.with_suffix(".partial")
         try:
-            save_file(tensors, str(beside))
-            os.replace(beside, path)
-        except (OSError, SafetensorError) as error:
-            self._refused = True
-            logger.warning("States of texts are no longer kept in %s: %s.", self.place, error)
+            with atomic_bytes(path) as stream:
+                stream.write(save({**layers, **beside}))
+        except InputError as error:
+            self._give_up(error)
             return
-        finally:
-            beside.unlink(missing_ok=True)
-        self._add(path, names, states.lengths)
+        self._add(path, names, states.lengths, checks)
         self._shrink(path)
+
+    def _give_up(self, error: InputError) -> None:
+        """Write nothing any more, and say so once."""
+        if not self._refused:
+            logger.warning("States of texts are no longer kept in %s: %s", self.place, error)
+        self._refused = True
 
     def _shrink(self, newest: Path) -> None:
         """Remove the longest unused files of the whole folder until it is within its limit."""
@@ -126,43 +145,77 @@ class StateFiles:
         for path in files:
             if total <= self.limit:
                 return
-            path.unlink(missing_ok=True)  # another process may have been faster
+            try:
+                path.unlink(missing_ok=True)  # another process may have been faster
+            except OSError as error:  # of another user
+                self._give_up(InputError(f"it is larger than {self.limit} bytes, but {path}: {error.strerror}."))
+                return
             total -= sizes[path]
-            self._index = {key: place for key, place in self._index.items() if place[0] != path}
+            self._forget(path)
+
+    def _forget(self, path: Path) -> None:
+        self._index = {key: entry for key, entry in self._index.items() if entry.path != path}
 
     def _read_index(self, path: Path) -> None:
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(str(path), framework="pt") as file:
-                keys, lengths = file.get_tensor(KEYS), file.get_tensor(LENGTHS)
+                keys, lengths, checks = (file.get_tensor(name) for name in (KEYS, LENGTHS, CHECKS))
         except (OSError, SafetensorError) as error:
             logger.warning("%s is ignored: it cannot be read (%s). Remove it.", path, error)
             return
-        self._add(path, [row.tobytes() for row in keys.numpy()], lengths.numpy())
+        self._add(path, [row.tobytes() for row in keys.numpy()], lengths.numpy(), checks.numpy())
 
-    def _add(self, path: Path, keys: Sequence[bytes], lengths: np.ndarray) -> None:
+    def _add(self, path: Path, keys: Sequence[bytes], lengths: np.ndarray, checks: np.ndarray) -> None:
         starts = np.cumsum(lengths) - lengths
-        for key, start, length in zip(keys, starts.tolist(), lengths.tolist(), strict=True):
-            self._index[key] = (path, start, length)
+        for key, *rest in zip(keys, starts.tolist(), lengths.tolist(), checks.tolist(), strict=True):
+            self._index[key] = _Entry(path, *rest)
 
     def _read(self, path: Path, keys: list[bytes]) -> tuple[list[bytes], Ragged] | None:
         from safetensors import SafetensorError, safe_open
 
-        places = [self._index[key][1:] for key in keys]
+        entries = [self._index[key] for key in keys]
+        lengths = np.array([entry.length for entry in entries])
         try:
             with safe_open(str(path), framework="pt") as file:
                 tokens: dict[str, Any] = {
-                    name: torch.cat([file.get_slice(name)[start : start + length] for start, length in places])
+                    name: torch.cat([file.get_slice(name)[one.start : one.start + one.length] for one in entries])
                     for name in file.keys()  # noqa: SIM118 - not a mapping
-                    if name not in (KEYS, LENGTHS)
+                    if name not in (KEYS, LENGTHS, CHECKS)
                 }
-            os.utime(path)  # it was used
         except (OSError, SafetensorError) as error:
             logger.info("%s has gone or is damaged (%s): its texts are encoded anew.", path, error)
-            self._index = {key: place for key, place in self._index.items() if place[0] != path}
+            self._forget(path)
             return None
-        return keys, Ragged(np.array([length for _, length in places]), tokens)
+        found = Ragged(lengths, tokens)
+        sound = _checks(tokens, found.starts, lengths) == [entry.check for entry in entries]
+        if not sound.all():
+            logger.warning("%s is damaged and is ignored: its texts are encoded anew. Remove it.", path)
+            self._forget(path)
+            return None
+        with contextlib.suppress(OSError):  # a file of another user cannot be marked as used
+            os.utime(path)
+        return keys, found
+
+
+class _Entry(NamedTuple):
+    """Where the states of a text are, and the sum that they have to give."""
+
+    path: Path
+    start: int
+    length: int
+    check: int
+
+
+def _checks(layers: Mapping[str, torch.Tensor], starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """CRC-32 of each text's states over all layers, int64 ``[N]``."""
+    bytes_of = [layers[name].view(torch.uint8).numpy() for name in sorted(layers)]
+    sums = np.zeros(len(lengths), dtype=np.int64)
+    for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
+        for states in bytes_of:
+            sums[row] = zlib.crc32(states[start : start + length].data, int(sums[row]))
+    return sums
 
 
 @dataclass(frozen=True)
@@ -185,21 +238,36 @@ class Place:
 def places(folder: Path) -> list[Place]:
     """What a folder holds, the largest first; what is of another version is left out."""
     found = []
-    for told in sorted((folder / f"v{FORMAT}").glob("*/identity.json")):
-        identity = json.loads(told.read_text(encoding="utf-8"))
+    for told in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
+        identity = _identity_in(told)
         files = sorted(told.parent.glob("*.safetensors"))
         texts = sum(_texts(path) for path in files)
         found.append(Place(told.parent, identity, texts, sum(map(_size, files))))
     return sorted(found, key=lambda place: -place.nbytes)
 
 
+def other_versions(folder: Path) -> list[Path]:
+    """States in a layout that is not ours."""
+    return [other for other in sorted(folder.glob("v*")) if other.is_dir() and other.name != f"v{FORMAT}"]
+
+
 def remove(found: Iterable[Place]) -> None:
     """Remove states; other files stay where they are."""
     for place in found:
-        for path in (*place.path.glob("*.safetensors"), *place.path.glob("*.partial"), place.path / "identity.json"):
+        for path in (*place.path.glob("*.safetensors"), *place.path.glob(".*"), place.path / IDENTITY):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # somebody has put other files there
             place.path.rmdir()
+
+
+def _identity_in(path: Path) -> dict[str, str]:
+    """What a record says, question marks where it is damaged."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        told = None
+    entries = told if isinstance(told, dict) else {}
+    return {name: str(entries.get(name, "?")) for name in ENTRIES}
 
 
 def _texts(path: Path) -> int:

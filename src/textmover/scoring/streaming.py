@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import queue
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,15 +15,7 @@ from textmover.scoring.shards import Parts, Shard, ShardScores
 from textmover.scoring.tally import Tally
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["Done", "fit_on_shards", "read_ahead", "score_shard", "score_shards"]
-
-Item = TypeVar("Item")
-
-PATIENCE = 0.1
-"""Seconds after which a thread that waits for room looks whether anybody still wants what it reads."""
-
-FAREWELL = 0.5
-"""Seconds that the end of a reading thread is waited for; one that hangs on standard input ends with the process."""
+__all__ = ["Done", "fit_on_shards", "score_shard", "score_shards"]
 
 
 class Done(NamedTuple):
@@ -41,67 +30,6 @@ class Done(NamedTuple):
     shard: Shard
     tally: Tally
     scores: ShardScores | None
-
-
-class _End(NamedTuple):
-    """The end of what a thread reads, and why, if it is not that there is no more."""
-
-    error: BaseException | None = None
-
-
-@contextlib.contextmanager
-def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
-    """Let a thread make the next items while this one works on the last.
-
-    Args:
-        items: Makes items; it is advanced and closed in the thread.
-        ahead: Items that may wait, beside the one that is being made.
-
-    Yields:
-        The items. What the thread raises is raised where the item would have been.
-
-    Example:
-        >>> with read_ahead(number * number for number in range(4)) as squares:
-        ...     print(list(squares))
-        [0, 1, 4, 9]
-    """
-    waiting: queue.Queue[Item | _End] = queue.Queue(ahead)
-    unwanted = threading.Event()
-
-    def put(item: Item | _End) -> bool:
-        while not unwanted.is_set():
-            with contextlib.suppress(queue.Full):
-                waiting.put(item, timeout=PATIENCE)
-                return True
-        return False
-
-    def work() -> None:
-        end = _End()
-        try:
-            with contextlib.closing(items):
-                for item in items:
-                    if not put(item):
-                        return
-        except BaseException as error:  # whatever it is, the reader of the items has to hear of it
-            end = _End(error)
-        put(end)
-
-    def taken() -> Iterator[Item]:
-        while True:
-            item = waiting.get()
-            if isinstance(item, _End):
-                if item.error is not None:
-                    raise item.error
-                return
-            yield item
-
-    thread = threading.Thread(target=work, name="reader", daemon=True)
-    thread.start()
-    try:
-        yield taken()
-    finally:
-        unwanted.set()
-        thread.join(FAREWELL)
 
 
 def score_shards(

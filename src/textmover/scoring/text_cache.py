@@ -87,5 +87,6 @@ class TextCache(Generic[Key, Chunk]):
             number, (oldest, names) = self._chunks.popitem(last=False)
             self.nbytes -= oldest.nbytes
             for name in names:
-                if self._places[name][0] == number:
+                # Kept twice, it is where it was kept last, or nowhere if that is gone already.
+                if self._places.get(name, (None, 0))[0] == number:
                     del self._places[name]

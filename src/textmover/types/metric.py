@@ -194,6 +194,10 @@ class SegmentMetric(Protocol):
         """Where batches have to be."""
 
     @property
+    def token_bytes(self) -> int:
+        """Memory that the features of one token take, in bytes: how many texts are worked on at a time hangs on it."""
+
+    @property
     def runnable_encoder(self) -> RunnableEncoder | None:
         """The encoder, where another back-end can run it; ``None`` where there is none or it only looks vectors up."""
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from textmover.modules.encoder import position_limit
+from textmover.modules.encoder_facts import position_limit
 from textmover.modules.fitting import evaluating
 from textmover.scoring.backends.names import BackendError
 from textmover.types import RunnableEncoder
 
-__all__ = ["converting", "export_graph", "graph_limit", "quiet_converters", "without_telemetry"]
+__all__ = ["converting", "export_graph", "graph_limit", "quiet_converters"]
 
 MOST_TEXTS = 1 << 16
 """Largest batch of an exported graph; batches are cut by their tokens long before."""
@@ -69,22 +67,3 @@ def quiet_converters() -> Iterator[None]:
         for category in (DeprecationWarning, FutureWarning, UserWarning):
             warnings.filterwarnings("ignore", category=category, module=r"(torch|openvino|onnx|nncf|copyreg)\b.*")
         yield
-
-
-@contextlib.contextmanager
-def without_telemetry() -> Iterator[None]:
-    """Keep packages that are imported inside from reporting their use over the network.
-
-    OpenVINO and NNCF report through a package of their own, and do not without it; ONNX Runtime asks a variable. Where
-    the caller's program has made its choice already, that stands.
-    """
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    name = "openvino_telemetry"
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[name]

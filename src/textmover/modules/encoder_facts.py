@@ -1,0 +1,63 @@
+"""What is known of encoders beforehand: which types can be cut, which layers to read, how long texts may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "position_limit"]
+
+POST_NORM_TYPES = (
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
+)  # fmt: skip
+"""Types whose every layer ends in its norm: cut after layer L, they give exactly ``hidden_states[L]``. Others put a
+final norm behind the last layer, so they run whole and the layer is picked from all hidden states."""
+
+UNTRACED = ("_name_or_path", "_commit_hash", "architectures", "dtype", "torch_dtype", "transformers_version")
+"""Entries of an encoder's configuration that say where it came from, not what it computes."""
+
+LAYERS = {
+    "all-MiniLM-L6-v2": (6, 6),
+    "bert-base-uncased": (10, 9),
+    "bert-base-cased": (10, 9),
+    "bert-base-multilingual-cased": (10, 9),
+    "bert-large-uncased": (19, 18),
+    "distilbert-base-uncased": (5, 5),
+    "distilroberta-base": (5, 5),
+    "roberta-base": (10, 10),
+    "roberta-large": (19, 17),
+    "roberta-large-mnli": (19, 19),
+    "xlm-roberta-base": (10, 9),
+    "xlm-roberta-large": (19, 17),
+    "microsoft/deberta-base-mnli": (10, 9),
+    "microsoft/deberta-large-mnli": (19, 18),
+    "microsoft/deberta-xlarge-mnli": (40, 40),
+    "albert-large-v2": (14, 14),
+}
+"""Default layers by encoder: for transport, where the TWMD paper takes 10 of base and 19 of large models, and for
+greedy matching, where bert-score tuned them on WMT16."""
+
+POSITIONLESS_LIMIT = 512
+"""Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
+
+
+def default_layer(name: str, matching: str, depth: int) -> int:
+    """Layer to take where none is given: the table's for known encoders, the last otherwise.
+
+    Example:
+        >>> default_layer("roberta-base", "twmd", 12), default_layer("some/encoder", "twmd", 4)
+        (10, 4)
+    """
+    short = name.rsplit("/", 1)[-1]
+    known = LAYERS.get(name, LAYERS.get(short))
+    return min(depth, known[matching == "bertscore"]) if known else depth
+
+
+def position_limit(config: Any) -> int:
+    """Longest text in tokens that an encoder with this Hugging Face configuration can read."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions <= 0:
+        return POSITIONLESS_LIMIT
+    if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
+        # These count positions from the padding index on; mpnet's table has 514 rows for 512 tokens as well.
+        return positions - 2 if config.model_type == "mpnet" else positions - (config.pad_token_id or 0) - 1
+    return positions
