@@ -172,6 +172,19 @@ def test_each_file_is_a_set_of_its_own(run, write, tiny_encoder, tmp_path):
     assert [one.references for one in segments] == [("a dog",), ("a dog", "the dog"), ("a dog", "the dog")]
 
 
+def test_the_report_shows_metrics_and_how_they_matched_words(run, ratings, tiny_encoder, tmp_path):
+    flags = ("--group", "lp", "--encoder", tiny_encoder, "--model", "twmd", "--baselines", "chrf")
+    command = ("evaluate", "--data", ratings, *flags)
+    ended = run(*command, "--report", "page")
+    assert ended.code == 0
+    assert ended.out.endswith("Report: page/index.html\n")
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    for part in ("twmd", "chrf", "de-en", "textmover evaluate --data", "metric:twmd"):
+        assert part in page
+    assert page.count('class="words"') >= 4  # texts whose words are linked
+    assert run(*command, "--report", ratings).code == 2  # a file is in the way
+
+
 # --- the scores file --------------------------------------------------------------------------------------------------
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from textmover.cli.console import console, set_up_logging
 from textmover.cli.evaluation_print import print_one_metric, print_several
+from textmover.cli.evaluation_report import report_section, write_page
 from textmover.cli.evaluation_rows import Metrics, add_row_options
 from textmover.cli.evaluation_sets import add_set_options, read_sets, scores_files, scores_table
 from textmover.cli.options import add_cache_option, add_column_options, add_metric_options, write_output
 from textmover.meta_evaluation import LEVELS, STATISTICS, Evaluation, MetricScores, Protocol, evaluate
-from textmover.report import file_remarks, set_title
+from textmover.report import check_jinja, file_remarks, set_title
 from textmover.types import InputError, Judgements
 
 __all__ = ["Judged", "add_arguments", "run"]
@@ -91,6 +92,8 @@ def run(options: argparse.Namespace) -> None:
     sets = read_sets(options)
     for one in sets:
         protocol.check(one)
+    if options.report:
+        check_jinja()
     metrics.load()
     found = []
     with _progress(metrics.steps * sum(map(len, sets)), shown=not options.quiet) as advance:
@@ -98,7 +101,10 @@ def run(options: argparse.Namespace) -> None:
             rows = metrics.scores(one, advance)
             _write_scores(one, rows, path)
             found.append(Judged(one, tuple(rows), _evaluations(one, rows, protocol, options), path))
+    page = _page(options, found, metrics) if options.report else None  # before a pipe can break
     _print(options, found, protocol)
+    if page is not None:
+        _note(options, f"Report: {page}")
 
 
 def _evaluations(
@@ -140,6 +146,16 @@ def _progress(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, advance=done)
 
 
+def _page(options: argparse.Namespace, found: Sequence[Judged], metrics: Metrics) -> Path:
+    """The page of all sets and dimensions."""
+    sections = [
+        report_section(evaluation, one.judgements, one.rows, one.notes, metrics.scorers)
+        for one in found
+        for evaluation in one.evaluations
+    ]
+    return write_page(options.report, sections, options)
+
+
 def _print(options: argparse.Namespace, found: Sequence[Judged], protocol: Protocol) -> None:
     """Print tables; of a single metric one that goes by groups and has further statistics."""
     alone = options.format == "table" and all(len(one.rows) == 1 for one in found)
@@ -154,8 +170,13 @@ def _print(options: argparse.Namespace, found: Sequence[Judged], protocol: Proto
                     sys.stdout.write(f"{set_title(evaluation)}\n")
                 others = {name: _quick(one, name, evaluation.dimension) for name in ("spearman", "kendall")}
                 print_one_metric({"pearson": evaluation, **others}, one.notes, signature=not options.quiet)
+    _note(options, f"Scores: {', '.join(str(one.path) for one in found)}")
+
+
+def _note(options: argparse.Namespace, text: str) -> None:
+    """Say where something is, where that is not among what a program reads."""
     if options.format == "table" and not options.quiet:
-        sys.stdout.write(f"Scores: {', '.join(str(one.path) for one in found)}\n")
+        sys.stdout.write(f"{text}\n")
 
 
 def _quick(judged: Judged, statistic: str, dimension: str | None) -> Evaluation:

@@ -92,6 +92,7 @@ class Metrics:
     Attributes:
         models: The models among them.
         baselines: Those of surface overlap.
+        scorers: The models' scorers, once they are loaded.
 
     Raises:
         InputError: If two have the same name.
@@ -106,7 +107,7 @@ class Metrics:
         self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
         _check_distinct([*(one.name for one in self.models), *self.baselines, *(options.metric_column or ())])
         self._memory: EncoderMemory | None = None
-        self._scorers: dict[str, Scorer] = {}
+        self.scorers: dict[str, Scorer] = {}
 
     def load(self) -> None:
         """Load the models; those that read the same encoder share it.
@@ -129,7 +130,7 @@ class Metrics:
         several = len(self.models) > 1
         for row in self.models:
             one = argparse.Namespace(**{**vars(options), "model": row.model, "quiet": True})
-            self._scorers[row.name] = load_scorer(one, self._memory, one_of_several=several, **row.fields)
+            self.scorers[row.name] = load_scorer(one, self._memory, one_of_several=several, **row.fields)
 
     @property
     def steps(self) -> int:
@@ -153,14 +154,14 @@ class Metrics:
         return rows
 
     def _computed(self, judgements: Judgements, on_progress: Callable[[int], None]) -> list[MetricScores]:
-        if not self._scorers:
+        if not self.scorers:
             return []
         from textmover.scoring.together import score_together
 
         hypotheses, references = judgements.hypotheses, judgements.references
-        found = score_together(self._scorers, hypotheses, references, self._memory, on_progress)
+        found = score_together(self.scorers, hypotheses, references, self._memory, on_progress)
         return [
-            MetricScores(name, one.scores, self._scorers[name].metric.higher_is_better, str(one.signature))
+            MetricScores(name, one.scores, self.scorers[name].metric.higher_is_better, str(one.signature))
             for name, one in found.items()
         ]
 

@@ -64,6 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if arguments[:1] == ["train"]:
             return _train(arguments[1:])
         options = _parser(arguments[0] if arguments else "").parse_args(arguments)
+        options.command_line = arguments  # for those who write down what was asked for
         options.run(options)
     return outcome.code
 
