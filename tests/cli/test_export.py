@@ -1,10 +1,15 @@
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 
 from textmover.scoring import Scorer, load_metric, save_checkpoint
+from textmover.scoring.backends import openvino
 
 TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])
 
@@ -149,6 +154,81 @@ def test_unusable_choices_of_back_ends(refused, checkpoint, tmp_path):
     assert 'pip install "textmover[openvino]"' in refused("export", checkpoint, "out", "--backend", "openvino")
     assert "invalid choice: 'torch'" in refused("export", checkpoint, "out", "--backend", "torch")
     assert not (tmp_path / "out").exists()
+
+
+# --- what is said of back-ends ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """Where the graph of the tiny encoder is kept once it has been converted."""
+    return tmp_path_factory.mktemp("converted")
+
+
+@pytest.fixture
+def score(run, texts, checkpoint, real_backends, converted, tmp_path, monkeypatch):
+    """Scores with OpenVINO, in a cache of its own; returns what was said on standard error."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    export = openvino.export
+
+    def convert_once(encoder, example, precision, folder):
+        if not any(converted.iterdir()):
+            export(encoder, example, precision, converted)
+        shutil.copytree(converted, folder, dirs_exist_ok=True)
+
+    monkeypatch.setattr(openvino, "export", convert_once)
+
+    def score(model=checkpoint):
+        told = ("--model", model, "--device", "cpu", "--backend", "openvino", "--quiet")
+        ended = run("score", "-i", *texts, *told, "--format", "json")
+        assert ended.code == 0, ended
+        assert "|backend:openvino-" in json.loads(ended.out)["signature"]
+        return ended.err
+
+    return score
+
+
+def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
+    """Both are warnings, so that `--quiet` leaves them."""
+    preparing = "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds"
+    said = score()
+    assert said.startswith(preparing)
+    assert said.count("\n") == 1
+    assert score() == ""
+    (model,) = (tmp_path / "cache" / "textmover" / "backends").glob("*/openvino-*-exact/model.bin")
+    model.write_bytes(bytes(model.stat().st_size))
+    said = score().splitlines()
+    assert said[0] == f"{model.parent} is made anew, since its file model.bin does not hold what was written."
+    assert said[1].startswith(preparing)
+    assert len(said) == 2
+    assert score() == ""
+
+
+def test_an_artefact_of_another_version_is_said_to_be_ignored(run, score, checkpoint, tmp_path, monkeypatch):
+    with monkeypatch.context() as other:
+        other.setattr("textmover.scoring.backends.preparation.version", lambda name: "2019.1")
+        assert run("export", checkpoint, "out", "--backend", "openvino").code == 0
+    said = score("out").splitlines()
+    folder = tmp_path / "out" / "backends" / "openvino-exact"
+    assert said[0].startswith(f"{folder.relative_to(tmp_path)} is ignored, since it is of another version (2019.1)")
+    assert said[1].startswith("Preparing backend openvino")
+    assert len(score("out").splitlines()) == 1
+
+
+def test_a_broken_package_is_said_and_torch_scores(texts, checkpoint, tmp_path):
+    """As the process of a user, in which nothing has imported the real one."""
+    stub = tmp_path / "stubs" / "openvino"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("raise ImportError('libopenvino.so.9: cannot open shared object file')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(stub.parent), *sys.path])}
+    command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--model", str(checkpoint)]
+    command += ["--device", "cpu", "--quiet"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == 4
+    assert ended.stderr.startswith("Backend openvino is passed over for ")
+    assert "libopenvino.so.9: cannot open shared object file: reinstall it" in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Literal
 import torch
 
 from textmover.scoring.backends import EXPORTED, BackendError, attach, check_backend, names
+from textmover.scoring.backends.names import UnfitError
 from textmover.scoring.probes import probe_scores
 from textmover.types import InputError, SegmentMetric
 
@@ -46,6 +47,9 @@ CAN = {
     "int8": ("openvino", "onnxruntime"),
 }
 """All back-ends that have a precision."""
+
+_SAID: set[str] = set()
+"""What this process has warned of: a package that is broken is so for each of many metrics."""
 
 
 def _order(precision: str) -> tuple[str, ...]:
@@ -89,6 +93,11 @@ def apply_precision(
     check_backend(backend, metric.device)
     if precision == "auto":
         return _fastest_close(metric, backend, beside)
+    if backend != "auto" and backend not in CAN[precision]:  # on any processor
+        raise InputError(
+            f"Expected a back-end with precision {precision!r}, but {backend!r} has none: choose "
+            f"{' or '.join(map(repr, CAN[precision]))}, or another precision."
+        )
     if precision == "fast" and not has_bfloat16(metric.device):
         logger.warning("No bfloat16 arithmetic on this %s: precision 'fast' runs in float32.", metric.device.type)
         precision = "exact"
@@ -99,11 +108,6 @@ def apply_precision(
 def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[str, ...]:
     """Back-ends to try for a precision, in order."""
     if backend != "auto":
-        if backend not in CAN[precision]:
-            raise InputError(
-                f"Expected a back-end with precision {precision!r}, but {backend!r} has none: choose "
-                f"{' or '.join(map(repr, CAN[precision]))}, or another precision."
-            )
         return (backend,)
     if metric.device.type != "cpu" or metric.runnable_encoder is None:
         found = tuple(name for name in _order(precision) if name not in EXPORTED)
@@ -129,8 +133,16 @@ def _run_on_first(metric: SegmentMetric, precision: str, backends: tuple[str, ..
     except BackendError as error:
         if not others:
             raise
-        logger.info("Backend %s is passed over for %s: %s", first, others[0], error)
+        _pass_over(f"Backend {first} is passed over for {others[0]}", error)
         _run_on_first(metric, precision, tuple(others), beside)
+
+
+def _pass_over(what: str, error: BackendError) -> None:
+    """Say why a back-end is left out: as a warning where something is wrong with it, once for each reason."""
+    reason = str(error)
+    routine = isinstance(error, UnfitError) or reason in _SAID
+    logger.log(logging.INFO if routine else logging.WARNING, "%s: %s", what, reason)
+    _SAID.add(reason)
 
 
 def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric:
@@ -180,7 +192,7 @@ def _close(
         try:
             deviation = attach(metric, name, precision, beside)
         except BackendError as error:
-            logger.info("Precision auto: %s on %s is passed over: %s", precision, name, error)
+            _pass_over(f"Precision auto: {precision} on {name} is passed over", error)
             continue
         if deviation is not None and _accepted(deviation, precision, name):
             return metric

@@ -35,23 +35,27 @@ def probe_scores(metric: SegmentMetric) -> Tensor:
     return (scores.score if scores.f is None else scores.f).float().cpu()
 
 
-def probe_states(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner, limit: int) -> float:
+def probe_states(
+    metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner, limit: int | None = None
+) -> float:
     """Largest difference between the hidden states of a runner and of the model, as a share of the largest state.
 
     Args:
         metric: Whose tokenizer is asked.
         encoder: The encoder.
         runner: The back-end.
-        limit: Longest text in tokens.
+        limit: Longest text in tokens, to look at texts of extreme lengths as well; that takes much longer.
     """
     texts = [text for pair in PROBES for text in pair]
     batch = metric.tokenize(texts).to(metric.device)
     ids, mask = batch.input_ids, batch.mask
-    together = " ".join(texts * (1 + limit // int(mask.sum())))
-    longest = metric.tokenize([together]).to(metric.device)
-    # A padded batch, a single text, the shortest that there is, and the longest.
-    inputs = [(ids, mask), (ids[:1], mask[:1]), (ids[:, :2], mask[:, :2])]
-    inputs.append((longest.input_ids[:, :limit], longest.mask[:, :limit]))
+    inputs = [(ids, mask)]  # a padded batch
+    if limit is not None:
+        together = " ".join(texts * (1 + limit // int(mask.sum())))
+        longest = metric.tokenize([together]).to(metric.device)
+        # A single text, the shortest that there is, and the longest.
+        inputs += [(ids[:1], mask[:1]), (ids[:, :2], mask[:, :2])]
+        inputs.append((longest.input_ids[:, :limit], longest.mask[:, :limit]))
     graph, largest = encoder.graph(), 0.0
     with evaluating(graph), torch.inference_mode():
         for one, its_mask in inputs:

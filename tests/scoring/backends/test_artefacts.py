@@ -1,32 +1,65 @@
 """Where exported graphs are kept, and which of them are taken."""
 
+import hashlib
 import json
 import logging
+import os
 import pickle
 import re
 import shutil
+import time
 
 import pytest
 import torch
+from filelock import FileLock
 
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
-from textmover.scoring.backends.artefacts import RECORD, cache_folder, encoder_hash
+from textmover.scoring.backends.artefacts import RECORD, Artefact, cache_folder, encoder_hash
+from textmover.scoring.precision import apply_precision
+from textmover.scoring.probes import probe_scores
 from textmover.types import InputError
 
 TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]
 
 
 @pytest.fixture
-def made(tiny_metric, real_backends, tmp_path, monkeypatch, caplog):
+def cache(real_backends, tmp_path, monkeypatch):
+    """Gives a test a copy of what it has made in the cache, to do as it likes with; conversions are copies from now on.
+
+    Returns the artefact's folder.
+    """
+
+    def cache(metric, backend="openvino", precision="exact"):
+        original = wanted(metric, backend, precision).place
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        folder = wanted(metric, backend, precision).place
+        shutil.copytree(original, folder)
+
+        def export(encoder, example, precision, folder):
+            for one in original.iterdir():
+                if one.name != RECORD:
+                    shutil.copy(one, folder)
+
+        monkeypatch.setattr(preparation.MODULES[backend], "export", export)
+        return folder
+
+    return cache
+
+
+@pytest.fixture
+def made(tiny_metric, cache, caplog):
     """An artefact in a cache of its own, and the metric that it is of."""
     metric = tiny_metric()
     attach(metric, "openvino", "exact")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    shutil.copytree(real_backends / "textmover", tmp_path / "textmover")
+    folder = cache(metric)
     caplog.set_level(logging.INFO)
     caplog.clear()
-    return cache_folder() / encoder_hash(metric.encoder)[:16] / "openvino-exact", metric
+    return folder, metric
+
+
+def wanted(metric, backend="openvino", precision="exact"):
+    return preparation._wanted(metric.encoder, backend, precision)
 
 
 def change(folder, **entries):
@@ -34,8 +67,14 @@ def change(folder, **entries):
     path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
 
 
-def said(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name.startswith("textmover")]
+def said(caplog, level=logging.INFO) -> list[str]:
+    ours = [record for record in caplog.records if record.name.startswith("textmover")]
+    return [record.getMessage() for record in ours if record.levelno >= level]
+
+
+def warned(caplog) -> list[str]:
+    """What is seen where nobody has set up logging, and in the command line."""
+    return said(caplog, logging.WARNING)
 
 
 def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
@@ -48,6 +87,10 @@ def test_the_record_says_what_it_is_and_how_far_it_deviates(made):
     assert entries["layers"] == list(metric.encoder.layers)
     assert 0 <= entries["deviation"] <= 1e-5
     assert 0 < entries["states"] <= 1e-5
+    assert set(entries["files"]) == {one.name for one in folder.iterdir()} - {RECORD} == {"model.xml", "model.bin"}
+    for name, about in entries["files"].items():
+        content = (folder / name).read_bytes()
+        assert about == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def test_it_is_made_once(made, caplog):
@@ -59,47 +102,163 @@ def test_it_is_made_once(made, caplog):
 
 
 @pytest.mark.parametrize(
-    ("entries", "message"),
+    ("entries", "message", "kind"),
     [
-        ({"version": "2019.1"}, r"ignored, since it was made for another version \(2019.1\)"),
-        ({"format": 99}, r"ignored, since it was made for another format \(99\)"),
-        ({"encoder": "0" * 64}, "ignored, since it was made for another encoder"),
-        ({"layers": [1]}, "ignored, since it was made for another layers"),
+        ({"version": "2019.1"}, r"it is of another version \(2019.1\)", "outdated"),
+        ({"format": 1}, r"it is of another format \(1\)", "outdated"),
+        ({"encoder": "0" * 64}, "it is of another encoder", "other"),
+        ({"layers": [1]}, "it is of another layers", "other"),
     ],
 )
-def test_one_of_another_kind_is_ignored(made, caplog, entries, message):
+def test_one_of_another_kind_is_ignored(made, caplog, entries, message, kind):
     folder, metric = made
-    wanted = preparation._wanted(metric.encoder, "openvino", "exact")
-    assert artefacts.find(folder, wanted) is not None
+    assert isinstance(artefacts.find(folder, wanted(metric)), Artefact)
     change(folder, **entries)
-    assert artefacts.find(folder, wanted) is None
-    (line,) = said(caplog)
-    assert re.search(message, line)
+    refused = artefacts.find(folder, wanted(metric))
+    assert re.search(message, refused.reason)
+    assert refused.kind == kind
 
 
-def test_one_of_another_version_is_made_anew(made, caplog):
+def test_one_of_another_format_is_made_anew(made, caplog):
     folder, metric = made
-    change(folder, version="2019.1")
+    change(folder, format=1)
     attach(metric, "openvino", "exact")
-    lines = said(caplog)
-    assert "ignored" in lines[0]
-    assert lines[1] == f"Preparing backend openvino (exact), once for this encoder; it is kept in {folder}."
-    assert json.loads((folder / RECORD).read_text())["version"] == names.version("openvino")
+    first, second = warned(caplog)
+    assert first == f"{folder} is made anew, since it is of another format (1) than wanted ({artefacts.FORMAT})."
+    assert second == (
+        "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds, and longer for a "
+        f"large one. It is kept in {folder}."
+    )
+    assert json.loads((folder / RECORD).read_text())["format"] == artefacts.FORMAT
 
 
-def test_a_record_that_cannot_be_read_is_ignored(made, caplog):
+def test_versions_do_not_overwrite_one_another(made, monkeypatch):
     folder, metric = made
-    (folder / RECORD).write_text("{")
-    assert artefacts.find(folder, preparation._wanted(metric.encoder, "openvino", "exact")) is None
-    assert "its record cannot be read" in said(caplog)[0]
+    version = names.version("openvino")
+    assert folder.name == f"openvino-{version}-exact"
+    before = (folder / "model.xml").stat().st_mtime_ns
+    monkeypatch.setattr(preparation, "version", lambda name: "2031.1")
+    attach(metric, "openvino", "exact")
+    assert metric.encoder.runner.folder.name == "openvino-2031.1-exact"
+    assert (folder / "model.xml").stat().st_mtime_ns == before
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(content)
+
+
+def zero(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+DAMAGE = {
+    "flipped": (lambda folder: flip(folder / "model.bin"), "its file model.bin does not hold what was written"),
+    "short": (lambda folder: os.truncate(folder / "model.bin", 100), "its file model.bin has 100 bytes instead of"),
+    "gone": (lambda folder: (folder / "model.xml").unlink(), "its file model.xml is missing"),
+    "record": (lambda folder: (folder / RECORD).write_text("{"), "its backend.json cannot be used (JSONDecodeError"),
+    "list": (lambda folder: (folder / RECORD).write_text("[]"), "its backend.json cannot be used (TypeError"),
+    "no record": (lambda folder: (folder / RECORD).unlink(), "its backend.json cannot be used (FileNotFoundError"),
+    "no files": (lambda folder: change(folder, files={}), "its backend.json names no files"),
+    "no hash": (lambda folder: change(folder, files={"model.xml": 3}), "its backend.json cannot be used (TypeError"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_found(made, damage):
+    folder, metric = made
+    spoil, reason = DAMAGE[damage]
+    spoil(folder)
+    refused = artefacts.find(folder, wanted(metric))
+    assert refused.kind == "damaged"
+    assert refused.reason.startswith(reason)
 
 
 def test_a_damaged_one_is_made_anew(made, caplog):
+    """With ``auto``, which would take torch instead without a word."""
+    folder, metric = made
+    flip(folder / "model.bin")
+    apply_precision(metric, "exact", "auto")
+    first, second = warned(caplog)
+    assert first == f"{folder} is made anew, since its file model.bin does not hold what was written."
+    assert second.startswith("Preparing backend openvino (exact)")
+    assert metric.encoder.runner.folder == folder
+    caplog.clear()
+    apply_precision(metric, "exact", "openvino")
+    assert said(caplog) == []
+
+
+def test_one_that_cannot_be_opened_is_made_anew(made, caplog):
     folder, metric = made
     (folder / "model.xml").write_text("{")
+    adopt(folder)
     attach(metric, "openvino", "exact")
-    assert "ignored" in said(caplog)[0]
+    first, second = warned(caplog)
+    assert first.startswith(f"{folder} is made anew. Expected {folder} to hold a graph for OpenVINO")
+    assert second.startswith("Preparing backend openvino (exact)")
     assert metric.encoder.runner is not None
+
+
+def adopt(folder):
+    """Make a record call right what a folder holds."""
+    files = {one.name: one.read_bytes() for one in folder.iterdir() if one.name != RECORD}
+    change(
+        folder,
+        files={
+            name: {"bytes": len(one), "sha256": hashlib.sha256(one).hexdigest()} for name, one in sorted(files.items())
+        },
+    )
+
+
+@pytest.mark.parametrize(("backend", "file"), [("openvino", "model.bin"), ("onnxruntime", "model.onnx.data")])
+def test_damaged_int8_never_scores(tiny_metric, cache, caplog, backend, file):
+    metric = tiny_metric()
+    attach(metric, backend, "int8")
+    expected = probe_scores(metric)
+    flip(cache(metric, backend, "int8") / file)
+    caplog.clear()
+    apply_precision(metric, "int8", backend)
+    assert f"its file {file} does not hold what was written" in warned(caplog)[0]
+    torch.testing.assert_close(probe_scores(metric), expected)
+
+
+def silence(folder):
+    """Set all weights of a graph to zero, and let its record say that this is right."""
+    content = bytearray((folder / "model.bin").read_bytes())
+    for start, size in re.findall(r'offset="(\d+)" size="(\d+)"', (folder / "model.xml").read_text()):
+        if int(size) > 100:  # the others are shapes and indices
+            content[int(start) : int(start) + int(size)] = bytes(int(size))
+    (folder / "model.bin").write_bytes(content)
+    adopt(folder)
+
+
+@pytest.mark.parametrize("fields", [{}, {"centering": "corpus"}])
+@pytest.mark.parametrize("precision", ["int8", "fast", "exact"])
+def test_nonsense_is_refused_whatever_its_record_says(tiny_metric, cache, precision, fields):
+    """Also where a metric cannot score yet, and nothing but hidden states can be compared."""
+    metric = tiny_metric(**fields)
+    attach(metric, "openvino", precision)
+    folder = cache(metric, "openvino", precision)
+    silence(folder)
+    aim = "exact to 1e-05" if precision == "exact" else rf"within 0\.[15] in {precision}"
+    told = rf"to be {aim}, but on the probe pairs it deviates from torch by .*: remove {folder} to have it made anew"
+    with pytest.raises(BackendError, match=told):
+        attach(metric, "openvino", precision)
+    assert metric.encoder.runner is None
+
+
+def test_one_that_was_never_close_is_not_to_be_made_anew(made, monkeypatch):
+    _, metric = made
+    monkeypatch.setattr(preparation, "EXACT_BOUND", -1.0)
+    with pytest.raises(BackendError, match=r"to be exact to -1, but .* from torch by \S*: set backend='torch', or"):
+        attach(metric, "openvino", "exact")
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, caplog):
@@ -107,7 +266,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tm
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     metric = tiny_metric()
     attach(metric, "openvino", "exact")
-    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    _, warning = warned(caplog)
     assert "cannot be kept, so it will be made anew in each process" in warning
     assert metric.encoder.runner is not None
     batch = metric.tokenize(TEXTS[0])
@@ -156,3 +315,64 @@ def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_
     (folder / "backends" / "openvino-exact" / "model.xml").write_text("exchanged")
     with pytest.raises(InputError, match=r"model.xml to have the hash"):
         Scorer.from_pretrained(folder, device="cpu")
+
+
+def test_a_checkpoint_with_a_damaged_artefact_is_named(tiny_metric, cache, tmp_path):
+    """Its own hashes find most of it; a folder that was copied in by hand has none there."""
+    metric = tiny_metric()
+    attach(metric, "openvino", "exact")
+    beside = tmp_path / "metric"
+    folder = beside / "backends" / "openvino-exact"
+    shutil.copytree(cache(metric), folder)
+    flip(folder / "model.bin")
+    for backend in ("auto", "openvino"):
+        with pytest.raises(InputError, match=f"Expected {folder} to hold .* export or copy the checkpoint anew, or"):
+            apply_precision(metric, "exact", backend, beside)
+
+
+def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tiny_metric, tmp_path, caplog):
+    folder, metric = made
+    beside = tmp_path / "metric"
+    shutil.copytree(folder, beside / "backends" / "openvino-exact")
+    for entries, line, seen in (
+        ({"version": "2019.1"}, "is ignored, since it is of another version (2019.1)", True),
+        ({"version": names.version("openvino"), "layers": [1]}, "is ignored, since it is of another layers", False),
+    ):
+        caplog.clear()
+        change(beside / "backends" / "openvino-exact", **entries)
+        attach(metric, "openvino", "exact", beside)
+        assert metric.encoder.runner.folder == folder
+        (only,) = said(caplog)
+        assert line in only
+        assert warned(caplog) == ([only] if seen else [])
+
+
+# --- tidying ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_killed_processes_left_goes_with_the_next_preparation(made):
+    folder, metric = made
+    encoders = folder.parent.parent
+    left = [
+        folder.parent / f".{folder.name}.abcd1234",
+        folder.parent / f".{folder.name}.old.abcd1234",
+        folder.parent / ".openvino-2019.1-int8.abcd1234",
+        encoders / "0123456789abcdef" / ".onnxruntime-1.0-exact.x_y12345",
+    ]
+    busy = encoders / "0123456789abcdef" / ".openvino-2031.1-exact.abcd1234"
+    for one in (*left, busy):
+        one.mkdir(parents=True)
+        (one / "model.bin").write_bytes(b"much")
+    flip(folder / "model.bin")
+    with FileLock(busy.parent / ".openvino-2031.1-exact.lock"):
+        attach(metric, "openvino", "exact")
+    assert not [one for one in left if one.exists()]
+    assert (busy / "model.bin").is_file()
+    assert (folder / "model.bin").is_file()
+
+
+def test_an_artefact_that_is_used_says_so(made):
+    folder, metric = made
+    os.utime(folder / RECORD, (0, 0))
+    attach(metric, "openvino", "exact")
+    assert time.time() - (folder / RECORD).stat().st_mtime < 600

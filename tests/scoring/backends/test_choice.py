@@ -1,6 +1,7 @@
 """Which back-end and which arithmetic are taken, with back-ends that only pretend."""
 
 import logging
+from importlib import metadata
 
 import pytest
 import torch
@@ -47,6 +48,10 @@ def pretend(monkeypatch):
         monkeypatch.setattr(preparation, "_ready", ready)
 
     return pretend
+
+
+def warned(caplog) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
 
 
 def chosen(metric) -> tuple[str, str]:
@@ -99,18 +104,75 @@ def test_auto_ends_in_float32(tiny_metric, pretend):
 
 def test_a_back_end_that_cannot_is_passed_over_and_said(tiny_metric, pretend, caplog):
     pretend(failing=("openvino",))
-    caplog.set_level(logging.INFO)
-    assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
-    assert "Backend openvino is passed over for torch: openvino cannot" in caplog.text
+    for _ in range(2):  # and not again for each metric
+        assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
+    assert warned(caplog) == ["Backend openvino is passed over for torch: openvino cannot"]
     with pytest.raises(BackendError, match="openvino cannot"):
         apply_precision(tiny_metric(), "exact", "openvino")
 
 
 def test_a_back_end_that_is_not_exact_is_passed_over(tiny_metric, pretend, caplog):
     pretend(openvino_exact=0.01)
-    caplog.set_level(logging.INFO)
     assert chosen(apply_precision(tiny_metric(), "exact")) == ("torch", "exact")
-    assert "to be exact to 1e-05" in caplog.text
+    (line,) = warned(caplog)
+    assert "to be exact to 1e-05" in line
+
+
+@pytest.mark.usefixtures("real_backends")
+def test_what_a_back_end_is_not_for_is_not_warned_of(tiny_metric, caplog):
+    caplog.set_level(logging.INFO)
+    assert chosen(apply_precision(tiny_metric(dtype="bfloat16"), "exact")) == ("torch", "bf16")
+    assert "Backend openvino is passed over for torch: Expected weights in float32" in caplog.text
+    assert warned(caplog) == []
+
+
+BROKEN = "ImportError: libcore.so.9: cannot open shared object file: reinstall it"
+
+
+@pytest.mark.parametrize("wanted", ["exact", "auto"])
+def test_a_broken_package_is_passed_over_with_one_warning(tiny_metric, broken_package, monkeypatch, caplog, wanted):
+    broken_package("openvino")
+    monkeypatch.setattr(names, "installed", lambda: ("torch", "openvino"))
+    monkeypatch.setattr(precision, "has_int8", lambda device: True)
+    monkeypatch.setattr(precision, "_order", precision.ORDER.get)
+    for _ in range(2):
+        metric = apply_precision(tiny_metric(), wanted)
+        assert chosen(metric)[0] == "torch"
+        assert len(Scorer(metric).score(*TEXTS)) == 2
+    (line,) = warned(caplog)
+    assert f"Expected the package openvino to be importable, but got {BROKEN}" in line
+
+
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [("OSError('no\\nlibrary.')", "OSError: no library: re"), ("ValueError()", "ValueError: no rea")],
+)
+def test_a_broken_package_that_was_named_is_refused(
+    tiny_encoder, tiny_metric, broken_package, real_backends, tmp_path, backend, error, shown
+):
+    broken_package(backend, error)
+    way_out = rf"{shown}.*pip install --force-reinstall {backend}\) or uninstall it, or set backend='torch'\.$"
+    with pytest.raises(InputError, match=f"Expected the package {backend} to be importable, but got {way_out}"):
+        Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend=backend)
+    with pytest.raises(InputError, match=way_out):
+        prepare(tiny_metric(), backend, "int8", tmp_path / "metric")
+    assert not (tmp_path / "metric").exists()
+
+
+def test_versions_are_told_by_packages_of_other_names(monkeypatch):
+    versions = {"onnxruntime-gpu": "1.2.3+cu12"}
+
+    def version(name):
+        if name not in versions:
+            raise metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(names.metadata, "version", version)
+    monkeypatch.setattr(names.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnxruntime-gpu"]})
+    assert names.version("onnxruntime") == "1.2.3"
+    with pytest.raises(BackendError, match=r"Expected the package openvino to have a version, but .* reinstall it"):
+        names.version("openvino")
 
 
 def test_hidden_states_stand_in_for_scores_that_wait_for_statistics(tiny_metric, pretend):
@@ -118,16 +180,17 @@ def test_hidden_states_stand_in_for_scores_that_wait_for_statistics(tiny_metric,
     assert chosen(apply_precision(tiny_metric(centering="corpus"), "exact")) == ("torch", "exact")
 
 
+@pytest.mark.parametrize("bfloat16", [True, False])
 @pytest.mark.parametrize(("wanted", "backend"), [("fast", "onnxruntime"), ("int8", "torch"), ("int8", "torch-compile")])
-def test_a_back_end_without_the_precision_is_refused(tiny_metric, pretend, wanted, backend):
-    pretend(bfloat16=True)
+def test_a_back_end_without_the_precision_is_refused_on_any_processor(tiny_metric, pretend, wanted, backend, bfloat16):
+    pretend(bfloat16=bfloat16)
     with pytest.raises(InputError, match=f"Expected a back-end with precision '{wanted}', but '{backend}' has none"):
         apply_precision(tiny_metric(), wanted, backend)
 
 
 def test_fast_without_bfloat16_warns_and_is_exact_on_the_back_end_that_was_named(tiny_metric, pretend, caplog):
     pretend()
-    assert chosen(apply_precision(tiny_metric(), "fast", "onnxruntime")) == ("onnxruntime", "exact")
+    assert chosen(apply_precision(tiny_metric(), "fast", "openvino")) == ("openvino", "exact")
     assert "No bfloat16 arithmetic on this cpu: precision 'fast' runs in float32." in caplog.text
 
 

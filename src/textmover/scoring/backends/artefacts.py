@@ -1,8 +1,9 @@
 """Where exported graphs are kept, and how one is told to be the right one.
 
 An artefact is a folder with the files of one back-end and a record, ``backend.json``, that says what they were made
-from and with. It lies in a checkpoint (``backends/<name>-<precision>/``) or in the user's cache, under the hash of the
-encoder.
+from and with, and what they hold. It lies in a checkpoint (``backends/<name>-<precision>/``) or in the user's cache,
+under the hash of the encoder; there the name holds the back-end's version too, so that environments with different ones
+do not overwrite one another's.
 """
 
 from __future__ import annotations
@@ -15,20 +16,35 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from textmover import __version__
+from textmover.modules.encoder_source import file_sha256
 from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.tidying import bound_versions, remove_leftovers
 from textmover.scoring.files import atomic_folder
 from textmover.types import InputError, RunnableEncoder
 
-__all__ = ["FOLDER", "FORMAT", "RECORD", "Artefact", "Wanted", "cache_folder", "encoder_hash", "find", "make", "write"]
+__all__ = [
+    "FOLDER",
+    "FORMAT",
+    "RECORD",
+    "Artefact",
+    "Refused",
+    "Wanted",
+    "cache_folder",
+    "encoder_hash",
+    "find",
+    "make",
+    "write",
+    "written",
+]
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Version of what an artefact holds; one of another version is made anew."""
 
 FOLDER = "backends"
@@ -63,8 +79,13 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """Name of the artefact's folder."""
+        """Name of the artefact's folder in a checkpoint."""
         return f"{self.backend}-{self.precision}"
+
+    @property
+    def place(self) -> Path:
+        """The artefact's folder in the cache."""
+        return cache_folder() / self.encoder[:16] / f"{self.backend}-{self.version}-{self.precision}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +102,19 @@ class Artefact:
     folder: Path
     deviation: float | None
     states: float
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An artefact that is there and cannot be taken.
+
+    Attributes:
+        reason: Why, as a clause.
+        kind: Whether its files are not what they were, it is of another version, or it is of another encoder.
+    """
+
+    reason: str
+    kind: Literal["damaged", "outdated", "other"]
 
 
 def cache_folder() -> Path:
@@ -101,26 +135,49 @@ def encoder_hash(encoder: RunnableEncoder) -> str:
     return digest.hexdigest()
 
 
-def find(folder: Path, wanted: Wanted) -> Artefact | None:
-    """The artefact in a folder, if it is the one that is wanted; one of another version is ignored, and said to be."""
-    record = folder / RECORD
-    if not record.is_file():
+def find(folder: Path, wanted: Wanted) -> Artefact | Refused | None:
+    """The artefact in a folder, if it is the one that is wanted and holds what it was made with.
+
+    All its bytes are hashed at each load, 0.05 to 0.2 s for 100 MB, which is no longer than hashing the encoder takes:
+    sizes and dates alone would pass a file that was spoilt in its place.
+
+    Args:
+        folder: Where to look.
+        wanted: What it has to be of.
+
+    Returns:
+        The artefact, why it cannot be taken, or ``None`` if there is none.
+    """
+    if not folder.is_dir():
         return None
     try:
-        entries = json.loads(record.read_text(encoding="utf-8"))
-        found = {name: entries[name] for name in ("format", *asdict(wanted))}
-        artefact = Artefact(folder, entries["deviation"], float(entries["states"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        logger.info("%s: ignored, since its record cannot be read (%s: %s).", folder, type(error).__name__, error)
-        return None
-    needed = {"format": FORMAT, **asdict(wanted), "layers": list(wanted.layers)}
-    differing = next((name for name, value in needed.items() if found[name] != value), None)
-    if differing is None:
-        return artefact
-    logger.info(
-        "%s: ignored, since it was made for another %s (%.16s) than the one here (%.16s).",
-        folder, differing, found[differing], needed[differing],
-    )  # fmt: skip
+        entries = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        needed = {"format": FORMAT, **asdict(wanted), "layers": list(wanted.layers)}
+        for name, value in needed.items():
+            if entries[name] != value:
+                kind: Literal["outdated", "other"] = "outdated" if name in ("format", "version") else "other"
+                return Refused(f"it is of another {name} ({entries[name]!s:.16}) than wanted ({value!s:.16})", kind)
+        changed = _changed(folder, entries["files"])
+        if changed is not None:
+            return Refused(changed, "damaged")
+        deviation = entries["deviation"]
+        return Artefact(folder, None if deviation is None else float(deviation), float(entries["states"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Refused(f"its {RECORD} cannot be used ({type(error).__name__}: {error})", "damaged")
+
+
+def _changed(folder: Path, files: Mapping[str, Any]) -> str | None:
+    """What is not as the record says, as a clause."""
+    if not files:
+        return f"its {RECORD} names no files"
+    for name, about in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"its file {name} is missing"
+        if path.stat().st_size != about["bytes"]:
+            return f"its file {name} has {path.stat().st_size} bytes instead of {about['bytes']}"
+        if file_sha256(path) != about["sha256"]:
+            return f"its file {name} does not hold what was written"
     return None
 
 
@@ -147,8 +204,10 @@ def make(
         # Processes that start together wait for one of them to do the work.
         with FileLock(folder.parent / f".{folder.name}.lock"):
             found = find(folder, wanted)
-            if found is not None and usable(found):
+            if isinstance(found, Artefact) and usable(found):
                 return found
+            remove_leftovers(cache_folder(), folder)
+            bound_versions(folder, f"{wanted.backend}-*{wanted.precision}", RECORD)
             with atomic_folder(folder, overwrite=True) as beside:
                 write(wanted, beside, fill)
     except BackendError:
@@ -158,14 +217,28 @@ def make(
         _TEMPORARY.append(tempfile.TemporaryDirectory(prefix="textmover-"))
         folder = Path(_TEMPORARY[-1].name)
         write(wanted, folder, fill)
-    made = find(folder, wanted)
-    if made is None:
-        raise RuntimeError(f"Expected {folder} to hold the artefact that was just written, but it does not.")
-    return made
+    return written(folder, wanted)
 
 
 def write(wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]]) -> None:
     """Fill a folder with an artefact and its record."""
     measured = fill(folder)
-    entries = {"format": FORMAT, "textmover": __version__, "torch": torch.__version__, **asdict(wanted), **measured}
+    files = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    about = {"format": FORMAT, "textmover": __version__, "torch": torch.__version__, **asdict(wanted)}
+    entries = {**about, **measured, "files": files}
     (folder / RECORD).write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+
+
+def written(folder: Path, wanted: Wanted) -> Artefact:
+    """The artefact that was just written into a folder."""
+    found = find(folder, wanted)
+    if not isinstance(found, Artefact):
+        raise RuntimeError(
+            f"Expected {folder} to hold the artefact that was just written, but "
+            f"{'there is none' if found is None else found.reason}."
+        )
+    return found

@@ -10,7 +10,17 @@ import torch
 from textmover.modules.config import check_choice
 from textmover.types import InputError
 
-__all__ = ["BACKENDS", "EXPORTED", "Backend", "BackendError", "check_backend", "installed", "lacking", "version"]
+__all__ = [
+    "BACKENDS",
+    "EXPORTED",
+    "Backend",
+    "BackendError",
+    "UnfitError",
+    "check_backend",
+    "installed",
+    "lacking",
+    "version",
+]
 
 Backend = Literal["auto", "torch", "torch-compile", "openvino", "onnxruntime"]
 
@@ -30,6 +40,10 @@ MAKING = {
 
 class BackendError(InputError):
     """A back-end cannot run this encoder; where it was not asked for by name, another one does."""
+
+
+class UnfitError(BackendError):
+    """A back-end is not made for this encoder or not wholly installed: nothing is wrong if another one takes over."""
 
 
 def installed() -> tuple[str, ...]:
@@ -71,5 +85,21 @@ def lacking(backend: str, precision: str) -> str | None:
 
 
 def version(backend: str) -> str:
-    """Version of the package behind a back-end, as it was released."""
-    return metadata.version("torch" if backend.startswith("torch") else backend).partition("+")[0]
+    """Version of the package behind a back-end, as it was released.
+
+    Raises:
+        BackendError: If nothing that is installed says so.
+    """
+    package = "torch" if backend.startswith("torch") else backend
+    try:
+        found = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        # It may come under another name, as with onnxruntime-gpu.
+        sources = metadata.packages_distributions().get(package)
+        if not sources:
+            raise BackendError(
+                f"Expected the package {package} to have a version, but it has no metadata: reinstall it "
+                f"(pip install --force-reinstall {package}), or set backend='torch'."
+            ) from None
+        found = metadata.version(sources[0])
+    return found.partition("+")[0]

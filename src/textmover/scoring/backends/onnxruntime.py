@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.scoring.backends.graph import converting, export_graph, without_telemetry
+from textmover.scoring.backends.graph import converting, export_graph
 from textmover.scoring.backends.int8 import quantize
 from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.packages import package
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.types import RunnableEncoder
 
@@ -58,15 +59,13 @@ class Runner(ArtefactRunner):
         precision: ``exact`` or ``int8``.
 
     Raises:
-        BackendError: If the artefact cannot be read.
+        BackendError: If the artefact cannot be read, or the package is broken.
     """
 
     backend = "onnxruntime"
 
     def __init__(self, folder: Path, precision: str) -> None:
-        with without_telemetry():
-            import onnxruntime
-
+        onnxruntime = package("onnxruntime")
         super().__init__(folder, precision)
         options = onnxruntime.SessionOptions()
         # Each call computes in the thread that makes it; those that are over help whichever call has work.

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.scoring.backends.graph import converting, export_graph, without_telemetry
+from textmover.scoring.backends.graph import converting, export_graph
 from textmover.scoring.backends.names import BackendError
+from textmover.scoring.backends.packages import package, without_telemetry
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.types import RunnableEncoder
 
@@ -38,9 +39,9 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
         folder: Where to.
 
     Raises:
-        BackendError: If it cannot be converted.
+        BackendError: If it cannot be converted, or the package is broken.
     """
-    openvino = _package()
+    openvino = package("openvino")
     program = export_graph(encoder, example)
     with converting("OpenVINO"), without_telemetry(), torch.no_grad():
         model = openvino.convert_model(program)
@@ -57,7 +58,7 @@ class Runner(ArtefactRunner):
         precision: ``exact``, ``bf16`` or ``int8``.
 
     Raises:
-        BackendError: If the artefact cannot be read.
+        BackendError: If the artefact cannot be read, or the package is broken.
     """
 
     backend = "openvino"
@@ -105,12 +106,6 @@ def _compressed(model: Any) -> Any:
             log.setLevel(level)
 
 
-def _package() -> Any:
-    with without_telemetry():
-        import openvino
-    return openvino
-
-
 @functools.cache
 def _core() -> Any:
-    return _package().Core()
+    return package("openvino").Core()
