@@ -244,7 +244,7 @@ def test_files_and_models_that_are_not_there(refused, ratings, tmp_path):
     assert f"{tmp_path / 'gone.tsv'}, but there is none" in refused("evaluate", "--data", tmp_path / "gone.tsv")
     assert "Did you mean 'trwmd'?" in refused("evaluate", "--data", ratings, "--model", "trmwd")
     assert "no folder" in refused("evaluate", "--data", ratings, "--encoder", "no-such-encoder-here")
-    assert "required: --data" in refused("evaluate")
+    assert "Expected `--data` to name a file of judged texts" in refused("evaluate")
     assert "config.json" in refused("evaluate", "--data", ratings, "--model", tmp_path)
 
 

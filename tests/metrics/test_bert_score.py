@@ -1,5 +1,6 @@
 """BERTScore behind torchmetrics' interface: its numbers, bert-score's numbers, streaming states, several processes."""
 
+import contextlib
 import copy
 import pickle
 from itertools import product
@@ -10,9 +11,10 @@ import torch
 from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.text import BERTScore
 
+from textmover.functional import pairwise_similarity
 from textmover.metrics import TextMoverBERTScore
 from textmover.modules.encoder import Encoder
-from textmover.scoring import Scorer
+from textmover.scoring import EncoderMemory, Scorer
 from textmover.types import InputError
 
 SIDES = ("precision", "recall", "f1")
@@ -264,6 +266,86 @@ def test_computing_asks_no_encoder_and_loads_nothing(build, idf, monkeypatch):
     assert calls == []
 
 
+class Reading:
+    """What an encoder reads: texts, and the tokens of its batches, padding included; no memory for larger ones."""
+
+    def __init__(self, metric: TextMoverBERTScore, limit: int = 1 << 30) -> None:
+        self.encoder, self.limit = metric.scorer.metric.encoder, limit
+        self.texts: list[str] = []
+        self.sizes: list[int] = []
+        self._encode, self.encoder.encode = self.encoder.encode, self
+
+    def __call__(self, batch):
+        if batch.mask.numel() > self.limit:
+            raise torch.OutOfMemoryError("no room")
+        self.texts += batch.texts
+        self.sizes.append(batch.mask.numel())
+        return self._encode(batch)
+
+
+@pytest.mark.parametrize("idf", [False, True])
+def test_each_text_is_read_once_in_batches_of_so_many_tokens(build, idf):
+    preds = [f"the dog ran {word}" for word in SUBJECTS + VERBS + OBJECTS] * 3
+    target = [[OBJECTS[row % 3], OBJECTS[row % 7]] for row in range(len(preds))]
+    metric = build(idf=idf, batch_tokens=40)
+    reading = Reading(metric)
+    found = scored(metric, (50, len(preds) - 50), preds, target)
+    assert sorted(reading.texts) == sorted({*preds, *(text for texts in target for text in texts)})
+    assert max(reading.sizes) <= 40
+    assert_same(found, scored(build(idf=idf), (len(preds),), preds, target))
+
+
+@pytest.mark.parametrize("idf", [False, True])
+def test_batches_are_halved_where_memory_ends(build, idf, caplog):
+    metric = build(idf=idf)
+    reading = Reading(metric, limit=12)
+    found = scored(metric)
+    assert max(reading.sizes) <= 12
+    assert metric.scorer._engine.batch_tokens <= 12  # for the updates that come
+    assert "Out of memory on cpu: going on with batches of" in caplog.text
+    assert_same(found, scored(build(idf=idf)))
+
+
+def test_matches_are_halved_where_memory_ends(build, monkeypatch, caplog):
+    from textmover.metrics import token_matches
+
+    def tight(reference, hypothesis):
+        if len(reference) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return pairwise_similarity(reference, hypothesis)
+
+    monkeypatch.setattr(token_matches, "pairwise_similarity", tight)
+    metric = build(idf=True)
+    found = scored(metric)
+    assert metric.scorer._engine._block < Scorer(metric.scorer.metric)._engine._block
+    assert "going on with fewer pairs at a time" in caplog.text
+    assert_same(found, scored(build(idf=True)))
+
+
+def test_states_of_a_memory_serve_idf_too(tiny_encoder, build):
+    memory = EncoderMemory()
+    metrics = [build(idf=idf, memory=memory) for idf in (False, True)]
+    first, second = (Reading(metric) for metric in metrics)
+    expected = scored(build(idf=True))
+    scored(metrics[0])
+    assert_same(scored(metrics[1]), expected)
+    assert first.texts
+    assert second.texts == []
+
+
+def test_idf_shows_progress_as_scoring_does(build, monkeypatch):
+    shown = []
+
+    @contextlib.contextmanager
+    def bar(self, total, name="scoring"):
+        yield lambda done: shown.append((done, total))
+
+    monkeypatch.setattr(Scorer, "_progress_bar", bar)
+    scored(build(idf=True))
+    assert sum(done for done, _ in shown) == 5
+    assert {total for _, total in shown} == {5}
+
+
 # --- special cases ----------------------------------------------------------------------------------------------------
 
 
@@ -275,6 +357,19 @@ def test_texts_without_tokens_have_0(build, idf, caplog):
         assert values[[0, 1, 3]].tolist() == [0, 0, 0]
         assert values[2] > 0.3
     assert len([one for one in caplog.records if "had an empty side" in one.message]) == 1
+
+
+@pytest.mark.parametrize("idf", [False, True])
+def test_texts_without_any_token_at_all_have_0(tmp_path, idf):
+    """As with static vectors, which know no special tokens."""
+    path = tmp_path / "vectors.txt"
+    path.write_text("".join(f"{word} {1 / (row + 1)} {row}\n" for row, word in enumerate(["tea", "dog", "home", "go"])))
+    fields = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "drop")
+    scorer = Scorer.from_pretrained("bertscore-f1", encoder=str(path), device="cpu", **fields)
+    found = scored(TextMoverBERTScore(scorer, idf=idf), (1, 1, 1), ["", "tea", "go home"], ["", "", "dog home"])
+    for values in found.values():
+        assert values[:2].tolist() == [0, 0]
+        assert values[2] > 0
 
 
 def test_a_text_of_which_every_reference_holds_all_has_uniform_weights(build, caplog):
@@ -298,6 +393,20 @@ def test_long_texts_are_refused_unless_they_may_be_cut(build, idf, caplog):
     assert "1 segment had a text that is longer than" in caplog.text
     windows = scored(build(idf=idf, max_length=12, long_texts="window"), (2,), ["tea", long], ["tea", "cold tea"])
     assert abs(windows["precision"][1] - found["precision"][1]) > 1e-4
+
+
+@pytest.mark.parametrize("idf", [False, True])
+@pytest.mark.parametrize(
+    ("preds", "target", "error", "message"),
+    [
+        ({"input_ids": 1}, {"input_ids": 1}, TypeError, "hypotheses to be a text or a list of texts, but got dict"),
+        (["tea"], {"tea": 1}, TypeError, "references to be a text or a list of texts, but got dict"),
+        (["tea", "a \ud800 b"], ["tea", "tea"], InputError, "half a surrogate pair in segment 2: repair"),
+    ],
+)
+def test_what_is_no_text_is_refused(build, idf, preds, target, error, message):
+    with pytest.raises(error, match=message):
+        build(idf=idf).update(preds, target)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------

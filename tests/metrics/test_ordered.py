@@ -111,6 +111,65 @@ def test_a_failed_forward_leaves_the_numbering_alone():
     assert metric._numbered == 0
 
 
+@pytest.mark.parametrize("way", ["update", "forward"])
+@pytest.mark.parametrize(("first", "then"), [(None, [7]), ([7], None)])
+@pytest.mark.parametrize(
+    "between", [lambda one: one, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one)), lambda one: one.clone()]
+)
+def test_positions_are_given_at_every_update_or_at_none(way, first, then, between):
+    metric = OrderedScores()
+    getattr(metric, way)(torch.tensor([1.0]), first)
+    metric.update(torch.zeros(0), None if then is None else [])  # nothing is nowhere
+    metric = between(metric)
+    for other in ("update", "forward"):
+        with pytest.raises(InputError, match=r"given as at earlier updates, but got (some after none|none after some)"):
+            getattr(copy.deepcopy(metric), other)(torch.tensor([2.0]), then)
+    metric.update(torch.tensor([3.0]), None if first is None else [8])
+    assert metric.compute().tolist() == [1, 3]
+    metric.reset()
+    metric(torch.tensor([2.0]), then)
+    metric(torch.tensor([3.0]), None if then is None else [8])
+    assert metric.compute().tolist() == [2, 3]
+
+
+def test_loaded_states_know_whether_positions_were_given():
+    metric, other = of(([1.0], [5])), OrderedScores()
+    metric.persistent(True)
+    other.load_state_dict(metric.state_dict())
+    with pytest.raises(InputError, match="got none after some"):
+        other.update(torch.tensor([2.0]))
+
+
+def test_merged_states_of_both_kinds_take_in_no_more():
+    metric = of(([0.0, 1.0], None))
+    metric.merge_state(of(([2.0], [2])))
+    assert metric.compute().tolist() == [0, 1, 2]
+    for positions in (None, [3]):
+        with pytest.raises(InputError, match="in all processes, or at none"):
+            metric.update(torch.tensor([3.0]), positions)
+
+
+def test_numbers_of_one_process_are_not_taken_for_the_positions_of_another():
+    """What is gathered where one process was given positions and another not."""
+    metric, other = of(([0.0, 1.0], None)), of(([2.0], [1]))
+    for name in metric._defaults:
+        mine, theirs = getattr(metric, name), getattr(other, name)
+        both = mine + theirs if isinstance(mine, list) else torch.stack([mine, theirs])
+        setattr(metric, name, metric._reductions[name](both))
+    with pytest.raises(InputError, match="tell all segments apart"):
+        metric.compute()
+
+
+def test_updates_may_be_collected_in_inference_mode_and_go_on_outside():
+    metric = OrderedScores()
+    with torch.inference_mode():
+        metric.update(torch.tensor([1.0]))
+        metric.reset()
+        metric.update(torch.tensor([1.0]))
+    metric.update(torch.tensor([2.0]))
+    assert metric.compute().tolist() == [1, 2]
+
+
 def test_the_states_of_another_are_taken_over_in_order():
     one, other = of(([0.0, 2.0], [0, 2])), of(([1.0], [1]))
     one.merge_state(other)

@@ -57,8 +57,21 @@ def test_collections_are_copied_and_pickled(build):
     expected = fed(metrics)
     for other in (copy.deepcopy(metrics), pickle.loads(pickle.dumps(metrics))):
         other.reset()
+        encoders = [one.scorer.metric.encoder for one in other.values()]
+        assert len({id(one.model) for one in encoders}) == 1
         for name, scores in fed(other).items():
             torch.testing.assert_close(scores, expected[name], rtol=0, atol=1e-6)
+
+
+def test_what_comes_out_of_a_pickle_has_no_memory_as_the_documentation_says(build):
+    metrics = build(EncoderMemory())
+    for other, shares in ((copy.deepcopy(metrics), True), (metrics.clone(), True), (_pickled(metrics), False)):
+        states = [one.scorer.metric.encoder._states for one in other.values()]
+        assert (None not in states and len(set(map(id, states))) == 1) == shares
+
+
+def _pickled(metrics: MetricCollection) -> MetricCollection:
+    return pickle.loads(pickle.dumps(metrics))
 
 
 def test_bert_score_shares_too(tiny_encoder):

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from textmover.functional import f_score
-from textmover.metrics import token_matches
 from textmover.metrics.token_matches import TokenMatches, idf_values, match_tokens
-from textmover.types import SpecialToken, TokenTrait
+from textmover.scoring import Scorer
+from textmover.types import InputError, SpecialToken, TokenTrait
 
 # Pair by pair: tokens and similarities of the reference, then of the hypothesis. Segment 1 has two references.
 PAIRS = [
@@ -80,23 +80,24 @@ def test_rows_can_be_selected_in_any_order():
     assert [len(part) for part in one.select(torch.arange(0))] == [0, 0, 0, 0]
 
 
-def test_joined_parts_are_the_whole():
-    one = kept()
-    parts = [one.select(torch.tensor([row])) for row in range(3)]
-    assert [part.tolist() for part in TokenMatches.join(parts)] == [part.tolist() for part in one]
+@pytest.mark.parametrize(("batch_tokens", "block"), [(None, 1 << 20), (1, 1), (12, 60)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, caplog, batch_tokens, block, threads):
+    from textmover.scoring import engine
 
-
-@pytest.mark.parametrize("sizes", [(32, 32, 4096), (1, 1, 1), (2, 3, 12)])
-def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, sizes):
-    for name, size in zip(("SEGMENTS", "PAIRS", "BATCH_TOKENS"), sizes, strict=True):
-        monkeypatch.setattr(token_matches, name, size)
+    monkeypatch.setattr(engine, "worker_count", lambda _: threads)
     special = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "targets")
     model = tiny_metric(matching="bertscore", normalize=False, punctuation="drop", **special)
-    hypotheses = ["tea", "the small dog ran home , we said", "", "go home"]
-    references = [["cold tea", "tea"], ["a dog ran"], ["tea", "", "water"], ["go home"]]
-    found, counts = match_tokens(model, hypotheses, references)
-    assert found.references.tolist() == [2, 1, 3, 1]
-    assert counts == {"empty": 1, "truncated": 0}
+    scorer = Scorer(model, batch_tokens=batch_tokens)
+    scorer._engine._block = block
+    hypotheses = ["tea", "the small dog ran home , we said", "", "go home", "tea"]
+    references = [["cold tea", "tea"], ["a dog ran"], ["tea", "", "water"], ["go home"], ["water", "tea"]]
+    found = match_tokens(scorer, model, hypotheses, references)
+    assert found.references.tolist() == [2, 1, 3, 1, 2]
+    assert [one.message for one in caplog.records if "segment" in one.message] == [
+        "1 segment had an empty side: their values are those of unrelated texts."
+    ]
+    assert not any(one.is_inference() for one in found)
     start = 0
     pairs = [(one, other) for one, group in zip(hypotheses, references, strict=True) for other in group]
     for (hypothesis, reference), lengths in zip(pairs, found.lengths.view(-1, 2).tolist(), strict=True):
@@ -113,3 +114,9 @@ def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, sizes):
             torch.testing.assert_close(found.similarities[start:stop], best, rtol=0, atol=1e-6)
             start = stop
     assert start == len(found.tokens)
+
+
+def test_texts_that_are_read_together_cannot_be_kept_one_by_one(tiny_metric):
+    model = tiny_metric(matching="bertscore", normalize=False, centering="batch")
+    with pytest.raises(InputError, match="reads them together"):
+        match_tokens(Scorer(model), model, ["tea"], [["water"]])

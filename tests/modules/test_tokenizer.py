@@ -71,6 +71,14 @@ def test_no_text_at_all_gives_an_empty_batch(tokenizer):
     assert batch.input_ids.shape == (0, 0)
 
 
+@pytest.mark.parametrize("text", ["a \ud800 b", "\udfff", "茶 \ud83d\ude00"])
+def test_halves_of_surrogate_pairs_are_refused(tokenizer, text):
+    with pytest.raises(InputError, match=r"the one that starts with .*: repair such texts") as caught:
+        tokenizer(["tea", text])
+    assert str(caught.value).isascii()
+    assert len(tokenizer([text.encode("utf-8", "replace").decode()])) == 1
+
+
 def test_white_space_at_the_ends_does_not_count(tokenizer):
     plain, spaced = tokenizer(["the dog"]), tokenizer(["\n  the dog \t"])
     assert torch.equal(plain.input_ids, spaced.input_ids)

@@ -195,6 +195,17 @@ def test_copies_and_other_weights_do_not_share(load):
     assert scorer.metric.encoder._states is None
 
 
+def test_copies_of_several_that_share_are_trained_apart(load):
+    memory = EncoderMemory()
+    first, second = (load("bertscore-f1", memory=memory).metric for _ in range(2))
+    expected = Scorer(second).score(HYPOTHESES, REFERENCES).scores
+    for together in (copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))):
+        one, other = together((first, second))
+        CHANGES["training"](one)
+        assert np.allclose(Scorer(other).score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6)
+        assert abs(Scorer(one).score(HYPOTHESES, REFERENCES).scores - expected).max() > 1e-4
+
+
 def test_states_are_bounded(load):
     memory = EncoderMemory(limit=5_000)
     scorer = load("twmd", memory=memory, batch_tokens=12)

@@ -98,6 +98,14 @@ def test_a_cell_without_text_is_named(scorer, batch, cell):
             scorer({**batch, "hypothesis": np.array([HYPOTHESES[0], cell, HYPOTHESES[2]], dtype=object)})
 
 
+def test_a_cell_that_is_not_unicode_is_named(scorer, batch):
+    for column, cell in (("hypothesis", "a \ud800 b"), ("reference", "\udc00"), ("reference", ["a", "\udc00"])):
+        cells = [*batch[column], None]
+        cells[1] = cell
+        with pytest.raises(InputError, match=rf"Unicode text in column '{column}', but row 2 of the batch"):
+            scorer({**batch, column: np.array([*cells, ["x"]], dtype=object)[:3]})
+
+
 def test_columns_that_are_not_there_or_already(scorer, batch, options):
     with pytest.raises(InputError, match=r"Expected a column 'hypothesis', but the batch has 'id', 'reference'"):
         scorer({name: batch[name] for name in ("id", "reference")})

@@ -1,6 +1,9 @@
 """The scoring door in Python."""
 
+from collections import UserDict
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -40,6 +43,18 @@ def test_no_segment_gives_no_scores(scorer):
     assert np.isnan(found.mean)
 
 
+@pytest.mark.parametrize("name", ["bertscore-f1", "sbert"])
+def test_no_segment_gives_the_same_values_as_others(tiny_encoder, name):
+    scorer = Scorer.from_pretrained(name, encoder=str(tiny_encoder), device="cpu")
+    some, none = scorer.score(HYPOTHESES, REFERENCES), scorer.score([], [])
+    for side in ("scores", "precision", "recall", "f"):
+        expected, found = getattr(some, side), getattr(none, side)
+        assert (found is None) == (expected is None)
+        assert found is None or (found.shape, found.dtype) == ((0,), np.dtype("float64"))
+    assert str(none.signature) == str(some.signature)
+    assert none.counts == {}
+
+
 def test_matchings_without_sides_have_no_precision(tiny_encoder):
     found = Scorer.from_pretrained("sbert", encoder=str(tiny_encoder)).score(HYPOTHESES, REFERENCES)
     assert found.precision is found.recall is found.f is None
@@ -59,6 +74,24 @@ def test_references_may_be_given_in_several_ways(hypotheses, references, expecte
     assert normalize_references(hypotheses, references) == expected
 
 
+def test_whatever_gives_texts_in_order_is_taken(scorer):
+    expected = scorer.score(HYPOTHESES, REFERENCES).scores.tolist()
+    pairs = dict(zip(HYPOTHESES, REFERENCES, strict=True))
+    for hypotheses, references in (
+        (tuple(HYPOTHESES), (one for one in REFERENCES)),
+        (np.array(HYPOTHESES), np.array(REFERENCES, dtype=object)),
+        (pd.Series(HYPOTHESES), pd.Series(REFERENCES).to_frame()[0]),
+        (pairs.keys(), pairs.values()),
+        (HYPOTHESES, np.array(REFERENCES)[:, None]),
+    ):
+        assert scorer.score(hypotheses, references).scores.tolist() == expected
+
+
+def test_all_of_unicode_is_taken(scorer):
+    texts = ["naïve café", "茶", "a \N{CAT FACE}", "a\0b", "\uffff"]
+    assert scorer.score(texts, texts).scores.tolist() == pytest.approx([1.0] * 5, abs=1e-6)
+
+
 def test_a_single_text_may_be_given_as_it_is(scorer):
     assert scorer.score("tea", "tea").scores.tolist() == pytest.approx([1.0], abs=1e-6)
     assert scorer.score("tea", [["go", "tea"]]).scores.tolist() == pytest.approx([1.0], abs=1e-6)
@@ -75,6 +108,19 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
         (["a"], [["x", float("nan")]], TypeError, "got float in segment 1"),
         (["a", "b"], ["x", None], TypeError, "got NoneType in segment 2"),
         (["a"], [2.5], TypeError, "got float in segment 1"),
+        ({"a cat": 1}, {"the dog": 2}, TypeError, "hypotheses to be a text or a list of texts, but got dict: give the"),
+        (["a"], {"the dog": 2}, TypeError, "references to be a text or a list of texts, but got dict"),
+        (UserDict(a=1), ["x"], TypeError, "hypotheses .* got UserDict"),
+        ({"a", "b"}, ["x", "y"], TypeError, "hypotheses .* got set"),
+        (["a", "b"], frozenset("xy"), TypeError, "references .* got frozenset"),
+        (pd.DataFrame({"a": ["x"]}), ["x"], TypeError, "got DataFrame: give .* a single column of a table"),
+        (b"a", ["x"], TypeError, "hypotheses .* got bytes"),
+        (3, ["x"], TypeError, "hypotheses .* got int"),
+        (["a"], None, TypeError, "references .* got NoneType"),
+        (["a", "b"], ["x", {"y": 1}], TypeError, "strings, but got dict in segment 2"),
+        (["a"], [{"x", "y"}], TypeError, "strings, but got set in segment 1"),
+        (["a", "b \ud800"], ["x", "y"], InputError, "half a surrogate pair in segment 2: repair such texts"),
+        (["a", "b"], ["x", ["y", "\udfff"]], InputError, "half a surrogate pair in segment 2"),
     ],
 )
 def test_bad_input_is_refused_with_its_place(scorer, hypotheses, references, error, message):

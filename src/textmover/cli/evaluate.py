@@ -15,6 +15,7 @@ from textmover.cli.evaluation_print import print_one_metric, print_several
 from textmover.cli.evaluation_report import report_section, write_page
 from textmover.cli.evaluation_rows import Metrics, add_row_options
 from textmover.cli.evaluation_sets import add_set_options, read_sets, scores_files, scores_table
+from textmover.cli.experiment import add_experiment_option, load_experiment, run_experiment
 from textmover.cli.options import add_cache_option, add_column_options, add_metric_options, write_output
 from textmover.meta_evaluation import LEVELS, STATISTICS, Evaluation, MetricScores, Protocol, evaluate
 from textmover.report import check_jinja, file_remarks, set_title
@@ -54,6 +55,7 @@ class Judged:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     add_set_options(parser)
+    add_experiment_option(parser)
     add_column_options(parser, score=True)
     add_row_options(parser)
     parser.add_argument(
@@ -82,6 +84,11 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         InputError: If data, metrics or options cannot be used.
     """
+    if options.experiment is not None:
+        run_experiment(options, load_experiment(options.experiment))
+        return
+    if not options.data:
+        raise InputError("Expected `--data` to name a file of judged texts, but got none: name one.")
     set_up_logging(quiet=True)
     for name, least in (("samples", 1), ("permutations", 1), ("seed", 0)):
         if getattr(options, name) < least:

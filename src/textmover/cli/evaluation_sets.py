@@ -25,7 +25,6 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         nargs="+",
-        required=True,
         metavar="FILE",
         help="judged texts as CSV, TSV, JSON Lines, Parquet or hub:owner/name; each file is a set of its own",
     )

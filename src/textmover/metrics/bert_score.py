@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,13 +15,11 @@ from textmover.metrics.token_matches import TokenMatches, idf_values, match_toke
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.metric_model import MetricModel
 from textmover.scoring import Scorer
-from textmover.scoring.scorer import normalize_references
+from textmover.scoring.scorer import listed_texts, normalize_references
 from textmover.scoring.statistics import unfitted_statistics
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["TextMoverBERTScore"]
-
-logger = logging.getLogger(__name__)
 
 SIDES = ("precision", "recall", "f1")
 
@@ -36,12 +33,6 @@ MATCHED = {
     "references": torch.long,
 }
 """What is kept of segments whose weights are not known yet: the fields of :class:`TokenMatches`."""
-
-WARNINGS = {
-    "empty": "had an empty side: their values are 0",
-    "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
-    "truncated": "had a text that is longer than `max_length` and was cut",
-}
 
 
 class TextMoverBERTScore(ScorerMetric):
@@ -159,7 +150,6 @@ class TextMoverBERTScore(ScorerMetric):
         super().__init__(scorer, MATCHED if idf else SCORED, **own)
         self.idf = idf
         self.hash = f"{name}_L{layer}_{'idf' if idf else 'no-idf'}" if return_hash else None
-        self._warned: set[str] = set()
 
     def update(  # type: ignore[override]
         self,
@@ -178,27 +168,21 @@ class TextMoverBERTScore(ScorerMetric):
             InputError: If the counts differ, a hypothesis has no reference, a text is too long and not to be cut, or
                 the baseline has not been fitted.
         """
-        hypotheses = [preds] if isinstance(preds, str) else list(preds)
-        references = normalize_references(hypotheses, target)
         if not self.idf:
-            found = self.scorer.score(hypotheses, references)
+            found = self.scorer.score(preds, target)
             values = (found.precision, found.recall, found.f)
-            # Of no segments at all, the scorer has no sides.
-            columns = {
-                name: torch.zeros(0) if one is None else torch.from_numpy(one)
-                for name, one in zip(SIDES, values, strict=True)
-            }
-            self.keep(columns, len(hypotheses), positions)
+            columns = {name: torch.from_numpy(one) for name, one in zip(SIDES, values, strict=True)}
+            self.keep(columns, len(found), positions)
             return
         if self.scorer.metric.needs_fit:
             raise InputError(
                 f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(self.scorer.metric))}) to be "
                 "fitted, but they are not: call `metric.scorer.fit(texts)`, or give a file of them."
             )
-        matches, counts = match_tokens(self._model, hypotheses, references)
+        hypotheses = listed_texts(preds, "hypotheses")
+        references = normalize_references(hypotheses, target)
+        matches = match_tokens(self.scorer, self._model, hypotheses, references)
         self.keep(matches._asdict(), len(hypotheses), positions)
-        for name, number in counts.items():
-            self._warn(name, number)
 
     def compute(self) -> dict[str, Any]:
         """Precision, recall and F1 of all segments in order, float32; torchmetrics makes single ones scalars."""
@@ -224,13 +208,8 @@ class TextMoverBERTScore(ScorerMetric):
         if model.baseline is not None:
             values = model.baseline(values)
         owners = torch.repeat_interleave(torch.arange(len(rows)), matches.references)
-        self._warn("unweighted", len(torch.unique(owners[unweighted])))
+        if bool(unweighted.any()):
+            self.scorer.warn({"unweighted": len(torch.unique(owners[unweighted]))})
         reduce = "mean" if model.multi_reference == "mean" else "amax"
         combined = torch.zeros(len(rows), 3, dtype=values.dtype)
         return combined.scatter_reduce_(0, owners[:, None].expand(-1, 3), values, reduce, include_self=False)
-
-    def _warn(self, name: str, number: int) -> None:
-        """Say once what was out of the ordinary, as the engine does."""
-        if number and name not in self._warned:
-            self._warned.add(name)
-            logger.warning("%d segment%s %s.", number, "s" if number > 1 else "", WARNINGS[name])

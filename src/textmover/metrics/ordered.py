@@ -15,13 +15,17 @@ from textmover.types import InputError
 __all__ = ["OrderedScores", "OrderedStates"]
 
 
+MIXED = "give `positions` at every update, in all processes, or at none"
+"""The way out where some segments were numbered and others have positions of their own."""
+
+
 class OrderedStates(Metric):
     """Collects named columns of values, and the int64 position of each segment that they belong to.
 
-    Positions may be given, at every update or at none; without them a process numbers its segments as Lightning's and
-    PyTorch's distributed samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of all. A position
-    that occurs twice is counted once. Where samplers fill up the last round with repeats, only given positions tell
-    these from new segments.
+    Positions may be given, at every update or at none, which is checked; without them a process numbers its segments as
+    Lightning's and PyTorch's distributed samplers deal them out: its ``n``-th segment is number ``n · world + rank`` of
+    all. A position that occurs twice is counted once. Where samplers fill up the last round with repeats, only given
+    positions tell these from new segments.
 
     Columns keep their dtype, whatever the module that holds the metric is cast to.
 
@@ -34,6 +38,7 @@ class OrderedStates(Metric):
     full_state_update = False
 
     positions: list[Tensor]
+    choice: Tensor
 
     def __init__(self, columns: Mapping[str, torch.dtype], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -41,15 +46,19 @@ class OrderedStates(Metric):
         self._numbered = 0
         for name in self._columns:
             self.add_state(name, default=[], dist_reduce_fx="cat")
+        # Whether segments were numbered here, and whether positions were given: a state, so that it is reset, copied,
+        # saved, merged and gathered along with the positions.
+        self.add_state("choice", default=torch.zeros(2, dtype=torch.long), dist_reduce_fx="max")
+        self._outer_choice = [0, 0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Take in a batch, and give the value of this batch alone."""
         # torchmetrics empties the states for the batch's own value, which must not start the numbering anew.
-        self._numbered = self._count()
+        self._numbered, self._outer_choice = self._count(), self.choice.tolist()
         try:
             return super().forward(*args, **kwargs)
         finally:
-            self._numbered = 0
+            self._numbered, self._outer_choice = 0, [0, 0]
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Take over what another metric of the kind has collected, under other positions.
@@ -76,8 +85,9 @@ class OrderedStates(Metric):
             positions: Place of each of these segments among all; numbered as samplers do if ``None``.
 
         Raises:
-            InputError: If there is not one position per segment.
+            InputError: If there is not one position per segment, or they are given at some updates and not at others.
         """
+        given = positions is not None
         if positions is None:
             rank, world = _place()
             start = max(self._numbered, self._count())
@@ -88,6 +98,8 @@ class OrderedStates(Metric):
                 f"Expected one position per segment, but got {len(index)} positions for {count} segments: give a flat "
                 "list of as many."
             )
+        if count:
+            self._choose(given)
         for name, values in columns.items():
             getattr(self, name).append(values.detach().to(device=self.device, dtype=self._dtype_of(name)))
         self.positions.append(index)
@@ -97,13 +109,33 @@ class OrderedStates(Metric):
         return _joined(getattr(self, name), self._dtype_of(name), self.device)
 
     def order(self) -> tuple[Tensor, Tensor]:
-        """Rows of the segments and their positions, ascending by position, each position once."""
+        """Rows of the segments and their positions, ascending by position, each position once.
+
+        Raises:
+            InputError: If a position occurs twice since segments were numbered in one process and have positions of
+                their own in another.
+        """
         positions = self.column("positions")
         rows = torch.argsort(positions, stable=True)
         positions = positions[rows]
         first = torch.ones_like(positions, dtype=torch.bool)
         first[1:] = positions[1:] != positions[:-1]
+        if not bool(first.all()) and bool(self.choice.all()):
+            raise InputError(
+                "Expected positions that tell all segments apart, but some were numbered and got the positions that "
+                f"were given to others: {MIXED}."
+            )
         return rows[first], positions[first]
+
+    def _choose(self, given: bool) -> None:
+        """Note whether positions are given; numbers could not be told from such positions later on."""
+        held = [one or outer for one, outer in zip(self.choice.tolist(), self._outer_choice, strict=True)]
+        if held[not given]:
+            got, before = ("some", "none") if given else ("none", "some")
+            raise InputError(
+                f"Expected `positions` to be given as at earlier updates, but got {got} after {before}: {MIXED}."
+            )
+        self.choice = torch.tensor([not given, given], dtype=torch.long, device=self.device)
 
     def _count(self) -> int:
         return sum(len(part) for part in self.positions)

@@ -12,7 +12,6 @@ from torch import Tensor
 from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
 from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
-from textmover.scoring.scorer import normalize_references
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["TextMoverScore"]
@@ -83,8 +82,7 @@ class TextMoverScore(ScorerMetric):
                 "them on a corpus with `Scorer.fit(texts)` and give that scorer as `model`, or a file that `textmover "
                 "fit-idf` wrote as `statistics`."
             )
-        hypotheses = [preds] if isinstance(preds, str) else list(preds)
-        scores = self.scorer.score(hypotheses, normalize_references(hypotheses, target)).scores
+        scores = self.scorer.score(preds, target).scores
         self.keep({"values": torch.from_numpy(scores)}, len(scores), positions)
 
     def compute(self) -> Tensor:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from textmover.functional import f_score, pairwise_similarity
 from textmover.metrics.bert_score_model import FlooredGreedy
-from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.statistics import IdfTable
-from textmover.types import TokenBatch, TokenEmbeddings
+from textmover.modules.weighting import Side
+from textmover.scoring import Scorer
+from textmover.scoring.pair_values import pair_values
+from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
 
 __all__ = ["TokenMatches", "idf_values", "match_tokens"]
-
-SEGMENTS = 32
-"""Segments whose token vectors are held at a time."""
-
-PAIRS = 32
-"""Pairs to a similarity block."""
-
-BATCH_TOKENS = 4096
-"""Tokens to an encoder batch, padding included."""
 
 
 class TokenMatches(NamedTuple):
@@ -53,36 +46,25 @@ class TokenMatches(NamedTuple):
             self.similarities[tokens], self.tokens[tokens], lengths[pairs].flatten(), self.references[segments]
         )
 
-    @classmethod
-    def join(cls, parts: Sequence[TokenMatches]) -> TokenMatches:
-        """The segments of several objects in turn."""
-        return cls(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
-
-@torch.no_grad()
 def match_tokens(
-    model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-) -> tuple[TokenMatches, Counter[str]]:
+    scorer: Scorer, model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> TokenMatches:
     """Match each hypothesis with each of its references.
 
     Args:
-        model: A greedy metric with uniform weights; only encoder and selection of tokens are asked.
+        scorer: The scorer over the model, whose batches and cache are used.
+        model: A greedy metric with uniform weights; only its features of texts and selection of tokens are asked.
         hypotheses: ``S`` texts.
         references: For each, one or more texts.
 
     Returns:
-        Matches in input order on the CPU, and how many segments have an empty side or a text that was cut.
+        Matches in input order on the CPU.
     """
-    # Segments of like length come together, so that batches hold little padding.
-    order = sorted(range(len(hypotheses)), key=lambda row: -len(hypotheses[row]))
-    parts, counts = [_nothing()], Counter[str]()
-    with evaluating(model):
-        for start in range(0, len(order), SEGMENTS):
-            rows = order[start : start + SEGMENTS]
-            part = _match_segments(model, [hypotheses[row] for row in rows], [references[row] for row in rows], counts)
-            parts.append(part)
-    place = torch.argsort(torch.tensor(order, dtype=torch.long))
-    return TokenMatches.join(parts).select(place), counts
+    matcher = _Matcher(model)
+    places = pair_values(scorer, cast("SegmentMetric", matcher), hypotheses, references)["score"]
+    sizes = torch.tensor([len(group) for group in references], dtype=torch.long)
+    return matcher.matches().select(torch.from_numpy(places).long())._replace(references=sizes)
 
 
 def idf_values(matches: TokenMatches, alpha: float) -> tuple[Tensor, Tensor]:
@@ -126,73 +108,64 @@ def _idf_table(tokens: Tensor, sides: Tensor, documents: int) -> IdfTable:
     return table
 
 
-def _match_segments(
-    model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]], counts: Counter[str]
-) -> TokenMatches:
-    """The matches of as many segments as are held at a time; what is out of the ordinary is added to the counts."""
-    texts = dict.fromkeys([*hypotheses, *(text for group in references for text in group)])
-    rows = {text: row for row, text in enumerate(texts)}
-    tokens = model.tokenize(list(rows))
-    features = _features(model, tokens)
-    pairs = [(rows[one], rows[other]) for one, group in zip(hypotheses, references, strict=True) for other in group]
-    blocks = []
-    for start in range(0, len(pairs), PAIRS):
-        sides = torch.tensor(pairs[start : start + PAIRS], device=features.mask.device).unbind(dim=1)
-        blocks.append([one.cpu() for one in _match_pairs(model, *(features.select(side) for side in sides))])
-    similarities, ids, lengths = (torch.cat(parts) for parts in zip(*blocks, strict=True))
-    sizes = torch.tensor([len(group) for group in references])
-    owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-    cut = torch.tensor([tokens.truncated[one] or tokens.truncated[other] for one, other in pairs])
-    counts["truncated"] += len(torch.unique(owners[cut]))
-    counts["empty"] += len(torch.unique(owners[(lengths.view(-1, 2) == 0).any(dim=1)]))
-    return TokenMatches(similarities, ids, lengths, sizes)
+class _Matcher(nn.Module):
+    """The model as a metric that keeps the matches of each pair; the pair's score is the place where they are kept.
+
+    For everything but the scores of pairs it answers as the model does.
+    """
+
+    def __init__(self, model: MetricModel) -> None:
+        super().__init__()
+        self.model = model
+        self._kept: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._pairs = 0
+        self._lock = threading.Lock()  # pairs are matched in several threads
+
+    def __getattr__(self, name: str) -> Any:
+        model = self.__dict__["_modules"]["model"]
+        return model if name == "model" else getattr(model, name)
+
+    def pair_scores(self, hypotheses: object, references: object) -> PairScores:
+        """Match the pairs (hypothesis ``i``, reference ``i``)."""
+        if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):
+            raise InputError(
+                "Expected a metric that reads texts one by one with idf=True, but got one that reads them together "
+                "(centering='batch'): choose another centering, or set idf=False."
+            )
+        reference = self.model.weighting(references, "reference")
+        hypothesis = self.model.weighting(hypotheses, "hypothesis")
+        similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
+        if isinstance(self.model.matching, FlooredGreedy):
+            similarity = similarity.clamp(min=0)
+        nothing = torch.finfo(similarity.dtype).min
+        to_hypothesis = similarity.masked_fill(~hypothesis.mask[:, None, :], nothing).amax(dim=2)
+        to_reference = similarity.masked_fill(~reference.mask[:, :, None], nothing).amax(dim=1)
+        best = torch.cat([to_hypothesis, to_reference], dim=1).float()
+        ids = torch.cat([_widened(references, reference), _widened(hypotheses, hypothesis)], dim=1)
+        # 1 and 2 for the weighted tokens of the sides, 0 for others, which are left out at the end, since a GPU would
+        # have to be waited for here.
+        side = torch.cat([(reference.weights > 0).char(), 2 * (hypothesis.weights > 0).char()], dim=1)
+        with self._lock:
+            start, self._pairs = self._pairs, self._pairs + len(best)
+            self._kept.append((best, ids, side))
+        places = torch.arange(start, start + len(best), dtype=torch.float64)
+        return PairScores(places, flags={"empty": reference.empty | hypothesis.empty})
+
+    def matches(self) -> TokenMatches:
+        """The matches of all pairs, each as a segment of its own, at their places."""
+        similarities, tokens, lengths = [torch.zeros(0)], [torch.zeros(0, dtype=torch.int32)], [torch.zeros(0).long()]
+        for best, ids, side in ((one.cpu() for one in batch) for batch in self._kept):
+            similarities.append(best[side > 0])
+            tokens.append(ids[side > 0])
+            lengths.append(torch.stack([(side == number).sum(dim=1) for number in (1, 2)], dim=1).flatten())
+        ones = torch.ones(self._pairs, dtype=torch.long)
+        return TokenMatches(torch.cat(similarities), torch.cat(tokens), torch.cat(lengths), ones)
 
 
-def _match_pairs(
-    model: MetricModel, hypotheses: TokenEmbeddings, references: TokenEmbeddings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Similarities, ids and lengths of a block of pairs, as :class:`TokenMatches` keeps them."""
-    reference, hypothesis = model.weighting(references, "reference"), model.weighting(hypotheses, "hypothesis")
-    similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
-    if isinstance(model.matching, FlooredGreedy):
-        similarity = similarity.clamp(min=0)
-    nothing = torch.finfo(similarity.dtype).min
-    best = torch.cat(
-        [
-            similarity.masked_fill(~hypothesis.mask[:, None, :], nothing).amax(dim=2),
-            similarity.masked_fill(~reference.mask[:, :, None], nothing).amax(dim=1),
-        ],
-        dim=1,
-    )
-    kept = torch.cat([reference.weights > 0, hypothesis.weights > 0], dim=1)
-    ids = torch.cat([references.input_ids, hypotheses.input_ids], dim=1)
-    lengths = torch.stack([(side.weights > 0).sum(dim=1) for side in (reference, hypothesis)], dim=1)
-    return best[kept].float(), ids[kept].to(torch.int32), lengths.flatten()
-
-
-def _features(model: MetricModel, tokens: TokenBatch) -> TokenEmbeddings:
-    """Token vectors of texts, padded to the longest of them, encoded in batches of like length."""
-    lengths = tokens.lengths.tolist()
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    parts: list[TokenEmbeddings] = []
-    start = 0
-    while start < len(order):
-        rows = order[start : start + max(1, BATCH_TOKENS // max(1, lengths[order[start]]))]
-        features = model.text_features(tokens.select(rows).to(model.device))
-        if features is None:
-            raise TypeError("Expected a metric that reads texts one by one, but got one with centering='batch'.")
-        parts.append(features)
-        start += len(rows)
-    longest = tokens.mask.shape[1]
-
-    def joined(name: str) -> Tensor:
-        tensors = [getattr(part, name) for part in parts]
-        behind = [(0, 0) * (one.dim() - 2) + (0, longest - one.shape[1]) for one in tensors]
-        return torch.cat([torch.nn.functional.pad(one, pad) for one, pad in zip(tensors, behind, strict=True)])
-
-    traits = None if parts[0].traits is None else joined("traits")
-    both = TokenEmbeddings(joined("vectors"), joined("mask"), joined("special"), joined("input_ids"), traits=traits)
-    return both.select(torch.argsort(torch.tensor(order, device=both.mask.device)))
+def _widened(tokens: TokenEmbeddings, side: Side) -> Tensor:
+    """Token ids, int32, as wide as the side; where no text of a batch has a token, that is wider by one of padding."""
+    ids = tokens.input_ids.to(torch.int32)
+    return torch.nn.functional.pad(ids, (0, side.mask.shape[1] - ids.shape[1]))
 
 
 def _members(sizes: Tensor, groups: Tensor) -> Tensor:
@@ -201,8 +174,3 @@ def _members(sizes: Tensor, groups: Tensor) -> Tensor:
     # How far the members of each chosen group lie behind the place that they come to.
     shift = (sizes.cumsum(0) - sizes)[groups] - (chosen.cumsum(0) - chosen)
     return torch.arange(int(chosen.sum()), device=sizes.device) + torch.repeat_interleave(shift, chosen)
-
-
-def _nothing() -> TokenMatches:
-    whole = torch.zeros(0, dtype=torch.long)
-    return TokenMatches(torch.zeros(0), torch.zeros(0, dtype=torch.int32), whole, whole)

@@ -63,6 +63,7 @@ class Encoder(nn.Module):
         self._runner: EncoderRunner | None = None
         self._stamp = 0
         self._states: SharedStates | None = None
+        self._copied_together = False
         self.register_load_state_dict_pre_hook(_leave_others)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_forget_weights)  # type: ignore[no-untyped-call]
         if freeze_layers is not None:
@@ -159,6 +160,8 @@ class Encoder(nn.Module):
         if states is not None:
             states.leave(self)
             self.computed, self._runner = self.layers, None  # which computed the layers of all
+        elif self._copied_together:
+            self.model, self._copied_together = self.copied_model(), False
 
     def copied_model(self) -> Any:
         """A model of its own with the same weights."""
@@ -174,7 +177,9 @@ class Encoder(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         _drop_capturing_hooks(self.model)
-        return {**self.__dict__, "_states": None}  # copies may be trained
+        # Copies may be trained. Those of several encoders that share weights, in one pickle, still do.
+        shared = self._copied_together or self._states is not None
+        return {**self.__dict__, "_states": None, "_copied_together": shared}
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
         before = self._weights_place()

@@ -17,7 +17,7 @@ import torch
 
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
-__all__ = ["Tokenizer"]
+__all__ = ["REPAIR", "Tokenizer", "is_unicode"]
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
@@ -28,6 +28,9 @@ alone, to which every word is unknown, and says nothing."""
 
 SHOWN = 60
 """Characters of a text that an error message shows."""
+
+REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"
+"""The way out where a text is not Unicode."""
 
 MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
 """How vocabularies mark the place of a piece in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
@@ -123,11 +126,16 @@ class Tokenizer:
 
         Raises:
             TypeError: If something is not a string.
-            InputError: If a text is too long and ``long_texts`` is ``"error"``.
+            InputError: If a text is not Unicode, or it is too long and ``long_texts`` is ``"error"``.
         """
         for position, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+            if not is_unicode(text):
+                raise InputError(
+                    "Expected Unicode text, but got half a surrogate pair in the one that starts with "
+                    f"{text[:SHOWN]!a}: {REPAIR}."
+                )
         stripped = [text.strip() for text in texts]
         encoded = self._encode(stripped)
         if self.long_texts == "error" and any(encoded.truncated):
@@ -231,6 +239,22 @@ class Tokenizer:
                 value |= CLOSES if _divides(surface[-1:]) else 0
             flags[index] = value
         return flags
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it.
+
+    Example:
+        >>> is_unicode("a cat"), is_unicode(chr(0xD83D))
+        (True, False)
+    """
+    if text.isascii():  # known without looking
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:

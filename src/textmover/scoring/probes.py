@@ -51,11 +51,14 @@ def probe_states(
     ids, mask = batch.input_ids, batch.mask
     inputs = [(ids, mask)]  # a padded batch
     if limit is not None:
-        together = " ".join(texts * (1 + limit // int(mask.sum())))
-        longest = metric.tokenize([together]).to(metric.device)
+        # Tokens of all texts again and again: a tokenizer may refuse a text as long as that.
+        longest = ids[mask].repeat(1 + limit // int(mask.sum()))[None, :limit]
         # A single text, the shortest that there is, and the longest.
-        inputs += [(ids[:1], mask[:1]), (ids[:, :2], mask[:, :2])]
-        inputs.append((longest.input_ids[:, :limit], longest.mask[:, :limit]))
+        inputs += [
+            (ids[:1], mask[:1]),
+            (ids[:, :2], mask[:, :2]),
+            (longest, torch.ones_like(longest, dtype=torch.bool)),
+        ]
     graph, largest = encoder.graph(), 0.0
     with evaluating(graph), torch.inference_mode():
         for one, its_mask in inputs:

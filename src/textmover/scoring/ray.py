@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from textmover.modules.tokenizer import REPAIR, is_unicode
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
@@ -99,11 +100,10 @@ class RayScorer:
         return cells.to_pylist() if hasattr(cells, "to_pylist") else cells
 
     def _values(self, hypotheses: list[str], references: list[list[str]]) -> Mapping[str, np.ndarray]:
-        """New columns by name; which of them there are, only scores can say, so that an empty batch gets a stand-in."""
-        found = self._scorer.score(hypotheses or ["a"], references or [["a"]])
+        """New columns by name."""
+        found = self._scorer.score(hypotheses, references)
         values = {"score": found.scores, "precision": found.precision, "recall": found.recall, "f": found.f}
-        rows = len(hypotheses)
-        return {f"{self._prefix}{name}": array[:rows] for name, array in values.items() if array is not None}
+        return {f"{self._prefix}{name}": array for name, array in values.items() if array is not None}
 
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:
@@ -123,5 +123,10 @@ def _text(cell: Any, column: str, row: int) -> str:
         raise InputError(
             f"Expected a text in column {column!r}, but row {row} of the batch holds {cell!r}: leave such rows out, "
             "for instance with Dataset.filter."
+        )
+    if not is_unicode(cell):
+        raise InputError(
+            f"Expected Unicode text in column {column!r}, but row {row} of the batch has half a surrogate pair: "
+            f"{REPAIR}."
         )
     return str(cell)  # no subclass of NumPy's

@@ -8,13 +8,14 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 import torch
 from torch import nn
 
 from textmover import __version__
 from textmover.modules.config import check_choice
+from textmover.modules.tokenizer import REPAIR, is_unicode
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.checkpoint import checkpoint_folder, load_metric
 from textmover.scoring.encoder_memory import EncoderMemory
@@ -23,7 +24,7 @@ from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
 from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
 
-__all__ = ["Scorer", "normalize_references", "score"]
+__all__ = ["Scorer", "listed_texts", "normalize_references", "score"]
 
 logger = logging.getLogger(__name__)
 
@@ -120,6 +121,8 @@ class Scorer:
         waits = precision == "auto" and metric.needs_fit  # its probes need the statistics
         with contextlib.nullcontext() if memory is None else memory.asleep():  # probes are not to be kept
             metric = metric if waits else run_with(metric)
+            if memory is not None and memory.join(metric, f"{precision} {backend}"):
+                metric = run_with(metric)  # it left when its weights were cast, and came back with others
         scorer = cls(
             metric,
             batch_tokens=batch_tokens,
@@ -145,10 +148,11 @@ class Scorer:
             Scores in input order; with several references each value is the best (or mean) over them.
 
         Raises:
-            InputError: If the counts differ, a hypothesis has no reference, or a statistic has not been fitted.
-            TypeError: If something is not a string.
+            InputError: If the counts differ, a hypothesis has no reference, a text is not Unicode, or a statistic has
+                not been fitted.
+            TypeError: If something is neither a text nor a list of texts.
         """
-        hypotheses = [hypotheses] if isinstance(hypotheses, str) else list(hypotheses)
+        hypotheses = listed_texts(hypotheses, "hypotheses")
         grouped = normalize_references(hypotheses, references)
         if self.metric.fits_on_call:
             self.fit_on_call(hypotheses, grouped)
@@ -178,8 +182,10 @@ class Scorer:
             warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
 
         Returns:
-            Scores in input order.
+            Scores in input order; without a segment, the same values as for others, of none.
         """
+        if not hypotheses:  # which values there are, only scores can say
+            return _none_of(self.score_fitted(["a"], [["a"]], warn=False))
         raw = self._engine.score(hypotheses, references, on_progress, warn=warn)
         named = {name: raw.values.pop(name, None) for name in ("score", "precision", "recall", "f")}
         scores = named["score"]
@@ -293,19 +299,21 @@ def score(hypotheses: Texts, references: References, model: str | Path = "twmd",
 
 
 def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
-    """References as one non-empty tuple per hypothesis.
+    """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them.
 
     Raises:
-        InputError: If the counts differ or a hypothesis has no reference.
-        TypeError: If something is not a string.
+        InputError: If the counts differ, a hypothesis has no reference, or a text is not Unicode.
+        TypeError: If something is neither a text nor a list of texts.
 
     Example:
         >>> normalize_references(["a", "b"], ["x", ["y", "z"]])
         [('x',), ('y', 'z')]
     """
-    listed = [references] if isinstance(references, str) else list(references)
     # What is neither a text nor a list is kept here, and refused with its place below.
-    grouped = [tuple(one) if isinstance(one, Iterable) and not isinstance(one, str) else (one,) for one in listed]
+    grouped = [
+        (one,) if isinstance(one, str) or not _lists_texts(one) else tuple(one)
+        for one in listed_texts(references, "references")
+    ]
     if len(hypotheses) != len(grouped):
         raise InputError(
             f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
@@ -320,7 +328,49 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
                 raise TypeError(
                     f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}."
                 )
+            if not is_unicode(text):
+                raise InputError(
+                    f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
+                )
     return grouped
+
+
+def listed_texts(texts: object, name: str) -> list[Any]:
+    """One text or several as a list.
+
+    Args:
+        texts: A text, or anything that gives texts in an order.
+        name: What errors call it.
+
+    Raises:
+        TypeError: If it is something else, such as a mapping or a data frame, which would give the names of its parts.
+
+    Example:
+        >>> listed_texts("a cat", "hypotheses"), listed_texts(("a", "b"), "hypotheses")
+        (['a cat'], ['a', 'b'])
+    """
+    if isinstance(texts, str):
+        return [texts]
+    if not _lists_texts(texts):
+        raise TypeError(
+            f"Expected {name} to be a text or a list of texts, but got {type(texts).__name__}: give the texts in a "
+            "list, or a single column of a table."
+        )
+    return list(texts)
+
+
+def _lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
+    """Whether something gives texts one by one and in an order, rather than keys or the names of columns."""
+    without = isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns")
+    return isinstance(given, Iterable) and not without
+
+
+def _none_of(scores: SegmentScores) -> SegmentScores:
+    """The same values, of no segment."""
+    sides = (scores.precision, scores.recall, scores.f)
+    precision, recall, f = (None if array is None else array[:0] for array in sides)
+    components = {name: array[:0] for name, array in scores.components.items()}
+    return SegmentScores(scores.scores[:0], precision, recall, f, scores.signature, components)
 
 
 def _resolve_device(device: str | torch.device | None) -> torch.device:

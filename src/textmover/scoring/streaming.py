@@ -118,9 +118,6 @@ def _score_rows(
     scorer: Scorer, rows: Sequence[Row], systems: int, on_progress: Callable[[int], None] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Values ``[rows, systems]`` by name, and the counts of segments that were out of the ordinary."""
-    if not rows:  # which values there are, only the metric can say
-        values, _ = _score_rows(scorer, [Row(0, ("a",) * systems, ("a",))], systems)
-        return {name: array[:0] for name, array in values.items()}, {}
     # Texts that are read together are batched in input order, so that each system needs batches of its own.
     alone = systems > 1 and _joint(scorer.metric)
     calls = [[system] for system in range(systems)] if alone else [list(range(systems))]

@@ -65,6 +65,12 @@ def test_texts_of_any_length(tiny_metric, exported, length):
     assert_agree(metric, TokenBatch(ids, mask, special, ("x", "y"), (False, False)), exported)
 
 
+def test_metrics_that_refuse_long_texts_get_a_back_end_too(tiny_encoder, exported):
+    options = {"encoder": str(tiny_encoder), "device": "cpu", "long_texts": "error", "max_length": 40}
+    scorer = Scorer.from_pretrained("twmd", backend=exported, **options)
+    assert scorer.score(*PAIRS).signature.entries["backend"].startswith(exported)
+
+
 def test_what_is_padded_does_not_matter(tiny_metric, exported):
     metric = tiny_metric()
     attach(metric, exported, "exact")

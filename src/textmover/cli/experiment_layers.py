@@ -1,0 +1,138 @@
+"""The analysis of layers as an experiment: how alike token vectors are under each centring."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from textmover.cli.analyse import SIMILARITIES
+from textmover.cli.experiment_specs import LayerSpec
+from textmover.cli.options import FIELD
+from textmover.data.readers import read_texts
+from textmover.modules.analysis import Estimate, LayerAnalysis, LayerSimilarity, analyse_layers, with_all_layers
+from textmover.modules.config import DEFAULT_ENCODER
+from textmover.modules.metric_model import MetricModel
+from textmover.scoring.scorer import Scorer
+from textmover.types import InputError
+
+__all__ = ["LayerResult", "analyse", "estimates"]
+
+BATCH_TOKENS = 4096
+"""Tokens to a batch of the encoder where the user names no number."""
+
+CONFIDENCE = 1.96
+"""Standard errors that a 95 % interval reaches to each side."""
+
+NEAR_ZERO = 0.05
+"""A mean cosine of random words below this counts as none."""
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """What was found of the layers.
+
+    Attributes:
+        spec: What was asked.
+        analysis: The similarities.
+        encoder: Of which encoder.
+        remarks: On how much, and which of the paper's three properties hold.
+    """
+
+    spec: LayerSpec
+    analysis: LayerAnalysis
+    encoder: str
+    remarks: tuple[str, ...]
+
+
+def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress: Callable[[int], None]) -> LayerResult:
+    """Analyse the layers of the encoder that the options name.
+
+    Args:
+        spec: What is asked.
+        path: File of the texts.
+        options: The command's options.
+        on_progress: Called with the number of texts that have been read since the last call.
+
+    Returns:
+        What was found.
+
+    Raises:
+        InputError: If texts or encoder cannot be used.
+    """
+    texts = _choose(read_texts(path, spec.column), spec.texts, options.seed)
+    # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
+    metric = Scorer.from_pretrained(
+        "sbert",
+        device=options.device,
+        revision=options.revision,
+        backend="torch",
+        encoder=getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER),
+        layer=-1,
+        subwords="first",
+    ).metric
+    if not isinstance(metric, MetricModel):
+        raise InputError("Expected an encoder with layers for this experiment, but got none: name one with --encoder.")
+    found = analyse_layers(
+        with_all_layers(metric.parts),
+        texts,
+        centerings=spec.centerings,
+        pairs=spec.pairs,
+        seed=options.seed,
+        batch_tokens=options.batch_tokens or BATCH_TOKENS,
+        on_progress=on_progress,
+    )
+    said = [
+        f"Mean cosine and its standard error over {spec.pairs:,} pairs of each kind, seed {options.seed}, drawn from "
+        f"{found.tokens:,} tokens of {found.texts:,} texts ({found.words:,} different words occur in more than one).",
+        *_properties(found, spec.centerings),
+    ]
+    return LayerResult(spec, found, metric.parts.identity.split("@")[0], tuple(said))
+
+
+def estimates(row: LayerSimilarity) -> dict[str, Estimate]:
+    """The three similarities of a row by their names."""
+    return {name: getattr(row, name) for name in SIMILARITIES}
+
+
+def _choose(texts: Sequence[str], number: int, seed: int) -> list[str]:
+    """A random choice of the different texts that are not empty, in the order of the file."""
+    distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(distinct) <= number:
+        return distinct
+    chosen = np.random.default_rng(seed).choice(len(distinct), size=number, replace=False)
+    return [distinct[row] for row in np.sort(chosen).tolist()]
+
+
+def _properties(found: LayerAnalysis, centerings: Sequence[str]) -> list[str]:
+    """For each centring the three properties that the paper asks for, over the layers behind the embeddings."""
+    said = []
+    for name in centerings:
+        rows = [row for row in found.rows if row.centering == name and row.layer > 0]
+        if len(rows) < 2:
+            continue
+        largest = max(abs(row.baseline.mean) for row in rows)
+        first, last = rows[0], rows[-1]
+        said.append(
+            f"{name}: random words at most {largest:.3f} alike ({'near' if largest <= NEAR_ZERO else 'not near'} "
+            f"zero); from layer {first.layer} to {last.layer} the same word "
+            f"{_change(first.self_similarity, last.self_similarity)}, words of one text "
+            f"{_change(first.intra_similarity, last.intra_similarity)}."
+        )
+    return said
+
+
+def _change(first: Estimate, last: Estimate) -> str:
+    """How a similarity changes, as far as its standard errors let it be told.
+
+    Example:
+        >>> _change(Estimate(0.5, 0.01, 9), Estimate(0.2, 0.01, 9)), _change(Estimate(0, 0.1, 9), Estimate(0.1, 0.1, 9))
+        ('falls (-0.300)', 'stays (+0.100, within the error)')
+    """
+    change = last.mean - first.mean
+    if not abs(change) > CONFIDENCE * math.hypot(first.error, last.error):
+        return f"stays ({change:+.3f}, within the error)"
+    return f"{'rises' if change > 0 else 'falls'} ({change:+.3f})"
