@@ -57,7 +57,7 @@ def test_output_is_written_where_it_is_wanted(run, texts, tiny_encoder, tmp_path
     assert (ended.code, ended.out) == (0, "")
     assert ended.err == f"Signature: {expected.signature}\nScores: {there}\n"
     assert len(there.read_text().splitlines()) == 4
-    assert [path.name for path in there.parent.iterdir()] == ["scores.txt"]
+    assert sorted(path.name for path in there.parent.iterdir()) == [".scores.txt.textmover.json", "scores.txt"]
 
 
 def test_fields_are_overridden_and_named_in_the_signature(run, texts, tiny_encoder, expected):

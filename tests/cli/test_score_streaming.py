@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import zstandard
 from pyarrow import parquet
 
 from textmover.scoring import streaming
+from textmover.scoring.shards import Parts
 
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 
@@ -29,10 +31,13 @@ def sentences(count: int, seed: int) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
 
 
+NAMES = ("A.txt", "B.txt", "R.txt")
+
+
 @pytest.fixture
 def corpus(write):
     """Two systems and their references, 100 lines each."""
-    return [write(name, sentences(100, seed)) for seed, name in enumerate(("A.txt", "B.txt", "R.txt"))]
+    return [write(name, sentences(100, seed)) for seed, name in enumerate(NAMES)]
 
 
 @pytest.fixture
@@ -193,7 +198,7 @@ def test_the_mean_is_that_of_all_shards(score, corpus, tmp_path):
     assert told["n"] == 100
     score("-i", first, references, "--only-mean", "--output", "mean.txt")
     assert float((tmp_path / "mean.txt").read_text()) == pytest.approx(scores.mean(), abs=1e-8)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["A.txt", "B.txt", "R.txt", "mean.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mean.txt.textmover.json", *NAMES, "mean.txt"]
 
 
 def test_a_device_takes_scores_as_they_come(score, refuse, corpus):
@@ -279,12 +284,16 @@ def started(arguments: list[object]) -> subprocess.Popen:
     )
 
 
-def wait_for_shards(process: subprocess.Popen, folder: Path, shards: int) -> None:
+def wait_for(process: subprocess.Popen, done: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while len(list(folder.glob("_0*.json"))) < shards:
+    while not done():
         assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end, f"Expected {shards} shards in a minute."
+        assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def wait_for_shards(process: subprocess.Popen, folder: Path, shards: int) -> None:
+    wait_for(process, lambda: len(list(folder.glob("_0*.json"))) >= shards)
 
 
 @pytest.mark.parametrize("name", ["s.txt", pytest.param("s.parquet", marks=pytest.mark.slow)])
@@ -396,6 +405,144 @@ def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, monkeypatch, 
     assert "Expected a column 'reference'" in read.err
     assert "got the input" in score("--data", "out", "--output", "out/", "--overwrite").err
     assert parquet.read_table(tmp_path / "out").num_rows == 100
+
+
+# --- one run at a time ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["s.txt", "out/"])
+@pytest.mark.parametrize("shards", [0, 2])
+def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, tiny_encoder, corpus, tmp_path, shards, output):
+    lines = corpus[0].read_bytes().splitlines(keepends=True)
+    folder = tmp_path / (output if output.endswith("/") else f"{output}.parts")
+    command = [*COMMAND, "--encoder", tiny_encoder, "--shard-size", 16, "-i", "-", corpus[2], "--output", output]
+    with subprocess.Popen([*map(str, command)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as first:
+        first.stdin.writelines(lines[:50])
+        first.stdin.flush()
+        if shards:
+            wait_for_shards(first, folder, shards)
+        else:
+            wait_for(first, lambda: (folder / "_lock").exists())
+        for again in ((), ("--resume",), ("--overwrite",)):
+            ended = score("-i", corpus[1], corpus[2], "--output", output, "--model", "bertscore-f1", *again)
+            assert ended.code == 2
+            assert "another run is writing there: wait for it, or give another --output" in ended.err
+            assert ended.err.count("\n") == 1
+        _, said = first.communicate(b"".join(lines[50:]), timeout=60)
+        assert first.returncode == 0, said
+    assert score("-i", corpus[0], corpus[2], "--output", f"other-{output}").code == 0
+    assert (folder / "_lock").exists() is False
+    if output == "s.txt":
+        assert (tmp_path / output).read_bytes() == (tmp_path / f"other-{output}").read_bytes()
+    else:
+        found, expected = (
+            {one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in (output, f"other-{output}")
+        )
+        assert found == expected
+
+
+# --- knowing a result again -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["s.txt", "s.json", "s.tsv.gz", "out/"])
+def test_a_result_is_complete_only_for_its_own_texts_and_metric(score, corpus, write, tmp_path, output):
+    first, second, references = corpus
+    assert score("-i", first, references, "--output", output).code == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    ended = score("-i", first, references, "--output", output, "--resume")
+    assert (ended.code, ended.err) == (
+        0,
+        f"Complete already: {output.rstrip('/')} (--overwrite computes it again)\n",
+    )
+    for texts, more, message in (
+        ((first, references), ("--layer", 1), "its signature entry layer is '3' and that of this run '1'"),
+        ((first, references), ("--model", "bertscore-f1"), "its signature entry "),
+        ((second, references), (), "made from other texts (as many rows, and this run has 100)"),
+        ((write("h", ["a"]), write("r", ["a"])), (), "made from other texts (100 rows, and this run has 1)"),
+    ):
+        ended = score("-i", *texts, "--output", output, "--resume", *more)
+        assert ended.code == 2
+        assert message in ended.err
+        assert ended.err.count("\n") == 1
+    assert {path: path.read_bytes() for path in before} == before
+    (damaged,) = (path for path in before if path.name in (output, "000002.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    ended = score("-i", first, references, "--output", output, "--resume")
+    assert ended.code == 2
+    assert "what is there has been changed since it was written" in ended.err
+    assert score("-i", first, references, "--output", output, "--overwrite").code == 0
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_the_mean_alone_is_another_result(score, corpus):
+    command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
+    score(*command, "--only-mean")
+    assert "its values is 'mean alone' and that of this run 'all'" in score(*command, "--resume").err
+    assert score(*command, "--resume", "--only-mean").err.startswith("Complete already: s.txt")
+
+
+def test_a_file_of_unknown_origin_is_complete_only_with_as_many_rows(score, corpus, tmp_path):
+    command = ("-i", corpus[0], corpus[2], "--output", "s.txt", "--resume")
+    path = tmp_path / "s.txt"
+    path.write_text("")  # nothing is there yet
+    assert score(*command).code == 0
+    assert len(path.read_text().splitlines()) == 100
+    (tmp_path / ".s.txt.textmover.json").unlink()
+    ended = score(*command, "--model", "bertscore-f1", "--quiet")
+    assert ended.code == 0
+    assert ended.err.startswith("s.txt has as many rows as the input, but there is no .s.txt.textmover.json that says")
+    path.write_text("1\n" * 99)
+    ended = score(*command)
+    assert (ended.code, path.read_text()) == (2, "1\n" * 99)
+    assert "it has 99 rows and the input 100: give another --output" in ended.err
+    ended = score(*command, "--only-mean")
+    assert ended.err.startswith("s.txt holds something, but there is no")
+
+
+def test_what_an_interruption_left_beside_a_result_is_cleared_away(score, corpus, tmp_path, monkeypatch):
+    def interrupted(_: Parts) -> None:
+        raise KeyboardInterrupt
+
+    score("-i", corpus[0], corpus[2], "--output", "whole/")
+    command = ("-i", corpus[0], corpus[2], "--output", "broken/")
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "tidy", interrupted)
+        assert score(*command).code == 130
+    assert (tmp_path / "broken" / "_000000.json").exists()
+    assert score(*command, "--resume").err.startswith("Complete already: broken")
+    whole, broken = (
+        {one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("whole", "broken")
+    )
+    assert broken == whole
+
+    command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
+    score(*command)
+    (tmp_path / "s.txt.parts").mkdir()
+    (tmp_path / "s.txt.parts" / "_merged.json").write_text("{}")
+    assert score(*command, "--resume").err.startswith("Complete already: s.txt")
+    assert not (tmp_path / "s.txt.parts").exists()
+
+
+def test_damaged_records_are_scored_again_and_a_damaged_manifest_is_told(
+    score, corpus, stop_after, monkeypatch, tmp_path
+):
+    original = streaming.score_shard
+    command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
+    stop_after(3, KeyboardInterrupt())
+    score(*command)
+    monkeypatch.setattr(streaming, "score_shard", original)
+    manifest = tmp_path / "s.txt.parts" / "_manifest.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(whole[:30])
+    ended = score(*command, "--resume")
+    assert ended.code == 2
+    assert "_manifest.json to say what its shards were scored with, but it is damaged" in ended.err
+    assert ended.err.count("\n") == 1
+    manifest.write_bytes(whole)
+    (tmp_path / "s.txt.parts" / "_000001.json").write_bytes(b"{")
+    ended = score(*command, "--resume")
+    assert (ended.code, ended.err.splitlines()[0]) == (0, "Kept: 2 shards of an earlier run")
+    assert (tmp_path / "s.txt").read_text() == score(*command[:3]).out
 
 
 def test_idf_of_the_call_is_that_of_the_whole_input(score, run, corpus, tiny_encoder):

@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from textmover.cli.main import main
+from textmover.scoring.shard_folder import locked
 
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 PATIENCE = 240
@@ -336,6 +337,34 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
     assert ended.returncode == 0, ended.stderr
     assert f"Kept: {kept} shards" in ended.stderr
     assert path.read_bytes() == whole
+
+
+def test_a_second_run_on_the_same_output_is_refused(score, refused, texts, tmp_path, whole):
+    path, parts = tmp_path / "scores.txt", tmp_path / "scores.txt.parts"
+    arguments = ("-i", *texts, "--output", path, "--devices", 2)
+    with locked(parts, path):
+        assert "another run is writing there: wait for it" in refused(*arguments, "--resume")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_one_lock_is_held_for_all_processes(command, score, texts, tmp_path, patched, whole):
+    path, parts = tmp_path / "scores.txt", tmp_path / "scores.txt.parts"
+    arguments = ("-i", *texts, "--output", path, "--devices", 2)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **patched(4)}
+    with subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, text=True, env=environment) as first:
+        after_shards(parts, 1, first)
+        ended = score(*arguments, "--overwrite")
+        assert ended.returncode == 2
+        assert ended.stderr.count("another run is writing there") == 1
+        assert first.wait(PATIENCE) == 0, first.stderr.read()
+    assert path.read_bytes() == whole
+    assert not parts.exists()
+    ended = score(*arguments, "--resume")
+    assert (ended.returncode, ended.stderr) == (0, f"Complete already: {path} (--overwrite computes it again)\n")
+    ended = score(*arguments, "--resume", "--layer", 1)
+    assert ended.returncode == 2
+    assert "its signature entry layer is" in ended.stderr
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -3,27 +3,33 @@
 import errno
 import gzip
 import json
+import logging
 import math
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pyarrow
 import pytest
+import torch
 import zstandard
 from pyarrow import parquet
 
 from textmover.data.streams import Row, TextFiles
+from textmover.scoring.receipts import Receipt, check_rows, check_same, digest_file, read_receipt, receipt_path
 from textmover.scoring.score_formats import FORMATS, Layout
+from textmover.scoring.shard_folder import LOCK, check_folder, is_sealed, locked
 from textmover.scoring.shards import (
     Parts,
     Shard,
     ShardScores,
-    check_folder,
     describe,
-    is_sealed,
+    machine_of,
     read_shards,
     rows_per_shard,
+    texts_of,
 )
 from textmover.scoring.tally import Tally, summarize
 from textmover.types import InputError, Signature
@@ -49,9 +55,9 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
     return ShardScores(values, Tally(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values)))
 
 
-def parts(folder, format="text", systems=ONE, **settings) -> Parts:
+def parts(folder, format="text", systems=ONE, machine="AVX2", **settings) -> Parts:
     layout = Layout(format, systems)
-    return Parts(folder, layout, describe(SIGNATURE, layout, **{"rows_per_shard": 3, **settings}))
+    return Parts(folder, layout, describe(SIGNATURE, layout, **{"rows_per_shard": 3, **settings}), machine)
 
 
 def filled(folder, count=2, **options) -> Parts:
@@ -98,7 +104,7 @@ def test_files_of_every_format(tmp_path, format, suffix):
         found.write(shard(index), one)
     path = tmp_path / f"scores{suffix}"
     found.merge(path, 2, summary(ONE, *(one.tally for one in shards)))
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([path.name, receipt_path(path).name])
     content = path.read_bytes()
     if suffix:
         content = (
@@ -176,8 +182,6 @@ def test_names_and_formats_that_cannot_be_written():
 
 
 def test_zstandard_is_an_extra(tmp_path, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"zstandard to write .*: pip install 'textmover\[zstd\]'"):
         filled(tmp_path / "parts").merge(tmp_path / "scores.zst", 2, summary(ONE, scores(0).tally, scores(1).tally))
@@ -240,6 +244,9 @@ def test_shards_of_another_metric_are_refused(tmp_path, monkeypatch):
     manifest = describe(SIGNATURE.extended(layer="4"), layout, rows_per_shard=3)
     with pytest.raises(InputError, match="their signature entry layer is '3' and that of this run '4'"):
         Parts(tmp_path / "parts", layout, manifest).begin(resume=True)
+    monkeypatch.setattr("textmover.scoring.shards.torch.__version__", "98")
+    with pytest.raises(InputError, match=r"their torch is .* and that of this run '98'"):
+        parts(tmp_path / "parts").begin(resume=True)
     monkeypatch.setattr("textmover.scoring.shards.__version__", "99")
     with pytest.raises(InputError, match=r"their textmover is .* and that of this run '99'"):
         parts(tmp_path / "parts").begin(resume=True)
@@ -285,6 +292,71 @@ def test_a_file_that_the_disk_lost_or_damaged_is_made_anew(tmp_path, damage):
     assert found.finished(shard(1)) is None
 
 
+def altered(record: bytes) -> bytes:
+    return record.replace(b'"sums": [', b'"sums": [1')
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff\x00", b'{"first": 1}', None, altered])
+def test_a_shard_whose_record_is_damaged_is_made_anew(tmp_path, damage):
+    found = filled(tmp_path / "parts")
+    record = tmp_path / "parts" / "_000001.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole[:-9] if damage is None else damage(whole) if callable(damage) else damage)
+    again = parts(tmp_path / "parts")
+    again.begin(resume=True)
+    assert again.finished(shard(0)) is not None
+    assert again.finished(shard(1)) is None
+    with pytest.raises(InputError, match="number 1 is missing"):
+        again.tallies(2)
+    again.write(shard(1), scores(1))
+    assert record.read_bytes() == whole
+    assert found.tallies(2) == [scores(0).tally, scores(1).tally]
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"\xff\x00"])
+def test_a_damaged_manifest_is_one_sentence(tmp_path, damage):
+    filled(tmp_path / "parts")
+    (tmp_path / "parts" / "_manifest.json").write_bytes(damage)
+    with pytest.raises(InputError, match=r"_manifest\.json to say what .* it is damaged: start again with --overwrite"):
+        parts(tmp_path / "parts").begin(resume=True)
+    parts(tmp_path / "parts").begin(overwrite=True)
+    parts(tmp_path / "parts").begin(resume=True)
+
+
+def test_a_shard_of_another_manifest_is_never_taken(tmp_path):
+    ours, theirs = filled(tmp_path / "parts"), parts(tmp_path / "parts", layer=4)
+    theirs.write(shard(1), scores(0))  # by a run that nothing has kept out
+    assert ours.finished(shard(1)) is None
+    with pytest.raises(InputError, match="number 1 is missing"):
+        ours.merge(tmp_path / "scores", 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert not (tmp_path / "scores").exists()
+    theirs.write(shard(2), scores(2))  # nor does it make the input too short
+    ours.write(shard(1), scores(1))
+    assert len(ours.tallies(2)) == 2
+
+
+@pytest.mark.parametrize("how", ["merge", "seal"])
+def test_a_file_that_has_changed_since_does_not_get_into_the_result(tmp_path, how):
+    found = filled(tmp_path / "parts", format="parquet")
+    found.file(1).write_bytes(found.file(0).read_bytes())
+    place = (tmp_path / "scores",) if how == "merge" else ()
+    with pytest.raises(InputError, match="one has changed since or is missing: continue with --resume"):
+        getattr(found, how)(*place, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert not is_sealed(tmp_path / "parts")
+
+
+def test_shards_of_two_kinds_of_processor_are_told(tmp_path, caplog):
+    found = filled(tmp_path / "parts", 1)
+    other = parts(tmp_path / "parts", machine="AVX512")
+    other.begin(resume=True)
+    other.write(shard(1), scores(1))
+    with caplog.at_level(logging.WARNING, "textmover"):
+        other.merge(tmp_path / "scores", 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert "processors of several kinds (AVX2, AVX512)" in caplog.text
+    assert machine_of(torch.device("cpu")).endswith(torch.backends.cpu.get_cpu_capability())
+    assert found.machine == "AVX2"
+
+
 def test_half_written_files_are_ignored_and_removed(tmp_path):
     filled(tmp_path / "parts")
     (tmp_path / "parts" / ".000002.txt.abc").write_text("0.1")
@@ -316,6 +388,11 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "keep"
     (tmp_path / "thesis.txt").unlink()
     check_folder(tmp_path, resume=False, overwrite=False)
+    (tmp_path / "1.txt").write_text("keep")  # which a shard might be called, in a folder that nothing describes
+    for options in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(InputError, match=r"to hold scores alone, but got '1\.txt'"):
+            parts(tmp_path).begin(**options)
+    assert (tmp_path / "1.txt").read_text() == "keep"
 
 
 def test_a_sealed_folder_is_a_data_set(tmp_path):
@@ -342,9 +419,164 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch, call):
     if call == "fsync":
         monkeypatch.setattr("textmover.scoring.files.os.fsync", full)
     else:
-        monkeypatch.setattr("textmover.scoring.shards.json.dump", full)
+        monkeypatch.setattr("textmover.scoring.shards.Record.dump", full)
     with pytest.raises(InputError, match="No space left on device"):
         found.write(shard(2), scores(2))
     monkeypatch.undo()
     assert found.kept() == [0, 1]
     assert not [path for path in found.folder.iterdir() if path.name.startswith(".")]
+
+
+# --- one run at a time ------------------------------------------------------------------------------------------------
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from textmover.scoring.shard_folder import locked
+with locked(Path(sys.argv[1]), Path("s.txt")):
+    print("held", flush=True)
+    sys.stdin.read()
+    os._exit(9)
+"""
+
+
+def test_a_folder_is_for_one_run_at_a_time(tmp_path):
+    folder, output = tmp_path / "new" / "s.txt.parts", tmp_path / "new" / "s.txt"
+    with locked(folder, output):
+        refused = pytest.raises(InputError, match=r"s\.txt, but another run is writing there: wait for it, or give an")
+        with refused, locked(folder, output):
+            pass
+        check_folder(folder, resume=False, overwrite=False)  # the lock is no foreign file
+        found = filled(folder)
+        assert (folder / LOCK).is_file()  # which `begin` leaves
+        found.merge(output, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert sorted(path.name for path in output.parent.iterdir()) == [".s.txt.textmover.json", "s.txt"]
+
+
+def test_the_lock_of_a_killed_run_keeps_nobody_out(tmp_path):
+    folder = tmp_path / "s.txt.parts"
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match="another run is writing there"), locked(folder, folder):
+            pass
+        other.stdin.close()
+        assert other.wait(30) == 9
+    assert (folder / LOCK).is_file()
+    with locked(folder, folder):
+        pass
+    assert not folder.exists()
+
+
+def test_a_lock_leaves_only_what_others_have_made(tmp_path):
+    (tmp_path / "out").mkdir()
+    for folder in (tmp_path / "out", tmp_path / "a" / "b" / "out"):
+        with locked(folder, folder):
+            pass
+    assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog, error):
+    def flock(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING, "textmover"), locked(tmp_path / "parts", tmp_path / "s.txt"):
+            assert "parts is on a file system without locks" in caplog.text
+            filled(tmp_path / "parts").remove()
+        caplog.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Expected to be able to write"), locked(tmp_path / "file" / "x", tmp_path):
+        pass
+
+
+# --- knowing a result again -------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_known_by_its_receipt(tmp_path):
+    path = tmp_path / "s.txt"
+    found = filled(tmp_path / "parts")
+    found.merge(path, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    kept, now = read_receipt(path), texts_of([shard(0), shard(1)])
+    check_same(path, kept, found.receipt(*now, digest_file(path)))
+    for other, message in (
+        (parts(tmp_path, layer=4).receipt(*now, kept.scores), "its layer is 'nothing' and that of this run '4'"),
+        (found.receipt(*now, kept.scores, only_mean=True), "its values is 'all' and that of this run 'mean alone'"),
+        (found.receipt(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),
+        (found.receipt(3, "other", kept.scores), r"from other texts \(6 rows, and this run has 3\)"),
+        (found.receipt(*now, ""), "has been changed since it was written"),
+    ):
+        with pytest.raises(InputError, match=f"{message}.*: give another --output, or .* --overwrite"):
+            check_same(path, kept, other)
+    receipt_path(path).write_text("[]")
+    assert read_receipt(path) is None
+    assert isinstance(kept, Receipt)
+
+
+@pytest.mark.parametrize("systems", [ONE, TWO])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_file_without_a_receipt_is_known_by_its_rows(tmp_path, format, systems):
+    one = scores(0, len(systems))
+    path = tmp_path / ("s" if format == "parquet" else "s.gz")
+    found = parts(tmp_path / "parts", format, systems)
+    found.begin()
+    found.write(shard(0), one)
+    found.merge(path, 1, summary(systems, one.tally))
+    layout = Layout(format, systems)
+    check_rows(path, layout, 3)
+    with pytest.raises(InputError, match="it has 3 rows and the input 4: give another --output"):
+        check_rows(path, layout, 4)
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(InputError, match=f"it cannot be read as {format}"):
+        check_rows(path, layout, 3)
+
+
+def test_a_sealing_that_was_interrupted_is_finished_later(tmp_path, monkeypatch):
+    for name in ("whole", "broken"):
+        found = filled(tmp_path / name, format="parquet")
+        if name == "broken":
+            monkeypatch.setattr(Parts, "tidy", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+            monkeypatch.undo()
+            assert found.kept() == [0, 1]
+            assert found.untidy
+            found.tidy()
+        else:
+            found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+        assert not found.untidy
+    whole, broken = (
+        {one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("whole", "broken")
+    )
+    assert broken == whole
+
+
+@pytest.mark.parametrize("name", ["_manifest.json", "_summary.json"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
+def test_a_sealed_folder_that_is_damaged(tmp_path, name, damage):
+    found = filled(tmp_path / "out", format="parquet")
+    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    receipt, now = found.sealed_receipt()
+    check_same(tmp_path, receipt, found.receipt(*texts_of([shard(0), shard(1)]), now))
+    (tmp_path / "out" / name).write_bytes(damage)
+    if (name, damage) == ("_manifest.json", b"{}"):  # of which no more is known than that it is another
+        with pytest.raises(InputError, match="its textmover is 'nothing'"):
+            check_same(tmp_path, found.sealed_receipt()[0], receipt)
+        return
+    with pytest.raises(InputError, match="one is damaged or missing"):
+        found.sealed_receipt()
+
+
+def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeypatch):
+    found = filled(tmp_path / "out", format="parquet")
+    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    monkeypatch.setattr("textmover.scoring.shards.clear", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        found.begin(overwrite=True)
+    assert not is_sealed(tmp_path / "out")

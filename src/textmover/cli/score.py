@@ -22,6 +22,7 @@ from textmover.cli.options import (
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.cli.score_processes import add_process_options, score_in_processes, several
+from textmover.cli.score_work import confirm_complete, parts_of
 from textmover.data.streams import OnError, TableFile, TextFiles
 from textmover.types import InputError
 
@@ -91,34 +92,46 @@ def run(options: argparse.Namespace) -> None:
     rows = _rows(options)
     paths = [rows.path] if isinstance(rows, TableFile) else [*rows.hypotheses, *rows.references]
     if several(options):
-        shared, whole, earlier = score_in_processes(options, rows, paths, _parts)
+        shared, whole, earlier = score_in_processes(options, rows, paths)
         _report(options, shared, whole, earlier)
         return
     target = choose_target(options, rows.systems, paths)
-    if options.resume and target.complete:
-        _report(options, target, None, 0)
-        return
     if "-" in paths and options.fit_on == "-":
         raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
-    # Not before it is known that the options make sense: these bring torch along.
-    from textmover.scoring.shards import check_folder, read_shards, rows_per_shard
+    if options.resume and target.complete:
+        confirm_complete(options, rows, target)
+        _report(options, target, None, 0)
+        return
+    with contextlib.ExitStack() as held:
+        if target.in_parts:
+            # Not before it is known that the options make sense: these bring torch along.
+            from textmover.scoring.shard_folder import check_folder, locked
+
+            held.enter_context(locked(target.parts_folder, target.named))
+            check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
+        summary, kept = _scored(options, rows, target, once="-" in paths)
+    _report(options, target, summary, kept)
+
+
+def _scored(
+    options: argparse.Namespace, rows: TextFiles | TableFile, target: Target, *, once: bool
+) -> tuple[Summary, int]:
+    """Read, score and write; see :func:`_score`. ``once`` says whether the texts can be read but once."""
+    from textmover.scoring.shards import read_shards, rows_per_shard
     from textmover.scoring.streaming import fit_on_shards
     from textmover.scoring.workers import read_ahead
 
-    if target.in_parts:
-        check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
     size = rows_per_shard(options.shard_size, len(rows.systems))
     with flags_named(), read_ahead(read_shards(rows, size)) as reading:
         first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
         shards: Iterable[Shard] = itertools.chain(first, reading)
         scorer = load_scorer(options)
         if scorer.metric.fits_on_call:
-            if "-" in paths:
+            if once:
                 raise _read_only_once(options.model)
             shards = fit_on_shards(scorer, shards, rows.systems)
         with _begun(target, scorer, options, size) as parts, keeping(target, parts):
-            summary, kept = _score(scorer, shards, target, parts, shown=not options.quiet)
-    _report(options, target, summary, kept)
+            return _score(scorer, shards, target, parts, shown=not options.quiet)
 
 
 def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
@@ -164,25 +177,9 @@ def _begun(target: Target, scorer: Scorer, options: argparse.Namespace, size: in
     if not target.in_parts:
         yield None
         return
-    parts = _parts(target, scorer, options, size)
+    parts = parts_of(target, scorer, options, size)
     parts.begin(resume=options.resume, overwrite=options.overwrite)
     yield parts
-
-
-def _parts(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
-    """Where shards are kept."""
-    from textmover.scoring.shards import Parts, describe
-
-    manifest = describe(
-        scorer.signature,
-        target.layout,
-        rows_per_shard=size,
-        batch_tokens=options.batch_tokens,
-        device=scorer.metric.device.type,
-        references=options.reference_column,
-        on_error=options.on_error,
-    )
-    return Parts(target.parts_folder, target.layout, manifest)
 
 
 def _score(

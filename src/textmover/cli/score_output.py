@@ -73,20 +73,27 @@ class Target:
     in_parts: bool = False
 
     @property
-    def parts_folder(self) -> Path:
-        """Where shards are kept."""
+    def named(self) -> Path:
+        """The file or folder, where it is known that there is one."""
         if self.path is None:
             raise RuntimeError("Expected a file or folder, but got standard output.")
-        return self.path if self.folder else self.path.with_name(f"{self.path.name}.parts")
+        return self.path
+
+    @property
+    def parts_folder(self) -> Path:
+        """Where shards are kept."""
+        return self.named if self.folder else self.named.with_name(f"{self.named.name}.parts")
 
     @property
     def complete(self) -> bool:
-        """Whether the result of an earlier run is there, and nothing that is left to be done."""
-        from textmover.scoring.shards import is_sealed
+        """Whether there is something that looks like the result of an earlier run, and nothing left to be done."""
+        from textmover.scoring.shard_folder import is_parts, is_sealed
 
         if self.path is None or not self.in_parts:
             return False
-        return is_sealed(self.path) if self.folder else self.path.is_file() and not self.parts_folder.is_dir()
+        if self.folder:
+            return is_sealed(self.path)
+        return self.path.is_file() and self.path.stat().st_size > 0 and not is_parts(self.parts_folder)
 
 
 def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: list[str]) -> Target:
@@ -130,10 +137,10 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
 
 def _is_folder(output: str) -> bool:
     """Whether an output is a folder for shards: it says so at its end, is empty, or has been one before."""
-    from textmover.scoring.shards import is_parts
+    from textmover.scoring.shard_folder import is_free, is_parts
 
     path = Path(output)
-    return output.endswith(("/", "\\")) or (path.is_dir() and (is_parts(path) or not any(path.iterdir())))
+    return output.endswith(("/", "\\")) or is_parts(path) or is_free(path)
 
 
 def _checked(target: Target) -> Target:
@@ -207,17 +214,10 @@ class _PartsSink:
         pass
 
     def finish(self, shards: int, summary: Summary) -> None:
-        self._parts.tallies(shards)  # as many as the input has
         if self._target.folder:
             self._parts.seal(shards, summary)
-        elif self._target.path is None:
-            raise RuntimeError("Expected a file to merge into, but got none.")
-        elif self._target.only_mean:
-            with atomic_file(self._target.path) as stream:
-                stream.write(self._target.layout.means(summary))
-            self._parts.remove()
         else:
-            self._parts.merge(self._target.path, shards, summary)
+            self._parts.merge(self._target.named, shards, summary, only_mean=self._target.only_mean)
 
 
 @contextlib.contextmanager

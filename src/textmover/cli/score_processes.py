@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from textmover.cli.options import flags_named, load_scorer
+from textmover.cli.options import flags_named
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, choose_target, keeping, open_sink
+from textmover.cli.score_work import confirm_complete, parts_of, texts_and_scorer
 from textmover.data.streams import TableFile, TextFiles
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.scoring.distributed import Processes, Work
-    from textmover.scoring.scorer import Scorer
-    from textmover.scoring.shards import Parts, Shard
+    from textmover.scoring.shards import Parts
     from textmover.scoring.tally import Summary
 
 __all__ = ["add_process_options", "score_in_processes", "several"]
@@ -52,7 +52,7 @@ def several(options: argparse.Namespace) -> bool:
 
 
 def score_in_processes(
-    options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str], parts_of: Callable[..., Parts]
+    options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str]
 ) -> tuple[Target, Summary | None, int]:
     """Score the rows in several processes; returns in the first one alone.
 
@@ -60,7 +60,6 @@ def score_in_processes(
         options: The command's options.
         rows: The input, which each process reads.
         paths: Its files.
-        parts_of: Where shards are kept, not yet begun.
 
     Returns:
         Where the scores are, their summary (``None`` if an earlier run has finished them) and how many shards an
@@ -81,15 +80,34 @@ def score_in_processes(
     if processes.starts_others:
         # What can be known beforehand is said before there are other processes.
         target = _target(options, rows, paths)
-        _check_readable(rows)
         complete = options.resume and target.complete
+        if not complete:
+            with _locked(target, processes):
+                _check_folder(target, options)
+        _check_readable(rows)
     else:
         with contextlib.suppress(InputError):  # it is met again where the other processes hear of it
             target = choose_target(options, rows.systems, paths)
             complete = options.resume and target.complete
     if complete:
+        if processes.first:
+            confirm_complete(options, rows, target)
         return target, None, 0
-    return _scored(processes, options, rows, paths, parts_of)
+    with contextlib.ExitStack() as held:
+        return _scored(processes, options, rows, paths, held)
+
+
+def _locked(target: Target, processes: Processes) -> contextlib.AbstractContextManager[None]:
+    """The lock of the folder of shards, which the first process holds for all."""
+    from textmover.scoring.shard_folder import locked
+
+    return locked(target.parts_folder, target.named) if processes.first else contextlib.nullcontext()
+
+
+def _check_folder(target: Target, options: argparse.Namespace) -> None:
+    from textmover.scoring.shard_folder import check_folder
+
+    check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
 
 
 @contextlib.contextmanager
@@ -122,16 +140,12 @@ def _check_options(options: argparse.Namespace, paths: list[str]) -> None:
 
 
 def _target(options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str]) -> Target:
-    from textmover.scoring.shards import check_folder
-
     target = choose_target(options, rows.systems, paths)
     if not target.in_parts:
         raise InputError(
             f"Expected a file or folder where several processes score, but got the device or pipe {target.path}: give "
             "another."
         )
-    if not (options.resume and target.complete):
-        check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
     return target
 
 
@@ -145,7 +159,7 @@ def _scored(
     options: argparse.Namespace,
     rows: TextFiles | TableFile,
     paths: list[str],
-    parts_of: Callable[..., Parts],
+    held: contextlib.ExitStack,
 ) -> tuple[Target, Summary, int]:
     from textmover.scoring.distributed import Work
     from textmover.scoring.tally import summarize
@@ -155,9 +169,11 @@ def _scored(
 
     def prepare(device: str) -> Work:
         target = _target(options, rows, paths)
+        held.enter_context(_locked(target, processes))
+        _check_folder(target, options)
         targets.append(target)
         options.device = device
-        scorer, shards, size = _texts_and_scorer(options, rows)
+        scorer, shards, size = texts_and_scorer(options, rows)
         return Work(scorer, shards, rows.systems, parts_of(target, scorer, options, size))
 
     def begin(parts: Parts) -> None:
@@ -180,20 +196,3 @@ def _scored(
             raise error
     outcome.work.scorer.warn(summary.counts)
     return target, summary, outcome.kept
-
-
-def _texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Scorer, Iterable[Shard], int]:
-    """The scorer, all shards of the input, and their rows."""
-    from textmover.scoring.shards import read_shards, rows_per_shard
-    from textmover.scoring.streaming import fit_on_shards
-    from textmover.scoring.workers import read_ahead
-
-    size = rows_per_shard(options.shard_size, len(rows.systems))
-
-    def read() -> Iterator[Shard]:
-        with flags_named(), read_ahead(read_shards(rows, size)) as reading:
-            yield from reading
-
-    scorer = load_scorer(options)
-    shards = fit_on_shards(scorer, read(), rows.systems) if scorer.metric.fits_on_call else read()
-    return scorer, shards, size

@@ -24,7 +24,8 @@ from pytorch_lightning.utilities import rank_zero_only
 from textmover.scoring.encoder_memory import flush_all
 from textmover.scoring.meeting import Meeting
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.shards import Parts, Shard, is_parts
+from textmover.scoring.shard_folder import is_parts
+from textmover.scoring.shards import Parts, Shard
 from textmover.scoring.streaming import Done, score_shards
 from textmover.types import InputError
 

@@ -8,22 +8,35 @@ unbroken run.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
+import logging
 import os
-import re
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import platform
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from textmover import __version__
 from textmover.data.streams import Row, Rows
 from textmover.scoring.engine import JOINT_PAIRS
 from textmover.scoring.files import atomic_bytes, atomic_file
+from textmover.scoring.receipts import Receipt, digest, digest_file, first_difference, read_json, write_receipt
 from textmover.scoring.score_formats import FORMATS, Layout
+from textmover.scoring.shard_folder import (
+    MANIFEST,
+    MERGED,
+    SUMMARY,
+    check_folder,
+    clear,
+    has_results_alone,
+    is_begun,
+    kept_shards,
+)
+from textmover.scoring.shard_records import Finished, Record, digest_texts, joined
 from textmover.scoring.tally import Summary, Tally
 from textmover.types import InputError, Signature
 
@@ -31,25 +44,14 @@ __all__ = [
     "Parts",
     "Shard",
     "ShardScores",
-    "check_folder",
     "describe",
-    "is_parts",
-    "is_sealed",
+    "machine_of",
     "read_shards",
     "rows_per_shard",
+    "texts_of",
 ]
 
-MANIFEST = "_manifest.json"
-SUMMARY = "_summary.json"
-MERGED = "_merged.json"
-
-ROW_DIGITS = 8
-"""Hexadecimal digits that are kept of the digest of a row, to find the first one that has changed."""
-
-_SUFFIXES = "|".join(FORMATS.values())
-_NAMES = rf"_(?:manifest|summary|merged|\d+)\.json|\d+\.(?:{_SUFFIXES})"
-_OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*")
-"""Names of files that a folder of parts may hold, half-written ones among them."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,15 @@ def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
             yield Shard(index, index * size + 1, shard, rows.share)
 
 
+def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
+    """How many rows all shards have, and the digest of their texts that a receipt keeps."""
+    rows, found = 0, []
+    for shard in shards:
+        rows += len(shard.rows)
+        found.append(digest_texts(shard.rows)[0])
+    return rows, joined(found)
+
+
 def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
     """Everything that the bytes of a shard depend on beside its texts, for :class:`Parts`.
 
@@ -121,6 +132,7 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
     """
     return {
         "textmover": __version__,
+        "torch": torch.__version__,
         "format": layout.format,
         "systems": ", ".join(layout.systems) if layout.several else "one",
         **{name.replace("_", " "): str(value) for name, value in settings.items()},
@@ -128,46 +140,38 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
     }
 
 
-@dataclass(frozen=True)
-class _Record:
-    """What is kept of a finished shard beside its file.
+def machine_of(device: torch.device) -> str:
+    """What scores depend on in their last digits, beside everything that :func:`describe` names.
 
-    Attributes:
-        first: Number of its first row.
-        texts: Digest of the texts of its rows.
-        rows: The beginnings of the digests of the rows, one after the other.
-        file: Digest of the file.
-        tally: What is known of the scores.
+    The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
+    among it: it has made no difference with any back-end (docs/streaming.md).
     """
-
-    first: int
-    texts: str
-    rows: str
-    file: str
-    tally: Tally
-
-    @classmethod
-    def from_json(cls, text: str) -> _Record:
-        entries = json.loads(text)
-        return cls(**{**entries, "tally": Tally.from_dict(entries["tally"])})
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
 
 
 class Parts:
     """A folder with one file for each finished shard, which several processes may fill together.
 
     One process calls :meth:`begin`; then each asks :meth:`finished` and calls :meth:`write` for its shards; when all
-    are there, one calls :meth:`merge` or :meth:`seal`.
+    are there, one calls :meth:`merge` or :meth:`seal`. Whoever lets several runs loose on a folder locks it
+    (:func:`~textmover.scoring.shard_folder.locked`); a shard that was scored under another manifest is not taken even
+    where nobody did.
 
     Args:
         folder: The folder.
         layout: How scores are written.
         manifest: What the shards depend on beside their texts, from :func:`describe`.
+        machine: Where this process scores, from :func:`machine_of`.
     """
 
-    def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "") -> None:
         self.folder = folder
         self.layout = layout
         self.manifest = dict(manifest)
+        self.machine = machine
+        self._manifest_digest = digest(json.dumps(self.manifest, sort_keys=True).encode())
 
     def begin(self, *, resume: bool = False, overwrite: bool = False) -> None:
         """Make the folder ready, or go on with what is there.
@@ -181,30 +185,34 @@ class Parts:
                 holds other files.
         """
         check_folder(self.folder, resume=resume, overwrite=overwrite)
-        files = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
-        going_on = resume and _is_begun(self.folder)
-        if going_on:
+        if resume and is_begun(self.folder):
             self._check_manifest()
-        for name in files:
-            if not going_on or name.startswith("."):
-                (self.folder / name).unlink(missing_ok=True)
-        if not going_on:
-            with atomic_file(self.folder / MANIFEST) as stream:
-                json.dump(self.manifest, stream, indent=1)
+            clear(self.folder, MANIFEST, half_written=True)
+            return
+        (self.folder / SUMMARY).unlink(missing_ok=True)  # first, for it says that all others are there
+        clear(self.folder, MANIFEST)
+        with atomic_file(self.folder / MANIFEST) as stream:
+            json.dump(self.manifest, stream, indent=1)
 
     def _check_manifest(self) -> None:
-        found = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-        for name in {**self.manifest, **found}:
-            before, now = found.get(name, "nothing"), self.manifest.get(name, "nothing")
-            if before != now:
-                raise InputError(
-                    f"Expected the shards in {self.folder} to be of the same run, but their {name} is {before!r} and "
-                    f"that of this run {now!r}: give the same options and files, or start again with --overwrite."
-                )
+        try:
+            found = read_json(self.folder / MANIFEST)
+        except ValueError as error:
+            raise InputError(
+                f"Expected {self.folder / MANIFEST} to say what its shards were scored with, but it is damaged: start "
+                "again with --overwrite."
+            ) from error
+        difference = first_difference(found, self.manifest)
+        if difference is not None:
+            name, before, now = difference
+            raise InputError(
+                f"Expected the shards in {self.folder} to be of the same run, but their {name} is {before!r} and that "
+                f"of this run {now!r}: give the same options and files, or start again with --overwrite."
+            )
 
     def kept(self) -> list[int]:
         """Indices of the finished shards, in order."""
-        return _kept(self.folder)
+        return kept_shards(self.folder)
 
     def finished(self, shard: Shard) -> Tally | None:
         """What is known of a shard that has been written; ``None`` if it has to be scored.
@@ -215,16 +223,13 @@ class Parts:
         record = self._record(shard.index)
         if record is None:
             return None
-        texts, rows = _digests(shard.rows)
-        if texts != record.texts:
-            raise self._changed(shard, record, rows)
-        data = self.file(shard.index)
+        if digest_texts(shard.rows)[0] != record.texts:
+            raise self._changed(shard, record)
         # A file that the disk lost or damaged after it was written is made anew.
-        return record.tally if data.is_file() and _digest(data.read_bytes()) == record.file else None
+        return record.tally if digest_file(self.file(shard.index)) == record.file else None
 
-    def _changed(self, shard: Shard, record: _Record, rows: str) -> InputError:
-        before, now = _pieces(record.rows), _pieces(rows)
-        row = next((place for place, one in enumerate(before) if now[place : place + 1] != [one]), len(before))
+    def _changed(self, shard: Shard, record: Record) -> InputError:
+        row = record.changed(shard.rows)
         line = f" (line {shard.rows[row].line})" if row < len(shard.rows) else ", behind its end"
         return InputError(
             f"Expected the input to be the one that the shards in {self.folder} were scored from, but it differs from "
@@ -238,12 +243,13 @@ class Parts:
             InputError: If the disk is full or refuses it.
         """
         content = self.layout.encode(scores.values)
-        texts, rows = _digests(shard.rows)
-        record = _Record(shard.first, texts, rows, _digest(content), scores.tally)
+        texts, rows = digest_texts(shard.rows)
+        file = digest(content)
+        record = Record(self._manifest_digest, self.machine, shard.first, texts, rows, file, scores.tally)
         with atomic_bytes(self.file(shard.index)) as stream:
             stream.write(content)
         with atomic_file(self._record_file(shard.index)) as stream:
-            json.dump(asdict(record), stream)
+            stream.write(record.dump())
 
     def tallies(self, shards: int) -> list[Tally]:
         """What is known of each shard.
@@ -254,42 +260,118 @@ class Parts:
         Raises:
             InputError: If one is missing, or there are more.
         """
-        kept = self.kept()
-        if kept and kept[-1] >= shards:
-            record = self._record(shards)
-            first = "" if record is None else f" (from row {record.first} on)"
+        return self._finished(shards).tallies
+
+    def _finished(self, shards: int) -> Finished:
+        beyond = next(filter(None, (self._record(index) for index in self.kept() if index >= shards)), None)
+        if beyond is not None:
             raise InputError(
                 f"Expected the input to be the one that the shards in {self.folder} were scored from, but it ends "
-                f"before them{first}: restore it, or start again with --overwrite."
+                f"before them (from row {beyond.first} on): restore it, or start again with --overwrite."
             )
-        missing = next((index for index in range(shards) if self._record(index) is None), None)
-        if missing is not None:
-            raise InputError(
-                f"Expected {shards} shards in {self.folder}, but number {missing} is missing: continue with --resume."
-            )
-        return [record.tally for record in map(self._record, range(shards)) if record is not None]
+        tallies, machines, texts, files = [], set(), [], []
+        for index in range(shards):
+            record = self._record(index)
+            if record is None:
+                raise InputError(
+                    f"Expected {shards} shards in {self.folder}, but number {index} is missing: continue with --resume."
+                )
+            tallies.append(record.tally)
+            machines.add(record.machine)
+            texts.append(record.texts)
+            files.append(record.file)
+        return Finished(tallies, machines, joined(texts), joined(files))
 
-    def merge(self, path: Path, shards: int, summary: Summary) -> None:
-        """Make one file of all shards and remove the folder."""
-        self.layout.merge(map(self.file, range(shards)), path, summary)
+    def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
+        """Make one file of all shards, beside it the receipt, and remove the folder.
+
+        Args:
+            path: The file.
+            shards: How many the input has.
+            summary: Of all rows.
+            only_mean: Whether the file holds the mean alone.
+
+        Raises:
+            InputError: If a shard is missing or has changed since it was written, or the file cannot be written.
+        """
+        found = self._checked(shards)
+        if only_mean:
+            with atomic_file(path) as stream:
+                stream.write(self.layout.means(summary))
+        else:
+            self.layout.merge(map(self.file, range(shards)), path, summary)
+        write_receipt(path, self.receipt(summary.rows, found.texts, digest_file(path), only_mean=only_mean))
         self.remove()
 
     def seal(self, shards: int, summary: Summary) -> None:
-        """Leave the files of the shards as the result, beside a summary in place of their records."""
+        """Leave the files of the shards as the result, beside a summary in place of their records.
+
+        Args:
+            shards: How many the input has.
+            summary: Of all rows.
+
+        Raises:
+            InputError: If a shard is missing or has changed since it was written.
+        """
+        found = self._checked(shards)
+        entries = {**summary.entries(), "shards": shards, "rows": summary.rows}
         with atomic_file(self.folder / SUMMARY) as stream:
-            json.dump({**summary.entries(), "shards": shards}, stream, indent=1)
-        for index in range(shards):
+            json.dump({**entries, "texts": found.texts, "scores": found.files}, stream, indent=1)
+        self.tidy()
+
+    def _checked(self, shards: int) -> Finished:
+        """What is known of all shards, once it is certain that their files are those that were written."""
+        found = self._finished(shards)
+        if self._files(shards) != found.files:
+            raise InputError(
+                f"Expected the files in {self.folder} to be those that this run has written, but one has changed since "
+                "or is missing: continue with --resume, which makes it anew."
+            )
+        if len(found.machines) > 1:
+            logger.warning(
+                "Shards were scored on processors of several kinds (%s): scores are the same up to rounding, rather "
+                "than to the last digit.",
+                ", ".join(sorted(found.machines)),
+            )
+        return found
+
+    def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> Receipt:
+        """The receipt of a result that is made of these shards."""
+        return Receipt({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
+
+    def sealed_receipt(self) -> tuple[Receipt, str]:
+        """What a sealed folder says that it was made from, and the digest of what its files are now.
+
+        Raises:
+            InputError: If what it says of itself is damaged.
+        """
+        try:
+            manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
+            receipt = Receipt.from_json({**summary, "manifest": {**manifest, "values": "all"}})
+            return receipt, self._files(int(summary["shards"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"Expected {MANIFEST} and {SUMMARY} in {self.folder} to say what its scores were made from, but one is "
+                "damaged or missing: give another --output, or compute them again with --overwrite."
+            ) from error
+
+    @property
+    def untidy(self) -> bool:
+        """Whether a sealed folder holds more than its making leaves behind in the end."""
+        return not has_results_alone(self.folder)
+
+    def tidy(self) -> None:
+        """Delete what an interruption may have left of a sealed folder's making."""
+        for index in self.kept():
             self._record_file(index).unlink(missing_ok=True)
+        clear(self.folder, SUMMARY, half_written=True)
 
     def remove(self) -> None:
         """Remove the folder, in such an order that what an interruption leaves is not taken for a run to continue."""
         with contextlib.suppress(FileNotFoundError):
             os.replace(self.folder / MANIFEST, self.folder / MERGED)
-        names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        for name in sorted(names, key=lambda name: name == MERGED):
-            if _OURS.fullmatch(name):
-                (self.folder / name).unlink()
-        if names:
+        clear(self.folder, MERGED)
+        with contextlib.suppress(OSError):  # it is gone, or locked, which leaves it to whoever has locked it
             self.folder.rmdir()
 
     def file(self, index: int) -> Path:
@@ -299,77 +381,9 @@ class Parts:
     def _record_file(self, index: int) -> Path:
         return self.folder / f"_{index:06d}.json"
 
-    def _record(self, index: int) -> _Record | None:
-        path = self._record_file(index)
-        return _Record.from_json(path.read_text(encoding="utf-8")) if path.is_file() else None
+    def _record(self, index: int) -> Record | None:
+        record = Record.read(self._record_file(index))
+        return record if record is not None and record.manifest == self._manifest_digest else None
 
-
-def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """Refuse a folder of parts that holds what may not be lost; this needs neither texts nor metric.
-
-    Args:
-        folder: The folder, which need not exist.
-        resume: Whether its shards are to be continued.
-        overwrite: Whether they may be thrown away.
-
-    Raises:
-        InputError: If it holds shards and neither is asked for, or other files.
-    """
-    files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    foreign = next((name for name in files if not _OURS.fullmatch(name)), None)
-    if foreign is not None:
-        raise InputError(
-            f"Expected {folder} to hold scores alone, but got {foreign!r}: give another name for the output."
-        )
-    if overwrite:
-        return
-    if is_sealed(folder):
-        raise InputError(
-            f"Expected {folder} to be new, but it holds the scores of a finished run: give another name for the "
-            "output, or start again with --overwrite."
-        )
-    if _is_begun(folder) and not resume:
-        kept = len(_kept(folder))
-        raise InputError(
-            f"Expected {folder} to be new, but it holds {kept} finished shard{'' if kept == 1 else 's'} of an earlier "
-            "run: continue it with --resume, or start again with --overwrite."
-        )
-
-
-def _is_begun(folder: Path) -> bool:
-    """Whether there is a finished shard that has not been merged."""
-    return (folder / MANIFEST).is_file() and not (folder / MERGED).exists() and bool(_kept(folder))
-
-
-def _kept(folder: Path) -> list[int]:
-    names = (path.name for path in folder.glob("_*.json")) if folder.is_dir() else ()
-    return sorted(int(name[1:-5]) for name in names if name[1:-5].isdigit())
-
-
-def is_parts(folder: Path) -> bool:
-    """Whether a folder holds shards, finished or not."""
-    return (folder / MANIFEST).is_file()
-
-
-def is_sealed(folder: Path) -> bool:
-    """Whether a folder holds the shards of a finished run."""
-    return (folder / SUMMARY).is_file()
-
-
-def _digests(rows: Sequence[Row]) -> tuple[str, str]:
-    """Digest of all texts of the rows, and the beginnings of those of each."""
-    found = [_row_digest(row) for row in rows]
-    return _digest("".join(found).encode()), "".join(digest[:ROW_DIGITS] for digest in found)
-
-
-def _pieces(digits: str) -> list[str]:
-    return [digits[start : start + ROW_DIGITS] for start in range(0, len(digits), ROW_DIGITS)]
-
-
-def _row_digest(row: Row) -> str:
-    texts = json.dumps([row.hypotheses, row.references])  # no two rows give the same text
-    return _digest(texts.encode())
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+    def _files(self, shards: int) -> str:
+        return joined(digest_file(self.file(index)) for index in range(shards))

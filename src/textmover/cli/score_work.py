@@ -1,0 +1,98 @@
+"""What a run of ``textmover score`` works with: its texts, its scorer, and where its shards are kept."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from textmover.cli.options import flags_named, load_scorer
+from textmover.cli.score_output import Target
+from textmover.data.streams import TableFile, TextFiles
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+    from textmover.scoring.shards import Parts, Shard
+
+__all__ = ["confirm_complete", "parts_of", "texts_and_scorer"]
+
+logger = logging.getLogger(__name__)
+
+
+def texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Scorer, Iterable[Shard], int]:
+    """The scorer, its statistics fitted, all shards of the input, and the rows of each."""
+    from textmover.scoring.shards import read_shards, rows_per_shard
+    from textmover.scoring.streaming import fit_on_shards
+    from textmover.scoring.workers import read_ahead
+
+    size = rows_per_shard(options.shard_size, len(rows.systems))
+
+    def read() -> Iterator[Shard]:
+        with flags_named(), read_ahead(read_shards(rows, size)) as reading:
+            yield from reading
+
+    scorer = load_scorer(options)
+    shards = fit_on_shards(scorer, read(), rows.systems) if scorer.metric.fits_on_call else read()
+    return scorer, shards, size
+
+
+def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
+    """Where shards are kept, not yet begun."""
+    from textmover.scoring.shards import Parts, describe, machine_of
+
+    device = scorer.metric.device
+    manifest = describe(
+        scorer.signature,
+        target.layout,
+        rows_per_shard=size,
+        batch_tokens=options.batch_tokens,
+        device=device.type,
+        references=options.reference_column,
+        on_error=options.on_error,
+    )
+    return Parts(target.parts_folder, target.layout, manifest, machine_of(device))
+
+
+def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> None:
+    """Make sure that what is there is the result of this run, as far as can be known without scoring anything.
+
+    What an interruption has left beside the result is cleared away.
+
+    Raises:
+        InputError: If it is not, or has been changed; or if texts or metric cannot be used.
+    """
+    from textmover.scoring.receipts import check_rows, check_same, digest_file, read_receipt, receipt_path
+    from textmover.scoring.shard_folder import locked
+    from textmover.scoring.shards import texts_of
+
+    path = target.named
+    scorer, shards, size = texts_and_scorer(options, rows)
+    parts = parts_of(target, scorer, options, size)
+    count, texts = texts_of(shards)
+    if target.folder:
+        receipt, scores = parts.sealed_receipt()
+        check_same(path, receipt, parts.receipt(count, texts, scores))
+        if parts.untidy:
+            with locked(parts.folder, path):
+                parts.tidy()
+        return
+    kept = read_receipt(path)
+    if kept is not None:
+        check_same(path, kept, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
+    else:
+        if not target.only_mean or target.layout.format == "json":
+            check_rows(path, target.layout, count)
+            compared = "has as many rows as the input"
+        else:
+            compared = "holds something"
+        logger.warning(
+            "%s %s, but there is no %s that says which metric and texts it was made with, so these are not compared: "
+            "--overwrite computes it again.",
+            path,
+            compared,
+            receipt_path(path),
+        )
+    if parts.folder.is_dir():
+        with locked(parts.folder, path):
+            parts.remove()
