@@ -301,8 +301,10 @@ def lengths(options: argparse.Namespace) -> None:
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
     rates: dict[int, list[float]] = {budget: [] for budget in budgets}
     for words in sizes:
-        pairs = made_pairs(max(4, options.tokens // (2 * words)), max(1, words - 2))
         for budget in budgets:
+            # Four batches at the least, so that every thread has as much to do.
+            tokens = max(options.tokens, 4 * budget)
+            pairs = made_pairs(max(4, tokens // (2 * words)), max(1, words - 2))
             scorer = Scorer.from_pretrained(options.preset, device="cpu", batch_tokens=budget, backend=options.backend)
             tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
             times = []
@@ -428,7 +430,7 @@ def main() -> None:
         if run is systems:
             command.add_argument("--segments", type=int, default=500, help="references")
         if run is lengths:
-            command.add_argument("--tokens", type=int, default=30_000, help="to score for each point")
+            command.add_argument("--tokens", type=int, default=30_000, help="for each point; four batches at least")
         if run is scale:
             command.add_argument("--most", type=int, default=5, help="power of ten of the most pairs")
     options = parser.parse_args()
