@@ -53,6 +53,18 @@ def is_png(path):
 # --- every setting is what it is alone --------------------------------------------------------------------------------
 
 
+def evaluated(run, *command) -> dict:
+    """What `textmover evaluate` says of the one metric."""
+    (found,) = json.loads(run("evaluate", *command, "--format", "json").out)["sets"]
+    (metric,) = found["metrics"]
+    return metric
+
+
+def agreement(setting) -> float:
+    """The mean Pearson of a setting, with its sign turned where lower scores are better."""
+    return setting["pearson"] if setting["higher_is_better"] else -setting["pearson"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -93,11 +105,12 @@ def test_a_sweep_is_each_setting_evaluated_alone(run, base, write, arguments):
         fits = fits or one["fields"].get("weights") in ("idf", "tf-idf")
         alone = [part for part in rest if fits or part not in ("--fit-on", "corpus.txt")]
         flags = [part for name in fields for part in flag(name, one["fields"][name])]
-        found = json.loads(run("evaluate", *base, "--group", "lp", *alone, *flags, "--format", "json").out)
-        for name in ("pearson", "spearman", "kendall"):
-            assert one[name] == pytest.approx(found["mean"][name], abs=1e-6)
-        for end in ("low", "high"):
-            assert one["interval"][end] == pytest.approx(found["interval"][end], abs=1e-6)
+        found = evaluated(run, *base, "--group", "lp", *alone, *flags)
+        ends = ("low", "high") if one["higher_is_better"] else ("high", "low")
+        assert agreement(one) == pytest.approx(found["value"], abs=1e-6)
+        for end, other in zip(("low", "high"), ends, strict=True):
+            sign = 1 if one["higher_is_better"] else -1
+            assert sign * one["interval"][end] == pytest.approx(found[other], abs=1e-6)
         assert one["signature"] == found["signature"]
 
 
@@ -105,10 +118,8 @@ def test_a_checkpoint_keeps_its_weights_and_what_belongs_to_them(run, ratings, c
     told = swept(run, "--data", ratings, "--model", checkpoint, "--field", "temperature=0.02,0.2", "--samples", "20")
     for one in told["settings"]:
         temperature = one["fields"]["temperature"]
-        alone = run(
-            "evaluate", "--data", ratings, "--model", checkpoint, "--temperature", temperature, "--format", "json"
-        )
-        assert one["pearson"] == pytest.approx(json.loads(alone.out)["mean"]["pearson"], abs=1e-6)
+        alone = evaluated(run, "--data", ratings, "--model", checkpoint, "--temperature", temperature)
+        assert agreement(one) == pytest.approx(alone["value"], abs=1e-6)
     said = refused("sweep", "--data", ratings, "--model", checkpoint, "--field", "layer=1,2")
     assert "leave a checkpoint's weights as they are, but got `layer`" in said
 
@@ -124,8 +135,8 @@ def test_a_checkpoint_with_a_mean_goes_without_it_and_back(run, ratings, fitted,
     told = swept(run, *command, "--field", "centering=none,corpus,sentence", "--field", "score=f,recall")
     for one in told["settings"]:
         flags = [part for name, value in one["fields"].items() for part in flag(name, value)]
-        alone = json.loads(run("evaluate", *command, *flags, "--format", "json").out)
-        assert one["pearson"] == pytest.approx(alone["mean"]["pearson"], abs=1e-6)
+        alone = evaluated(run, *command, *flags)
+        assert agreement(one) == pytest.approx(alone["value"], abs=1e-6)
         assert one["signature"] == alone["signature"]
 
 
@@ -135,8 +146,8 @@ def test_statistics_from_a_file_serve_every_setting(run, base, fitted, tmp_path)
     told = swept(run, *command, "--field", "temperature=0.1,0.3")
     for one in told["settings"]:
         flags = flag("temperature", one["fields"]["temperature"])
-        alone = json.loads(run("evaluate", *command, *flags, "--format", "json").out)
-        assert one["pearson"] == pytest.approx(alone["mean"]["pearson"], abs=1e-6)
+        alone = evaluated(run, *command, *flags)
+        assert agreement(one) == pytest.approx(alone["value"], abs=1e-6)
         assert one["signature"] == alone["signature"]
 
 

@@ -144,7 +144,7 @@ def machine_of(device: torch.device) -> str:
     """What scores depend on in their last digits, beside everything that :func:`describe` names.
 
     The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
-    among it: it has made no difference with any back-end (docs/streaming.md).
+    among it: each batch belongs to one, unless there is no other (docs/streaming.md).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
