@@ -16,9 +16,10 @@ PACKAGE = "textmover"
 
 KERNELS = {"functional", "types"}
 MODELS = KERNELS | {"modules", "rome", "presets"}
-ENGINE = MODELS | {"data", "meta_evaluation", "scoring"}
+ENGINE = MODELS | {"data", "files", "meta_evaluation", "scoring"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
+    "files": {"types"},
     "functional": {"types"},
     "data": {"types"},
     "meta_evaluation": {"types"},
@@ -28,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": ENGINE - {"scoring"},
     "metrics": ENGINE,
     "training": ENGINE | {"metrics"},
-    "report": {"meta_evaluation", "types"},
+    "report": {"files", "meta_evaluation", "types"},
     "cli": ENGINE | {"metrics", "training", "report", "__init__"},
     "__init__": ENGINE | {"metrics", "training", "report"},
     "__main__": {"cli"},

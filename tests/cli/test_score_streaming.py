@@ -357,9 +357,9 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(score, corpus, t
         if len(calls) > 6:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("textmover.scoring.files.os.fsync", fsync)
+    monkeypatch.setattr("textmover.files.os.fsync", fsync)
     ended = score("-i", corpus[0], corpus[2], "--output", "s.txt")
-    monkeypatch.setattr("textmover.scoring.files.os.fsync", lambda _: None)
+    monkeypatch.setattr("textmover.files.os.fsync", lambda _: None)
     assert ended.code == 2
     assert ended.err.count("\n") == 1
     assert "No space left on device" in ended.err

@@ -1,13 +1,15 @@
 """Metrics of surface overlap: the numbers of their packages, segment by segment."""
 
 import importlib.metadata
+import os
+import signal
 import sys
 
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from textmover.scoring.lexical import LEXICAL, lexical_scores
+from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.types import InputError
 
 HYPOTHESES = ["The cat sat there.", "A dog, they say, barks loudly at night!", "", "no overlap whatsoever", "same same"]
@@ -59,6 +61,24 @@ def test_every_one_knows_better_from_worse_and_tells_progress(name):
     assert (better > worse) is LEXICAL[name].higher_is_better
     assert done == [64, 36]
     assert found.signature.entries["refs"] == "1"
+
+
+def test_processes_give_what_one_process_gives():
+    hypotheses, references = HYPOTHESES * 40, REFERENCES * 40
+    done = []
+    with lexical_pool(scores=len(hypotheses), processes=2) as pool:
+        assert pool is None  # they would take longer to start than to work
+    with lexical_pool(scores=1000, processes=2) as pool:
+        for name in ("chrf", "rouge-l"):
+            shared = lexical_scores(name, hypotheses, references, done.append, pool)
+            alone = lexical_scores(name, hypotheses, references)
+            np.testing.assert_array_equal(shared.scores, alone.scores)
+            assert shared.signature == alone.signature
+            assert shared.counts == alone.counts
+        # Ctrl-C reaches all processes of a terminal; that of the user alone says so.
+        assert pool.submit(signal.getsignal, signal.SIGINT).result() is signal.SIG_IGN
+        assert pool.submit(os.getpid).result() != os.getpid()
+    assert sum(done) == 2 * len(hypotheses)
 
 
 def test_an_unknown_name_and_a_missing_package_say_what_to_do(monkeypatch):

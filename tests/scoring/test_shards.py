@@ -417,7 +417,7 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch, call):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     if call == "fsync":
-        monkeypatch.setattr("textmover.scoring.files.os.fsync", full)
+        monkeypatch.setattr("textmover.files.os.fsync", full)
     else:
         monkeypatch.setattr("textmover.scoring.shards.Record.dump", full)
     with pytest.raises(InputError, match="No space left on device"):

@@ -14,7 +14,7 @@ from textmover.cli.options import load_scorer
 from textmover.data.judgements import read_scores
 from textmover.data.tables import is_table
 from textmover.meta_evaluation import MetricScores
-from textmover.scoring.lexical import LEXICAL, lexical_scores
+from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.types import InputError, Judgements
 
 if TYPE_CHECKING:
@@ -167,9 +167,10 @@ class Metrics:
 
     def _overlaps(self, judgements: Judgements, on_progress: Callable[[int], None]) -> list[MetricScores]:
         rows = []
-        for name in self.baselines:
-            found = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress)
-            rows.append(MetricScores(name, found.scores, LEXICAL[name].higher_is_better, str(found.signature)))
+        with lexical_pool(len(judgements) * len(self.baselines)) as pool:
+            for name in self.baselines:
+                found = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
+                rows.append(MetricScores(name, found.scores, LEXICAL[name].higher_is_better, str(found.signature)))
         return rows
 
     def _ready(self, judgements: Judgements) -> list[MetricScores]:

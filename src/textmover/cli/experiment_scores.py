@@ -19,7 +19,7 @@ from textmover.modules.assembly import Parts
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS, preset_config
 from textmover.scoring.encoder_memory import EncoderMemory
-from textmover.scoring.lexical import LEXICAL, lexical_scores
+from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.statistics import unfitted_statistics
 from textmover.scoring.together import score_together
@@ -237,10 +237,11 @@ class ExperimentMetrics:
         self, judgements: Judgements, names: Sequence[str], on_progress: Callable[[int], None]
     ) -> dict[str, Scored]:
         found = {}
-        for name in names:
-            one = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress)
-            scores = MetricScores(name, one.scores, LEXICAL[name].higher_is_better, str(one.signature))
-            found[name] = Scored(scores, one.signature.entries["package"])
+        with lexical_pool(len(judgements) * len(names)) as pool:
+            for name in names:
+                one = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
+                scores = MetricScores(name, one.scores, LEXICAL[name].higher_is_better, str(one.signature))
+                found[name] = Scored(scores, one.signature.entries["package"])
         return found
 
 

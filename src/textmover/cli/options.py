@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import yaml
 
 from textmover.data.readers import Columns, read_lines, read_segments
+from textmover.files import atomic_file
 from textmover.presets import KINDS
 from textmover.scoring.backends import BACKENDS
-from textmover.scoring.files import atomic_file
 from textmover.scoring.precision import Precision
 from textmover.scoring.statistics import FIT_COMMANDS, unfitted_statistics
 from textmover.types import InputError, Segment

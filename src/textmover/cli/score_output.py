@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from textmover.cli.options import check_output
-from textmover.scoring.files import atomic_file
+from textmover.files import atomic_file
 from textmover.scoring.score_formats import FORMATS, SUFFIXES, Layout, compressed, is_compressed, split_suffix
 from textmover.types import InputError
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from textmover.files import atomic_bytes
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -213,22 +213,6 @@ def _save(figure: Figure, path: Path) -> None:
     """Write beside, then rename; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
-    handle, name = -1, ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with open(handle, "wb") as stream, rc_context({"svg.hashsalt": "textmover"}):
-            undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-            figure.savefig(stream, format=path.suffix.lower()[1:], dpi=DOTS_PER_INCH, metadata=undated)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written."
-        ) from error
-    finally:
-        if name:
-            Path(name).unlink(missing_ok=True)
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
+    with atomic_bytes(path) as stream, rc_context({"svg.hashsalt": "textmover"}):
+        figure.savefig(stream, format=path.suffix.lower()[1:], dpi=DOTS_PER_INCH, metadata=undated)

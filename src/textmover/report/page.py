@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from textmover.files import atomic_file
 from textmover.report.palette import diverging, metric_colours, sequential
 from textmover.report.texts import fold_limit, text_sizes
 from textmover.report.views import ReportSection, overview_view, section_view
@@ -70,25 +69,9 @@ def write_report(folder: Path | str, head: ReportHead, sections: Sequence[Report
     """
     text = render_report(head, sections)
     path = Path(folder) / PAGE
-    name = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{PAGE}.")
-        with open(handle, "w", encoding="utf-8", newline="\n") as stream:
-            # A lone surrogate, which broken input can hold, is no character of UTF-8.
-            stream.write(text.encode("utf-8", "replace").decode("utf-8"))
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"Expected to be able to write {path}, but got: {reason}. Give a folder that can be written."
-        ) from error
-    finally:
-        if name:
-            Path(name).unlink(missing_ok=True)
+    with atomic_file(path) as stream:
+        # A lone surrogate, which broken input can hold, is no character of UTF-8.
+        stream.write(text.encode("utf-8", "replace").decode("utf-8"))
     return path
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from torch import nn
 
 from textmover import __version__
+from textmover.files import atomic_folder
 from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
-from textmover.scoring.files import atomic_folder
 from textmover.scoring.shipped import fill_mean
 from textmover.types import InputError, SegmentMetric
 

@@ -295,7 +295,7 @@ class _Group:
 
     def _find(self, keys: Iterable[bytes], device: torch.device) -> list[tuple[list[bytes], Ragged]]:
         found = self._cache.find(keys)
-        if self._files is None:
+        if self._files is None and self.memory.folder is not None:
             self._files = self.memory.open_files(self._identity())
         if self._files is None:
             return found

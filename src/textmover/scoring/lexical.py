@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from typing import Any
 
 import numpy as np
+import torch
 
+from textmover.scoring.workers import worker_count
 from textmover.types import InputError, SegmentScores, Signature
 
-__all__ = ["LEXICAL", "LexicalMetric", "lexical_scores"]
+__all__ = ["LEXICAL", "LexicalMetric", "lexical_pool", "lexical_scores"]
 
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
@@ -19,7 +28,10 @@ EXTRA = "lexical"
 """The extra that brings both packages."""
 
 STEP = 64
-"""Segments after which progress is told."""
+"""Segments that a process takes at a time, and after which progress is told."""
+
+WORTH_PROCESSES = 1000
+"""Scores from which on processes of their own pay, which take about two seconds to start."""
 
 ScoreOne = Callable[[str, Sequence[str]], float]
 
@@ -93,6 +105,7 @@ def lexical_scores(
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
     on_progress: Callable[[int], None] | None = None,
+    pool: Executor | None = None,
 ) -> SegmentScores:
     """Score each hypothesis by itself with a metric of surface overlap.
 
@@ -101,6 +114,7 @@ def lexical_scores(
         hypotheses: ``n`` texts.
         references: For each, one or more texts.
         on_progress: Called with the number of segments that have been finished since the last call.
+        pool: Processes that share the work, of :func:`lexical_pool`; ``None`` computes here.
 
     Returns:
         Scores in input order, with the settings and the package's version in the signature.
@@ -118,25 +132,85 @@ def lexical_scores(
         raise InputError(f"Expected the name of a metric to be {', '.join(LEXICAL)}, but got {name!r}: choose one.")
     try:
         version = metadata.version(metric.package)
-        score = metric.make()
+        metric.make()
     except ImportError as error:  # of the package's metadata, or of what it needs itself
         raise InputError(
             f"Expected the package {metric.package} to compute {name}, but it is not installed: "
             f'pip install "textmover[{EXTRA}]".'
         ) from error
-    scores = np.empty(len(hypotheses), dtype=np.float64)
-    for row, (hypothesis, texts) in enumerate(zip(hypotheses, references, strict=True)):
-        scores[row] = score(hypothesis, texts)
-        if on_progress is not None and (row + 1) % STEP == 0:
-            on_progress(STEP)
-    if on_progress is not None and len(hypotheses) % STEP:
-        on_progress(len(hypotheses) % STEP)
+    starts = range(0, len(hypotheses), STEP)
+    parts = ([hypotheses[at : at + STEP] for at in starts], [references[at : at + STEP] for at in starts])
+    names = [name] * len(starts)
+    scores: list[float] = []
+    for found in map(_part, names, *parts) if pool is None else pool.map(_part, names, *parts):
+        scores += found
+        if on_progress is not None:
+            on_progress(len(found))
     counts = sorted({len(texts) for texts in references})
     of_each = str(counts[0]) if len(counts) == 1 else "var"
     entries = {"metric": name, "package": f"{metric.package}-{version}", "refs": of_each, **metric.settings}
     return SegmentScores(
-        scores=scores, precision=None, recall=None, f=None, signature=Signature(entries), counts=_empty(hypotheses)
+        scores=np.array(scores, dtype=np.float64),
+        precision=None,
+        recall=None,
+        f=None,
+        signature=Signature(entries),
+        counts=_empty(hypotheses),
     )
+
+
+@contextlib.contextmanager
+def lexical_pool(scores: int, processes: int | None = None) -> Iterator[Executor | None]:
+    """Processes that :func:`lexical_scores` shares its work among, where there is enough of it.
+
+    Both packages are written in Python, so that threads would wait for one another.
+
+    Args:
+        scores: How many are to be computed, of all metrics together.
+        processes: How many work at a time; as many as the engine has workers if ``None``.
+
+    Yields:
+        The pool, or ``None`` where one process does as well.
+
+    Note:
+        Processes are started afresh, which runs the main script again: it has to keep what it does behind
+        ``if __name__ == "__main__"``.
+    """
+    processes = worker_count(torch.device("cpu")) if processes is None else processes
+    if processes < 2 or scores < WORTH_PROCESSES:
+        yield None
+        return
+    # Copies of this process would hold its threads' locks and none of the threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_enter_pool) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _enter_pool() -> None:
+    """Leave interruptions to the process that started this one, and end with it even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def follow() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=follow, daemon=True).start()
+
+
+@lru_cache(maxsize=1)
+def _scorer(name: str) -> ScoreOne:
+    return LEXICAL[name].make()
+
+
+def _part(name: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+    score = _scorer(name)
+    return [score(hypothesis, texts) for hypothesis, texts in zip(hypotheses, references, strict=True)]
 
 
 def _empty(hypotheses: Sequence[str]) -> dict[str, int]:

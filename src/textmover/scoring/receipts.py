@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.data.lines import iter_lines, open_bytes
-from textmover.scoring.files import atomic_file
+from textmover.files import atomic_file
 from textmover.scoring.score_formats import Layout
 from textmover.types import InputError
 

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from textmover.scoring.files import atomic_bytes
+from textmover.files import atomic_bytes
 from textmover.scoring.tally import Summary
 from textmover.types import InputError
 

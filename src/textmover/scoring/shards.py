@@ -22,8 +22,8 @@ import torch
 
 from textmover import __version__
 from textmover.data.streams import Row, Rows
+from textmover.files import atomic_bytes, atomic_file
 from textmover.scoring.engine import JOINT_PAIRS
-from textmover.scoring.files import atomic_bytes, atomic_file
 from textmover.scoring.receipts import Receipt, digest, digest_file, first_difference, read_json, write_receipt
 from textmover.scoring.score_formats import FORMATS, Layout
 from textmover.scoring.shard_folder import (

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from textmover.scoring.files import atomic_bytes, atomic_file
+from textmover.files import atomic_bytes, atomic_file
 from textmover.types import InputError
 from textmover.types.packed import Ragged
 

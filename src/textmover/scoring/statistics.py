@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from textmover import __version__
-from textmover.scoring.files import atomic_bytes
+from textmover.files import atomic_bytes
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
 __all__ = [

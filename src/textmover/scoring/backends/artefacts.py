@@ -21,10 +21,10 @@ from typing import Any, Literal
 import torch
 
 from textmover import __version__
+from textmover.files import atomic_folder
 from textmover.modules.encoder_source import file_sha256
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.tidying import bound_versions, remove_leftovers
-from textmover.scoring.files import atomic_folder
 from textmover.types import InputError, RunnableEncoder
 
 __all__ = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -37,6 +39,10 @@ COARSE_STATES = 0.5
 
 MODULES: Mapping[str, Any] = {"openvino": openvino, "onnxruntime": onnxruntime}
 """What exports a graph and what runs it, by back-end."""
+
+_RUNNERS: WeakValueDictionary[tuple[object, ...], ArtefactRunner] = WeakValueDictionary()
+"""Those in use, by artefact, arithmetic and threads."""
+_RUNNERS_LOCK = threading.Lock()
 
 
 class Prepared(NamedTuple):
@@ -205,8 +211,17 @@ def _check_packages(wanted: Wanted) -> None:
 
 
 def _runner(found: Artefact, wanted: Wanted, precision: str) -> ArtefactRunner:
-    runs = MODULES[wanted.backend].Runner
-    return runs(found.folder, "bf16" if precision == "fast" else precision)
+    """What runs an artefact; metrics that are loaded with the same one share it, since each copy holds the weights."""
+    arithmetic = "bf16" if precision == "fast" else precision
+    record = (found.folder / artefacts.RECORD).stat()
+    made = (str(found.folder.resolve()), record.st_ino, record.st_mtime_ns)
+    key = (*made, arithmetic, torch.get_num_threads())
+    with _RUNNERS_LOCK:
+        runner = _RUNNERS.get(key)
+        if runner is None:
+            runner = MODULES[wanted.backend].Runner(found.folder, arithmetic)
+            _RUNNERS[key] = runner
+    return runner
 
 
 def _fill(metric: SegmentMetric, wanted: Wanted, folder: Path) -> Mapping[str, Any]:

@@ -27,6 +27,7 @@ class ArtefactRunner(ABC):
         precision: Arithmetic: ``exact``, ``bf16`` or ``int8``.
 
     Attributes:
+        name: Back-end and its version.
         streams: How many calls at a time pay: as many as the engine has workers.
         threads: Threads of all of them together, those that torch had when the runner was made.
     """
@@ -36,12 +37,8 @@ class ArtefactRunner(ABC):
 
     def __init__(self, folder: Path, precision: str) -> None:
         self.folder, self._precision = folder, precision
+        self.name = f"{self.backend}-{version(self.backend)}"
         self.streams, self.threads = worker_count(torch.device("cpu")), torch.get_num_threads()
-
-    @property
-    def name(self) -> str:
-        """Back-end and its version."""
-        return f"{self.backend}-{version(self.backend)}"
 
     @property
     def precision(self) -> str:

@@ -15,11 +15,11 @@ import torch
 from textmover import __version__
 from textmover.data.readers import read_texts
 from textmover.data.tables import FORMATS
+from textmover.files import atomic_bytes
 from textmover.modules.assembly import Parts, assemble
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder_source import EMBEDDED_SHA256
 from textmover.modules.statistics import CorpusMean
-from textmover.scoring.files import atomic_bytes
 from textmover.types import InputError
 
 __all__ = ["draw", "fit_means", "main"]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from textmover.scoring.files import atomic_bytes, atomic_file, atomic_folder
+from textmover.files import atomic_bytes, atomic_file, atomic_folder
 from textmover.types import InputError
 
 
@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path, monke
             raise OSError(28, "No space left on device")
         replace(source, target)
 
-    monkeypatch.setattr("textmover.scoring.files.os.replace", refusing)
+    monkeypatch.setattr("textmover.files.os.replace", refusing)
     with pytest.raises(InputError, match="No space left on device"):
         write_folder(path, overwrite=True)
     assert [str(one.relative_to(tmp_path)) for one in sorted(tmp_path.rglob("*"))] == ["folder", "folder/old"]
