@@ -23,7 +23,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["SIMILARITIES", "add_arguments", "choose_texts", "run"]
 
 NAME = "analyse-layers"
 """Of the command, and of its files where no other name is given."""
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> None:
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
     if not options.no_figure:
         check_matplotlib()
-    texts = _choose(_texts(options), options.texts, options.seed)
+    texts = choose_texts(_texts(options), options.texts, options.seed)
     found = _analyse(options, texts)
     write_output(_as_table(found.analysis), table)
     if not options.no_figure:
@@ -141,7 +141,7 @@ def _texts(options: argparse.Namespace) -> list[str]:
         raise InputError(str(error).replace("`column`", "`--column`")) from error
 
 
-def _choose(texts: Sequence[str], number: int, seed: int) -> list[str]:
+def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
     """A random choice of the different texts that are not empty, in the order of the file."""
     distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if len(distinct) <= number:

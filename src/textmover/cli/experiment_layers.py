@@ -7,9 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from textmover.cli.analyse import SIMILARITIES
+from textmover.cli.analyse import SIMILARITIES, choose_texts
 from textmover.cli.experiment_specs import LayerSpec
 from textmover.cli.options import FIELD
 from textmover.data.readers import read_texts
@@ -63,7 +61,7 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
     Raises:
         InputError: If texts or encoder cannot be used.
     """
-    texts = _choose(read_texts(path, spec.column), spec.texts, options.seed)
+    texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
     # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
     metric = Scorer.from_pretrained(
         "sbert",
@@ -96,15 +94,6 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
 def estimates(row: LayerSimilarity) -> dict[str, Estimate]:
     """The three similarities of a row by their names."""
     return {name: getattr(row, name) for name in SIMILARITIES}
-
-
-def _choose(texts: Sequence[str], number: int, seed: int) -> list[str]:
-    """A random choice of the different texts that are not empty, in the order of the file."""
-    distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
-    if len(distinct) <= number:
-        return distinct
-    chosen = np.random.default_rng(seed).choice(len(distinct), size=number, replace=False)
-    return [distinct[row] for row in np.sort(chosen).tolist()]
 
 
 def _properties(found: LayerAnalysis, centerings: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ from textmover.types import InputError, Segment
 __all__ = [
     "Columns",
     "TableRow",
+    "as_number",
     "check_columns",
     "check_equal_lengths",
     "read_lines",
@@ -34,6 +35,19 @@ __all__ = [
 
 Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def as_number(value: object) -> float:
+    """The number that a cell holds; NaN where it holds none.
+
+    Example:
+        >>> as_number("1e3"), as_number(True), as_number("inf"), as_number(None)
+        (1000.0, nan, inf, nan)
+    """
+    try:
+        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 @dataclass(frozen=True)
@@ -296,10 +310,7 @@ class TableRow(NamedTuple):
     def score(self, column: str) -> float:
         """A finite number."""
         value = self.cells.get(column)
-        try:
-            number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
+        number = as_number(value)
         if not math.isfinite(number):
             raise InputError(
                 f"Expected a finite number in {self._place(repr(column))}, but got {value!r}: correct it or remove the "

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.data.readers import TableRow, check_columns
+from textmover.data.readers import TableRow, as_number, check_columns
 from textmover.data.tables import open_tables
 from textmover.types import InputError
 
@@ -109,10 +109,7 @@ def as_text(value: object) -> str:
 def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: str) -> float:
     if missing and as_text(value).strip().lower() in ("", "nan"):
         return math.nan
-    try:
-        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
+    found = as_number(value)
     if not math.isfinite(found):
         raise _no_number(row, column, value, hint)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 
 from textmover.data.judgements.cells import CellTable, place_of, read_cells
 from textmover.data.judgements.table_sets import set_name
-from textmover.data.readers import check_columns, read_lines
+from textmover.data.readers import as_number, check_columns, read_lines
 from textmover.data.tables import is_table, named
 from textmover.types import InputError, Judgements
 
@@ -98,10 +98,7 @@ def _score(value: object, place: str) -> float:
     """A finite number, or NaN where the file says nan."""
     if isinstance(value, (str, float)) and str(value).strip().lower() == "nan":
         return math.nan
-    try:
-        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
+    found = as_number(value)
     if not math.isfinite(found):
         raise InputError(
             f"Expected a finite number or nan in {place}, but got {named([str(value)])}: correct it, or write nan "
