@@ -8,12 +8,15 @@ from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-# Workers share the processor, also with the commands that they run; threads of several that wait for one another would
-# take many times as long. Before the first import of a library that reads it.
-CORES = min(int(os.environ.get("OMP_NUM_THREADS", "4")), os.cpu_count() or 1)
-THREADS = max(1, CORES // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ["OMP_NUM_THREADS"] = str(THREADS)
+# Workers share the processor, also with the commands that they run: threads of several that wait for one another would
+# take many times as long. Read by libraries when they are imported.
+os.environ["OMP_NUM_THREADS"] = str(
+    max(
+        1,
+        min(int(os.environ.get("OMP_NUM_THREADS", "4")), os.cpu_count() or 1)
+        // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
+    )
+)
 
 import jaxtyping
 import pytest
@@ -50,7 +53,7 @@ def without_shape_checks() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
     attempts: list[str] = []
     config.stash[ATTEMPTS] = attempts

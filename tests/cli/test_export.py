@@ -188,6 +188,7 @@ def score(run, texts, checkpoint, real_backends, converted, tmp_path, monkeypatc
     return score
 
 
+@pytest.mark.slow
 def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
     """Both are warnings, so that `--quiet` leaves them."""
     preparing = "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds"
@@ -215,6 +216,7 @@ def test_an_artefact_of_another_version_is_said_to_be_ignored(run, score, checkp
     assert len(score("out").splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_broken_package_is_said_and_torch_scores(texts, checkpoint, tmp_path):
     """As the process of a user, in which nothing has imported the real one."""
     stub = tmp_path / "stubs" / "openvino"

@@ -410,8 +410,10 @@ def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, monkeypatch, 
 # --- one run at a time ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("output", ["s.txt", "out/"])
-@pytest.mark.parametrize("shards", [0, 2])
+@pytest.mark.parametrize(
+    ("shards", "output"),
+    [(2, "s.txt"), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0, "s.txt"), (0, "out/"), (2, "out/")))],
+)
 def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, tiny_encoder, corpus, tmp_path, shards, output):
     lines = corpus[0].read_bytes().splitlines(keepends=True)
     folder = tmp_path / (output if output.endswith("/") else f"{output}.parts")

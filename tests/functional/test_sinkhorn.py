@@ -56,7 +56,7 @@ def test_plan_of_pot(problem, epsilon):
     assert found.converged.all()
 
 
-@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("uniform", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_small_epsilon_approaches_exact_transport(problem, uniform):
     given = costs(problem, 4, 6, 6, uniform=uniform)
     exact = [ot.emd2(*(tensor[row].numpy() for tensor in (given.a, given.b, given.similarity))) for row in range(4)]

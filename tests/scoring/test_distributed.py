@@ -26,6 +26,10 @@ def slow(*values: object):
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+def long(*values: object):
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 def sentences(count: int, seed: int) -> list[str]:
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
@@ -82,6 +86,7 @@ def whole(score, texts):
 # --- the scores -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_processes_write_what_one_writes(score, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
     ended = score("-i", *texts, "--output", path, "--devices", 2)
@@ -276,9 +281,9 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("how", "code", "message"),
     [
-        ("from textmover.types import InputError; raise InputError('no such luck.')", 2, "no such luck."),
-        slow("raise OSError(28, 'No space left on device', 'x')", 2, "x: No space left on device"),
-        slow("raise ZeroDivisionError('a defect')", 1, "ZeroDivisionError: a defect"),
+        slow("from textmover.types import InputError; raise InputError('no such luck.')", 2, "no such luck."),
+        long("raise OSError(28, 'No space left on device', 'x')", 2, "x: No space left on device"),
+        long("raise ZeroDivisionError('a defect')", 1, "ZeroDivisionError: a defect"),
         slow("raise KeyboardInterrupt", 130, "interrupted: "),
     ],
 )
@@ -299,8 +304,9 @@ def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched
     assert path.read_bytes() == whole
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["keyboard", "first", "terminate", "kill first", "kill second"])
+@pytest.mark.parametrize(
+    "which", [slow("keyboard"), slow("kill second"), *map(long, ("first", "terminate", "kill first"))]
+)
 def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched, which, whole):
     path = tmp_path / "scores.txt"
     parts = tmp_path / "scores.txt.parts"

@@ -20,6 +20,9 @@ from textmover.types import InputError, PairScores, Signature, TokenBatch
 RATINGS = Path(__file__).resolve().parents[2] / "examples" / "quickstart" / "ratings.tsv"
 VALUES = ("score", "precision", "recall", "f")
 
+INVARIANT = ("twmd", "twmd-b", "bertscore-f1", "trwmd", "wmd", "lazy-emd-en", "moverscore-wmd2")
+"""Presets whose scores may not depend on their batch mates, one of each kind of matching and weighting."""
+
 HYPOTHESES = ["the small dog ran to the old house in the evening", "she will buy a book", "tea", "go home"] * 3
 REFERENCES = [
     [text] for text in ("a little dog runs home at night", "she sold it", "a cold drink of water", "go home")
@@ -95,9 +98,13 @@ def batches_encoded_once(monkeypatch, encoded):
 
 @pytest.mark.usefixtures("one_thread", "batches_encoded_once")
 @pytest.mark.xdist_group("encoded once")
-@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "preset", ["twmd", "twmd-b", "bertscore-f1", "trwmd", "wmd", "lazy-emd-en", "moverscore-wmd2"]
+    ("preset", "count"),
+    [
+        *((preset, 60) for preset in INVARIANT),
+        pytest.param("twmd", 500, marks=pytest.mark.slow),
+        *(pytest.param(preset, 500, marks=pytest.mark.long) for preset in INVARIANT if preset != "twmd"),
+    ],
 )
 def test_pairs_score_the_same_in_any_batches_and_order(embedded_metric, preset, count):
     metric = embedded_metric(preset)

@@ -20,7 +20,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("preset", "overrides"),
     [("twmd", {"temperature": 0.1}), ("lazy-emd-en", {}), ("wmd", {"centering": "corpus"})],

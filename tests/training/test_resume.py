@@ -35,7 +35,11 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> di
     return weights(folder)
 
 
-@pytest.mark.parametrize("killed_at", [8, *(pytest.param(step, marks=pytest.mark.slow) for step in (17, 23))])
+@pytest.mark.xdist_group("one unbroken run")
+@pytest.mark.parametrize(
+    "killed_at",
+    [pytest.param(8, marks=pytest.mark.slow), *(pytest.param(step, marks=pytest.mark.long) for step in (17, 23))],
+)
 def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
     tmp_path: Path, tiny_encoder: Path, unbroken: dict[str, torch.Tensor], killed_at: int
 ) -> None:

@@ -215,6 +215,7 @@ def adopt(folder):
 
 
 @pytest.mark.parametrize(("backend", "file"), [("openvino", "model.bin"), ("onnxruntime", "model.onnx.data")])
+@pytest.mark.slow
 def test_damaged_int8_never_scores(tiny_metric, cache, caplog, backend, file):
     metric = tiny_metric()
     attach(metric, backend, "int8")

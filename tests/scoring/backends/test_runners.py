@@ -199,6 +199,7 @@ def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exp
 
 
 @pytest.mark.parametrize("backend", EXPORTED)
+@pytest.mark.slow
 def test_nothing_reports_its_use(tiny_encoder, real_backends, backend):
     """The packages do, unless they are told not to; in a process of its own, where nothing has imported them yet."""
     code = (
