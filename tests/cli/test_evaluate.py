@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -91,8 +92,10 @@ def test_groups_of_two_columns_and_no_correlation_at_all(refused, write, tiny_en
     lines = ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"]
     table = write("few.tsv", lines)
     said = refused("evaluate", "--data", table, "--group", "lp", "--group", "system", "--encoder", tiny_encoder)
+    assert "few · score: " in said
     assert "de / A: fewer than 3 segments; de / B: fewer than 3 segments" in said
-    assert (tmp_path / "few.scores.tsv").exists()  # what was computed is kept
+    assert "; nothing was scored." in said
+    assert not (tmp_path / "few.scores.tsv").exists()
 
 
 # --- several metrics and sets -----------------------------------------------------------------------------------------
@@ -108,7 +111,7 @@ def test_models_overlap_and_ready_scores_beside_one_another(run, ratings, write,
     assert list(by_name) == ["twmd", "bertscore-f1", "chrf", "ter", "mine"]
     assert by_name["twmd"]["value"] == pytest.approx(correlations(expected.scores, HUMAN).pearson, abs=1e-6)
     assert by_name["mine"]["value"] == pytest.approx(1.0)
-    assert by_name["mine"]["signature"] == f"scores of a file:{ready}"
+    assert re.fullmatch(r"scores of a file:ready\.txt\|sha256:[0-9a-f]{12}", by_name["mine"]["signature"])
     assert told["baseline"] == "chrf"
     assert by_name["mine"]["gain"] == pytest.approx(1 - by_name["chrf"]["value"])
     assert "Lower scores are better for ter, mine" in " ".join(told["remarks"])
@@ -180,9 +183,8 @@ def test_the_report_shows_metrics_and_how_they_matched_words(run, ratings, tiny_
     assert ended.out.endswith("Report: page/index.html\n")
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
     for part in ("twmd", "chrf", "de-en", "textmover evaluate --data", "metric:twmd"):
-        assert part in page
+        assert part in re.sub("<[^>]+>", "", page)
     assert page.count('class="words"') >= 4  # texts whose words are linked
-    assert run(*command, "--report", ratings).code == 2  # a file is in the way
 
 
 # --- the scores file --------------------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ def test_the_scores_file_keeps_every_digit_and_is_read_back(run, ratings, tiny_e
 def test_empty_hypotheses_are_counted_and_warned_of_once(run, write, tiny_encoder):
     table = write("ratings.tsv", ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "\tthe cat\t3"])
     ended = run("evaluate", "--data", table, "--encoder", tiny_encoder)
-    assert ended.err == "2 segments had an empty side: their values are those of unrelated texts.\n"
+    assert ended.err == "ratings: 2 segments had an empty side: their values are those of unrelated texts (twmd).\n"
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -229,7 +231,7 @@ def test_a_score_that_is_no_finite_number(refused, write, value):
     table = write("ratings.tsv", ["hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{value}"])
     said = refused("evaluate", "--data", table)
     assert f"Expected a finite number in column 'score' of {table}, line 3, but got {value!r}" in said
-    assert "correct it, or allow missing ratings with `missing_ratings: keep` in a description (--set)" in said
+    assert "correct it, or allow missing ratings with `--missing-ratings keep`." in said
 
 
 @pytest.mark.parametrize(("lines", "reason"), [([], "is empty"), (["hypothesis\treference\tscore"], "got none")])
@@ -265,12 +267,12 @@ def test_draws_that_cannot_be_made(refused, ratings, tiny_encoder):
     [
         (["--model", "twmd", "--model", "twmd"], "Expected each metric once, but got 'twmd' twice"),
         (["--model", "twmd", "--model", "sbert", "--precision", "auto"], "exact, fast or int8 for several models"),
-        (["--against", "chrf"], "Expected the baseline to be twmd, but got 'chrf'"),
+        (["--against", "chrf"], "Expected `--against` to be one of twmd for ratings, but got 'chrf'"),
         (["--dimension", "fluency"], "Expected `--dimension` to be one of score in ratings, but got 'fluency'"),
         (["--set", "wmt-da", "--group", "lp"], "from --set or from flags, but got --set wmt-da and --group"),
         (["--set", "wmt"], "did you mean 'wmt-da'?"),
         (["--level", "per-item"], "Expected ratings to say its items for pearson per-item"),
-        (["--statistic", "darr"], "Expected ratings to say its preferences"),
+        (["--statistic", "darr"], "Expected ratings to say preferences for darr, but got ratings alone: derive"),
         (["--statistic", "accuracy", "--level", "pooled"], "Expected the level of accuracy to be systems"),
         (["--scores", "gone.txt"], "Expected a file at gone.txt"),
         (["--lower-is-better", "twmd"], "to name scores of --scores or --metric-column, but got twmd"),

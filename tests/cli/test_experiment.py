@@ -89,12 +89,16 @@ def experiment(write):
 
 @pytest.fixture
 def told(run, ratings, experiment, tiny_encoder):
-    """Run the experiment; its JSON."""
+    """Run the experiment; its JSON, and what has no value at the end."""
 
-    def told(path=None, *options):
+    def told(path=None, *options, lacking=None):
         command = ("evaluate", "--experiment", path or experiment(), "--data", ratings, "--encoder", tiny_encoder)
         ended = run(*command, "--samples", 20, "--format", "json", *options)
-        assert (ended.code, ended.err) == (0, ""), ended.err
+        if lacking is None:
+            assert (ended.code, ended.err) == (0, ""), ended.err
+        else:
+            assert ended.code == 2
+            assert f"but got none for {lacking}: the reasons stand under the tables" in ended.err
         return json.loads(ended.out)
 
     return told
@@ -243,8 +247,8 @@ def test_markdown_has_the_published_line_above_ours(run, ratings, experiment, ti
     assert table[-1] == ["n", "here", "", "5", "5", "10", ""]
     assert "* Published only: Theirs alone (not built)." in lines
     assert any(line.startswith("* Their metric: `textmover:") and "T:0.05" in line for line in lines)
-    command_line = f"python evaluate.py --experiment {tmp_path / 'experiment.yaml'} --data ratings.tsv --encoder tiny"
-    assert f"{command_line} --output page.md" in lines
+    command_line = f"python evaluate.py --experiment {tmp_path / 'experiment.yaml'} --data ratings.tsv --samples 20"
+    assert f"{command_line} --encoder tiny --output page.md" in lines
 
 
 def test_csv_and_json_hold_the_same_numbers_with_all_digits(run, told, ratings, experiment, tiny_encoder):
@@ -280,12 +284,12 @@ def test_groups_that_are_not_in_the_data_and_those_that_are_not_shown(told, expe
     assert values(found, "Their metric")["xx-en"] is None
     remarks = found["tables"][0]["remarks"]
     assert "Not in the data of Ratings: xx-en." in remarks
-    assert "The mean of Ratings includes what has no column here: fi-en." in remarks
+    assert "The mean of Ratings includes what the table does not name: fi-en." in remarks
 
 
 def test_a_metric_that_the_encoder_cannot_give_is_named(told, experiment):
     change = ("model: twmd, fields: {temperature: 0.05}", "model: twmd, fields: {layer: 7}")
-    found = told(experiment(change))
+    found = told(experiment(change), lacking="Their metric")
     assert values(found, "Their metric") == {}
     assert values(found, "Their metric", "paper") != {}
     said = next(one for one in found["tables"][0]["remarks"] if one.startswith("Not computed: Their metric."))
@@ -363,7 +367,7 @@ def test_a_set_that_was_not_given_is_marked(run, experiment, ratings, tiny_encod
     assert ours["More"] is None
     said = "More: not run: data absent; give --data two=PLACE, where two is twos (from there)."
     assert said in told["tables"][0]["remarks"]
-    assert told["command"].endswith("--data one=ratings.tsv --encoder tiny")
+    assert told["command"].endswith("--data one=ratings.tsv --samples 20 --encoder tiny")
 
 
 @pytest.mark.parametrize(

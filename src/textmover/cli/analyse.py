@@ -8,32 +8,23 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from textmover.cli.console import console, print_table, set_up_logging
+from textmover.cli.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
 from textmover.cli.options import check_output, write_output
 from textmover.data.readers import read_texts
 from textmover.modules.analysis import CENTERINGS, Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER
-from textmover.modules.metric_model import MetricModel
-from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
+from textmover.report import check_matplotlib, report_files
 from textmover.types import InputError
 
-__all__ = ["SIMILARITIES", "add_arguments", "choose_texts", "run"]
+__all__ = ["add_arguments", "run"]
 
 NAME = "analyse-layers"
 """Of the command, and of its files where no other name is given."""
-
-SIMILARITIES = {
-    "baseline": "random words",
-    "self_similarity": "same word, two texts",
-    "intra_similarity": "two words, same text",
-}
-"""What each similarity is of, as the figure calls it."""
 
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
 
@@ -119,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
     found = _analyse(options, texts)
     write_output(_as_table(found.analysis), table)
     if not options.no_figure:
-        _draw(found, figure)
+        draw_layers(found.analysis, figure, found.encoder)
     files = [str(table)] if options.no_figure else [str(table), str(figure)]
     if options.format == "json":
         sys.stdout.write(json.dumps(_as_json(found, files), indent=2) + "\n")
@@ -141,29 +132,8 @@ def _texts(options: argparse.Namespace) -> list[str]:
         raise InputError(str(error).replace("`column`", "`--column`")) from error
 
 
-def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
-    """A random choice of the different texts that are not empty, in the order of the file."""
-    distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
-    if len(distinct) <= number:
-        return distinct
-    chosen = np.random.default_rng(seed).choice(len(distinct), size=number, replace=False)
-    return [distinct[row] for row in np.sort(chosen).tolist()]
-
-
 def _analyse(options: argparse.Namespace, texts: Sequence[str]) -> _Found:
-    from textmover.scoring.scorer import Scorer
-
-    # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
-    metric = Scorer.from_pretrained(
-        "sbert",
-        device=options.device,
-        revision=options.revision,
-        encoder=options.encoder,
-        layer=-1,
-        subwords="first",
-    ).metric
-    if not isinstance(metric, MetricModel):
-        raise TypeError(f"Expected a MetricModel, but got {type(metric).__name__}.")
+    metric = layered_metric(options.encoder, options.revision, options.device)
     stream = console(stderr=True)
     columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     silent = options.quiet or not stream.is_terminal
@@ -181,14 +151,9 @@ def _analyse(options: argparse.Namespace, texts: Sequence[str]) -> _Found:
     return _Found(analysis, metric.parts.identity, options.pairs, options.seed)
 
 
-def _estimates(row: Any) -> dict[str, Estimate]:
-    return {name: getattr(row, name) for name in SIMILARITIES}
-
-
 def _print(analysis: LayerAnalysis) -> None:
     rows = [
-        (row.centering, str(row.layer), *(_with_error(one) for one in _estimates(row).values()))
-        for row in analysis.rows
+        (row.centering, str(row.layer), *(_with_error(one) for one in estimates(row).values())) for row in analysis.rows
     ]
     print_table(HEADERS, rows, numbers=HEADERS[1:], narrow=HEADERS)
 
@@ -198,7 +163,7 @@ def _as_table(analysis: LayerAnalysis) -> str:
     columns = [f"{name}{end}" for name in SIMILARITIES for end in ("", "_standard_error", "_pairs")]
     lines = ["\t".join(["centering", "layer", *columns])]
     for row in analysis.rows:
-        cells = (repr(value) for one in _estimates(row).values() for value in one)
+        cells = (repr(value) for one in estimates(row).values() for value in one)
         lines.append("\t".join([row.centering, str(row.layer), *cells]))
     return "\n".join(lines) + "\n"
 
@@ -218,30 +183,13 @@ def _as_json(found: _Found, files: Sequence[str]) -> dict[str, Any]:
                 "layer": row.layer,
                 **{
                     name: {"mean": _or_null(one.mean), "standard_error": _or_null(one.error), "pairs": one.pairs}
-                    for name, one in _estimates(row).items()
+                    for name, one in estimates(row).items()
                 },
             }
             for row in analysis.rows
         ],
         "files": list(files),
     }
-
-
-def _draw(found: _Found, path: Path) -> None:
-    """One panel per centring, one line per similarity."""
-    rows = found.analysis.rows
-    panels = []
-    for centering in dict.fromkeys(row.centering for row in rows):
-        members = [_estimates(row) for row in rows if row.centering == centering]
-        lines = []
-        for name, label in SIMILARITIES.items():
-            means = [one[name].mean for one in members]
-            errors = [one[name].error for one in members]
-            low, high = ([m + s * error for m, error in zip(means, errors, strict=True)] for s in (-1.96, 1.96))
-            lines.append(Line(label, means, low, high))
-        panels.append(Panel(f"centering: {centering}", lines))
-    layers = [str(layer) for layer in dict.fromkeys(row.layer for row in rows)]
-    draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=found.encoder)
 
 
 def _with_error(one: Estimate) -> str:

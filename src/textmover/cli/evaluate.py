@@ -4,52 +4,34 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from textmover.cli.console import console, set_up_logging
-from textmover.cli.evaluation_print import print_one_metric, print_several
+from textmover.cli.evaluation_judged import (
+    Failure,
+    Finding,
+    Judged,
+    Question,
+    add_protocol_options,
+    chosen_protocol,
+    judge,
+    questions,
+)
+from textmover.cli.evaluation_output import scores_files, write_scores
+from textmover.cli.evaluation_print import print_failures, print_one_metric, print_several
+from textmover.cli.evaluation_ready import read_ready
 from textmover.cli.evaluation_report import report_section, write_page
 from textmover.cli.evaluation_rows import Metrics, add_row_options
-from textmover.cli.evaluation_sets import add_set_options, read_sets, scores_files, scores_table
+from textmover.cli.evaluation_sets import add_set_options, read_sets, set_files
 from textmover.cli.experiment import add_experiment_option, load_experiment, run_experiment
-from textmover.cli.options import add_cache_option, add_column_options, add_metric_options, write_output
-from textmover.meta_evaluation import LEVELS, STATISTICS, Evaluation, MetricScores, Protocol, evaluate
-from textmover.report import check_jinja, file_remarks, set_title
-from textmover.types import InputError, Judgements
+from textmover.cli.options import add_cache_option, add_column_options, add_metric_options, check_folder
+from textmover.meta_evaluation import Evaluation, Protocol, evaluate
+from textmover.report import check_jinja, set_title
+from textmover.types import InputError
 
-__all__ = ["Judged", "add_arguments", "run"]
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A set, the scores of all metrics for its texts, and how well they agree with each dimension of its ratings.
-
-    Attributes:
-        judgements: The set.
-        rows: The scores.
-        evaluations: One for each dimension.
-        path: Where the scores are.
-    """
-
-    judgements: Judgements
-    rows: tuple[MetricScores, ...]
-    evaluations: tuple[Evaluation, ...]
-    path: Path
-
-    @property
-    def notes(self) -> list[str]:
-        """What has to be said of the set, whatever the protocol."""
-        falling = [row.name for row in self.rows if not row.higher_is_better]
-        notes = file_remarks(self.judgements)
-        if falling:
-            notes.append(f"Lower scores are better for {', '.join(falling)}: agreement is that of the negated scores.")
-        return notes
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,12 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", metavar="NAME", help="the metric that the others are compared with; significance is marked"
     )
-    parser.add_argument("--statistic", choices=tuple(STATISTICS), default="pearson", help="of agreement")
-    parser.add_argument(
-        "--level",
-        choices=tuple(LEVELS),
-        help="what the statistic is computed over: " + "; ".join(f"{name}: {what}" for name, what in LEVELS.items()),
-    )
+    add_protocol_options(parser)
     parser.add_argument(
         "--format", choices=("table", "markdown", "csv", "json", "latex"), default="table", help="of what is printed"
     )
@@ -81,8 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Score the judged texts that the options name with each metric, compare with people, print, and keep the scores.
 
+    What can be wrong is looked for before a model is loaded. Where a set or dimension turns out to have no agreement,
+    the others are shown all the same, and the command ends with an error that names it.
+
     Raises:
-        InputError: If data, metrics or options cannot be used.
+        InputError: If data, metrics or options cannot be used, or there is no agreement somewhere.
     """
     if options.experiment is not None:
         run_experiment(options, load_experiment(options.experiment))
@@ -93,52 +73,48 @@ def run(options: argparse.Namespace) -> None:
     for name, least in (("samples", 1), ("permutations", 1), ("seed", 0)):
         if getattr(options, name) < least:
             raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
-    protocol = Protocol(options.statistic, options.level or STATISTICS[options.statistic][0])
+    protocol = chosen_protocol(options)
     metrics = Metrics(options)
-    paths = scores_files(options)
-    sets = read_sets(options)
-    for one in sets:
-        protocol.check(one)
+    files = set_files(options)
+    paths = scores_files(options, files)
     if options.report:
+        check_folder(options.report, "--report")
         check_jinja()
+    sets = read_sets(options, files)
+    ready = read_ready(options, sets, files, paths)
+    metrics.check(sets, ready)
+    asked = questions(sets, protocol, options)
     metrics.load()
     found = []
     with _progress(metrics.steps * sum(map(len, sets)), shown=not options.quiet) as advance:
-        for one, path in zip(sets, paths, strict=True):
-            rows = metrics.scores(one, advance)
-            _write_scores(one, rows, path)
-            found.append(Judged(one, tuple(rows), _evaluations(one, rows, protocol, options), path))
-    page = _page(options, found, metrics) if options.report else None  # before a pipe can break
+        for one, known, wanted, path in zip(sets, ready, asked, paths, strict=True):
+            rows = (*metrics.scores(one, advance), *known)
+            write_scores(one, rows, path)
+            results = tuple(
+                judge(each, rows, protocol, options) if isinstance(each, Question) else each for each in wanted
+            )
+            found.append(Judged(one, rows, results, path))
+    _show(options, found, protocol, metrics)
+
+
+def _show(options: argparse.Namespace, found: Sequence[Judged], protocol: Protocol, metrics: Metrics) -> None:
+    """Page, tables, and at the end what could not be done."""
+    problems = [str(one) for each in found for one in each.results if isinstance(one, Failure)]
+    places = ", ".join(str(one.path) for one in found)
+    if not any(one.findings for one in found):
+        raise InputError(f"{' '.join(problems).removesuffix('.')}; the scores are in {places}.")
+    page: Path | None = None
+    if options.report:
+        try:
+            page = _page(options, found, metrics)  # before a pipe can break
+        except (InputError, OSError) as error:
+            problems.append(str(error))  # after the tables, which cost more to make
     _print(options, found, protocol)
+    _note(options, f"Scores: {places}")
     if page is not None:
         _note(options, f"Report: {page}")
-
-
-def _evaluations(
-    judgements: Judgements, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
-) -> tuple[Evaluation, ...]:
-    """How well the metrics agree with each dimension of the ratings."""
-    dimensions = options.dimension or list(judgements.ratings)
-    return tuple(
-        evaluate(
-            judgements,
-            rows,
-            protocol,
-            dimension=dimension,
-            baseline=options.against,
-            samples=options.samples,
-            permutations=options.permutations,
-            seed=options.seed,
-        )
-        for dimension in ([None] if protocol.statistic == "darr" else dimensions)
-    )
-
-
-def _write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path) -> None:
-    text, altered = scores_table(judgements, rows)
-    write_output(text, path)
-    if altered:
-        logger.warning("%s: a tab or line break in %d of the texts was written as a space.", path, altered)
+    if problems:
+        raise InputError(" ".join(problems))
 
 
 @contextlib.contextmanager
@@ -154,30 +130,35 @@ def _progress(total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
 
 
 def _page(options: argparse.Namespace, found: Sequence[Judged], metrics: Metrics) -> Path:
-    """The page of all sets and dimensions."""
-    sections = [
-        report_section(evaluation, one.judgements, one.rows, one.notes, metrics.scorers)
-        for one in found
-        for evaluation in one.evaluations
-    ]
+    """The page of all sets and dimensions that have agreement."""
+    sections = []
+    for one in found:
+        for finding in one.findings:
+            notes = one.notes(finding)
+            lacking = [row.name for row in one.rows if row not in finding.rows]
+            if lacking:
+                notes.append(f"Left out: {', '.join(lacking)} (no score for any text).")
+            judgements = finding.question.judgements
+            sections.append(report_section(finding.evaluation, judgements, finding.rows, notes, metrics.scorers))
     return write_page(options.report, sections, options)
 
 
 def _print(options: argparse.Namespace, found: Sequence[Judged], protocol: Protocol) -> None:
     """Print tables; of a single metric one that goes by groups and has further statistics."""
     alone = options.format == "table" and all(len(one.rows) == 1 for one in found)
+    results = [result for one in found for result in one.results]
     if not (alone and protocol == Protocol()):
-        evaluations = [evaluation for one in found for evaluation in one.evaluations]
-        notes = [one.notes for one in found for _ in one.evaluations]
-        print_several(evaluations, notes, options.format, signatures=not options.quiet)
-    else:
-        for one in found:
-            for evaluation in one.evaluations:
-                if len(found) + len(one.evaluations) > 2:
-                    sys.stdout.write(f"{set_title(evaluation)}\n")
-                others = {name: _quick(one, name, evaluation.dimension) for name in ("spearman", "kendall")}
-                print_one_metric({"pearson": evaluation, **others}, one.notes, signature=not options.quiet)
-    _note(options, f"Scores: {', '.join(str(one.path) for one in found)}")
+        notes = [one.notes(finding) for one in found for finding in one.findings]
+        print_several(results, notes, options.format, signatures=not options.quiet)
+        return
+    for one in found:
+        for finding in one.findings:
+            if len(results) > 1:
+                sys.stdout.write(f"{set_title(finding.evaluation)}\n")
+            others = {name: _quick(finding, name) for name in ("spearman", "kendall")}
+            by_statistic = {"pearson": finding.evaluation, **others}
+            print_one_metric(by_statistic, one.notes(finding), signature=not options.quiet)
+    print_failures(results)
 
 
 def _note(options: argparse.Namespace, text: str) -> None:
@@ -186,6 +167,9 @@ def _note(options: argparse.Namespace, text: str) -> None:
         sys.stdout.write(f"{text}\n")
 
 
-def _quick(judged: Judged, statistic: str, dimension: str | None) -> Evaluation:
+def _quick(finding: Finding, statistic: str) -> Evaluation:
     """The value of another statistic, without interval and tests."""
-    return evaluate(judged.judgements, judged.rows, Protocol(statistic), dimension=dimension, samples=0, permutations=0)
+    asked = finding.question
+    return evaluate(
+        asked.judgements, finding.rows, Protocol(statistic), dimension=asked.dimension, samples=0, permutations=0
+    )

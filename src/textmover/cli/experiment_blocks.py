@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from textmover.cli.analyse import SIMILARITIES
-from textmover.cli.experiment_layers import LayerResult, estimates
+from textmover.cli.experiment_layers import LayerResult
 from textmover.cli.experiment_results import HERE, PAPER, Cell, FigureResult, ResultLine, TableResult
 from textmover.cli.experiment_specs import MEAN, Column
+from textmover.cli.layers import SIMILARITIES, estimates
 from textmover.modules.analysis import Estimate
 from textmover.report.wording import DIGITS, STATISTIC_NAMES, number
 
@@ -90,16 +90,15 @@ def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Bloc
         digits = spec.digits if line.origin == PAPER else DIGITS
         cells = [line.name, line.origin, line.encoder]
         for index in chosen:
-            cells.append(number(line.cells[index].value, digits))
+            cell = line.cells[index]
+            # A mean over other groups than the published one must not be read as if it stood for the same.
+            over = result.partial[index] if line.origin == HERE and not math.isnan(cell.value) else ""
+            cells.append(number(cell.value, digits) + (f" ({over})" if over else ""))
             if index in intervals:
-                cells.append(_interval(line.cells[index]))
+                cells.append(_interval(cell))
         rows.append(tuple(cells))
     rows += _sizes(result, chosen, intervals)
-    records = [
-        _record(result, title, line, spec.columns[index], line.cells[index], result.counts[index])
-        for line in result.lines
-        for index in chosen
-    ]
+    records = [_record(result, title, line, index) for line in result.lines for index in chosen]
     return Block(title, tuple(headers), tuple(rows), records=tuple(records))
 
 
@@ -138,9 +137,9 @@ def _beside(cell: str, interval: bool) -> list[str]:
     return [cell, ""] if interval else [cell]
 
 
-def _record(
-    result: TableResult, title: str, line: ResultLine, column: Column, cell: Cell, count: int | None
-) -> dict[str, Any]:
+def _record(result: TableResult, title: str, line: ResultLine, index: int) -> dict[str, Any]:
+    """The cell of a line in a column, with all digits."""
+    column, cell = result.spec.columns[index], line.cells[index]
     return {
         "table": title,
         "row": line.name,
@@ -155,7 +154,8 @@ def _record(
         "value": cell.value,
         "low": cell.low,
         "high": cell.high,
-        "n": count if line.origin == HERE else None,
+        "n": result.counts[index] if line.origin == HERE else None,
+        "mean_over": result.partial[index] if line.origin == HERE else "",
         "signature": line.signature,
     }
 

@@ -16,13 +16,13 @@ from textmover.cli.experiment_specs import (
     SetSpec,
     TableSpec,
 )
-from textmover.cli.experiment_values import Place, converted, read_yaml
+from textmover.cli.experiment_values import Place
 from textmover.meta_evaluation import Protocol
 from textmover.presets import preset_config
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError
 
-__all__ = ["Experiment", "read_experiment"]
+__all__ = ["Experiment"]
 
 
 @dataclass(frozen=True)
@@ -132,21 +132,6 @@ class Experiment:
             for value in figure.values:
                 fields = {**line.fields, figure.field: value}
                 _check_metric(MetricSpec(line.model, fields), place.inner("lines").inner(index))
-
-
-def read_experiment(path: str | Path) -> Experiment:
-    """Read an experiment.
-
-    Args:
-        path: A YAML file whose keys are the fields of :class:`Experiment`.
-
-    Returns:
-        The experiment.
-
-    Raises:
-        InputError: If the file is not there, is no YAML, or holds something that an experiment does not.
-    """
-    return converted(Experiment, read_yaml(Path(path)), Place(str(path)))
 
 
 def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: Place) -> None:

@@ -7,23 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from textmover.cli.analyse import SIMILARITIES, choose_texts
 from textmover.cli.experiment_specs import LayerSpec
+from textmover.cli.layers import CONFIDENCE, choose_texts, layered_metric
 from textmover.cli.options import FIELD
 from textmover.data.readers import read_texts
-from textmover.modules.analysis import Estimate, LayerAnalysis, LayerSimilarity, analyse_layers, with_all_layers
+from textmover.modules.analysis import Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER
-from textmover.modules.metric_model import MetricModel
-from textmover.scoring.scorer import Scorer
-from textmover.types import InputError
 
-__all__ = ["LayerResult", "analyse", "estimates"]
+__all__ = ["LayerResult", "analyse"]
 
 BATCH_TOKENS = 4096
 """Tokens to a batch of the encoder where the user names no number."""
-
-CONFIDENCE = 1.96
-"""Standard errors that a 95 % interval reaches to each side."""
 
 NEAR_ZERO = 0.05
 """A mean cosine of random words below this counts as none."""
@@ -62,18 +56,7 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
         InputError: If texts or encoder cannot be used.
     """
     texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
-    # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
-    metric = Scorer.from_pretrained(
-        "sbert",
-        device=options.device,
-        revision=options.revision,
-        backend="torch",
-        encoder=getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER),
-        layer=-1,
-        subwords="first",
-    ).metric
-    if not isinstance(metric, MetricModel):
-        raise InputError("Expected an encoder with layers for this experiment, but got none: name one with --encoder.")
+    metric = layered_metric(getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options.revision, options.device)
     found = analyse_layers(
         with_all_layers(metric.parts),
         texts,
@@ -89,11 +72,6 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
         *_properties(found, spec.centerings),
     ]
     return LayerResult(spec, found, metric.parts.identity.split("@")[0], tuple(said))
-
-
-def estimates(row: LayerSimilarity) -> dict[str, Estimate]:
-    """The three similarities of a row by their names."""
-    return {name: getattr(row, name) for name in SIMILARITIES}
 
 
 def _properties(found: LayerAnalysis, centerings: Sequence[str]) -> list[str]:

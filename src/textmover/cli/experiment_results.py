@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+from textmover.cli.experiment_agreement import Agreements, Question
 from textmover.cli.experiment_config import Experiment
-from textmover.cli.experiment_scores import ExperimentMetrics, Scored
+from textmover.cli.experiment_scores import Scored
 from textmover.cli.experiment_specs import MEAN, Column, FigureSpec, MetricSpec, TableRow, TableSpec
-from textmover.meta_evaluation import Evaluation, Protocol, evaluate
-from textmover.report.wording import file_remarks, remarks
+from textmover.meta_evaluation import Evaluation
 from textmover.types import Judgements
 
 __all__ = [
     "HERE",
     "PAPER",
+    "Absences",
     "Cell",
     "FigureResult",
     "Findings",
@@ -74,12 +74,15 @@ class TableResult:
         spec: The table.
         lines: Published ones, and under each what was computed.
         counts: How many segments (preferences, for DARR) each column is over; ``None`` where nothing was computed.
+        partial: For each column, how many of its groups a mean is over, such as ``3 of 7``; nothing where it is over
+            those of the published one.
         remarks: How it was computed, and what is missing.
     """
 
     spec: TableSpec
     lines: tuple[ResultLine, ...]
     counts: tuple[int | None, ...]
+    partial: tuple[str, ...]
     remarks: tuple[str, ...]
 
 
@@ -100,6 +103,11 @@ class FigureResult:
     count: int | None
     remarks: tuple[str, ...]
     signatures: tuple[str, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether no point has a value."""
+        return all(math.isnan(cell.value) for _, cells in self.lines for cell in cells)
 
 
 def table_sets(experiment: Experiment) -> list[str]:
@@ -134,32 +142,45 @@ def metrics_of_set(experiment: Experiment, name: str) -> list[str]:
     return list(dict.fromkeys([*rows, *points]))
 
 
+@dataclass(frozen=True)
+class Absences:
+    """What has no numbers, known before agreement is computed.
+
+    Attributes:
+        sets: For each set that was not given, how to give it.
+        unscored: For each set that could not be scored, why.
+        metrics: For each metric that could not be loaded, why.
+        fitted: Metrics whose statistics were fitted on the texts of the sets, for want of others.
+    """
+
+    sets: Mapping[str, str]
+    unscored: Mapping[str, str]
+    metrics: Mapping[str, str]
+    fitted: Collection[str]
+
+
 class Findings:
-    """Agreement of what was scored, computed once for each column.
+    """Tables and figures of what was scored.
 
     Args:
-        experiment: The experiment.
         sets: The sets that were read.
-        scored: For each of them the scores of its metrics.
-        absent: For each set that was not given, how to give it.
-        metrics: What scored them: knows which metrics were left out, and which were fitted on these texts.
-        options: Samples and seed.
+        scored: For each of them that could be scored the scores of its metrics.
+        agreements: Their agreement with people.
+        absences: What has no numbers.
+
+    Attributes:
+        gaps: What was asked of the data that were given and has no value, as tables and figures were made.
     """
 
     def __init__(
         self,
-        experiment: Experiment,
         sets: Mapping[str, Judgements],
         scored: Mapping[str, Mapping[str, Scored]],
-        *,
-        absent: Mapping[str, str],
-        metrics: ExperimentMetrics,
-        options: argparse.Namespace,
+        agreements: Agreements,
+        absences: Absences,
     ) -> None:
-        self._experiment, self._sets, self._scored = experiment, sets, scored
-        self._absent, self._failed, self._fitted = absent, metrics.failed, metrics.fitted
-        self._options = options
-        self._known: dict[tuple[Any, ...], Evaluation | None] = {}
+        self._sets, self._scored, self._agreements, self._absences = sets, scored, agreements, absences
+        self.gaps: dict[str, None] = {}
 
     def table(self, spec: TableSpec) -> TableResult:
         """The numbers of a table."""
@@ -169,26 +190,33 @@ class Findings:
                 cells = tuple(Cell(math.nan if value is None else value / spec.scale) for value in one.values)
                 lines.append(ResultLine(row.name, PAPER, "", one.encoder, "", cells))
             lines += self._computed(spec, row)
-        counts = tuple(self._count(column, spec) for column in spec.columns)
-        said = [*self._how([(column, spec.level) for column in spec.columns], _metrics(spec)), *self._missing(spec)]
-        return TableResult(spec, tuple(lines), counts, tuple(dict.fromkeys(said)))
+        names = _metrics(spec)
+        counts = tuple(
+            self._agreements.count(column, spec.level, names, whole=column.group == MEAN) for column in spec.columns
+        )
+        partial = tuple(self._partial(spec, column, names) for column in spec.columns)
+        said = [*self._how(spec, names), *self._missing(spec)]
+        return TableResult(spec, tuple(lines), counts, partial, tuple(dict.fromkeys(said)))
 
     def figure(self, spec: FigureSpec) -> FigureResult:
         """The numbers of a figure."""
-        column = spec.column
+        (column,) = spec.columns
         names = tuple(point_name(line.name, value) for line, value in product(spec.lines, spec.values))
-        found = self._evaluation(column, spec.level, names)
+        found = self._agreements.evaluation(Question.of(column, spec.level), names)
         scored = self._scored.get(spec.set, {})
         lines = []
         for line in spec.lines:
             points = [point_name(line.name, value) for value in spec.values]
             encoder = next((scored[name].encoder for name in points if name in scored), "-")
             lines.append((encoder, tuple(_cell(found, name, MEAN) for name in points)))
+            if found is not None:
+                self._note_gaps([name for name in points if math.isnan(_cell(found, name, MEAN).value)])
         firsts = (point_name(line.name, spec.values[0]) for line in spec.lines)
         signatures = tuple(scored[name].scores.signature if name in scored else "" for name in firsts)
-        said = self._how([(column, spec.level)], names)
-        if spec.set in self._absent:
-            said.append(f"{spec.set}: not run: data absent; {self._absent[spec.set]}.")
+        said = [*self._how(spec, names), *self._without([spec.set])]
+        failed = {name: why for name, why in self._absences.metrics.items() if name in names}
+        self._note_gaps(failed)
+        said += [f"Not computed: {name}. {why}" for name, why in failed.items()]
         return FigureResult(spec, tuple(lines), None if found is None else found.n, tuple(said), signatures)
 
     # --- cells --------------------------------------------------------------------------------------------------------
@@ -199,77 +227,78 @@ class Findings:
         scored = [found[name] for one in spec.sets if name in (found := self._scored.get(one, {}))] if name else []
         if not scored or name is None:
             return []
-        cells = tuple(
-            _cell(self._evaluation(column, spec.level, _metrics(spec)), name, column.group) for column in spec.columns
-        )
-        return [ResultLine(row.name, HERE, name, scored[0].encoder, scored[0].scores.signature, cells)]
+        cells = []
+        for column in spec.columns:
+            asked = Question.of(column, spec.level)
+            agreement = self._agreements.evaluation(asked, _metrics(spec))
+            cells.append(_cell(agreement, name, column.group))
+            if agreement is None or not math.isnan(cells[-1].value):
+                continue  # of what could not be computed for any metric the question is named
+            if column.group in (MEAN, *self._sets[column.set].groups):
+                self._note_gaps([f"{row.name} ({asked}, {column.group})"])
+        return [ResultLine(row.name, HERE, name, scored[0].encoder, scored[0].scores.signature, tuple(cells))]
 
-    def _evaluation(self, column: Column, level: str, names: tuple[str, ...]) -> Evaluation | None:
-        """Agreement on a set of those metrics that were scored; nothing where there are none."""
-        key = (column.set, column.dimension, column.statistic, level, names)
-        if key not in self._known:
-            scored = self._scored.get(column.set, {})
-            metrics = [scored[name].scores for name in names if name in scored]
-            self._known[key] = None
-            if metrics:
-                self._known[key] = evaluate(
-                    self._sets[column.set],
-                    metrics,
-                    Protocol(column.statistic, level),
-                    dimension=column.dimension,
-                    samples=self._options.samples,
-                    permutations=0,
-                    seed=self._options.seed,
-                )
-        return self._known[key]
-
-    def _count(self, column: Column, spec: TableSpec) -> int | None:
-        """How many segments or preferences a column is over."""
-        found = self._evaluation(column, spec.level, _metrics(spec))
-        if found is None:
-            return None
-        if column.statistic == "darr":
-            one = self._sets[column.set]
-            better = [] if one.preferences is None else one.preferences[:, 0].tolist()
-            return sum(column.group in (MEAN, one.groups[row]) for row in better)
-        return found.n if column.group == MEAN else found.groups.get(column.group)
+    def _partial(self, spec: TableSpec, column: Column, names: tuple[str, ...]) -> str:
+        """How many of the groups of the published mean ours is over, and how many others; nothing for the same ones."""
+        found = self._agreements.evaluation(Question.of(column, spec.level), names)
+        wanted = set(spec.averaged)
+        if column.group != MEAN or spec.level == "pooled" or not wanted or found is None:
+            return ""
+        shared, more = len(wanted & set(found.groups)), len(set(found.groups) - wanted)
+        if shared == len(wanted) and not more:
+            return ""
+        return f"{shared} of {len(wanted)}" + (f", {more} more" if more else "")
 
     # --- words --------------------------------------------------------------------------------------------------------
 
-    def _how(self, columns: list[tuple[Column, str]], names: tuple[str, ...]) -> list[str]:
-        """What the evaluations say of themselves, with the set where there are several."""
-        several = len({column.set for column, _ in columns}) > 1
-        said: list[str] = []
-        for column, level in columns:
-            found = self._evaluation(column, level, names)
-            if found is not None:
-                lead = f"{column.set}: " if several else ""
-                said += [lead + one for one in remarks(found, file_remarks(self._sets[column.set]))]
-        if fitted := [name for name in names if name in self._fitted]:
+    def _how(self, spec: TableSpec | FigureSpec, names: tuple[str, ...]) -> list[str]:
+        """What the evaluations say of themselves, and which of them could not be made."""
+        asked = list(dict.fromkeys(Question.of(column, spec.level) for column in spec.columns))
+        said = self._agreements.remarks(asked, names)
+        for one in asked:
+            reason = self._agreements.reason(one, names)
+            if reason is not None:
+                said.append(f"Not computed: {one}. {reason}")
+                self._note_gaps([str(one)])
+        if fitted := [name for name in names if name in self._absences.fitted]:
             said.append(
                 f"Statistics (means, idf) fitted on the texts of the set, for want of others: {', '.join(fitted)}."
             )
-        return list(dict.fromkeys(said))
+        return said
+
+    def _without(self, names: Sequence[str]) -> list[str]:
+        """Sets among these that were not given, or could not be scored."""
+        said = [f"{name}: not run: data absent; {how}." for name, how in self._absences.sets.items() if name in names]
+        for name, reason in self._absences.unscored.items():
+            if name in names:
+                said.append(f"Not computed: {name}. {reason}")
+                self._note_gaps([name])
+        return said
 
     def _missing(self, spec: TableSpec) -> list[str]:
         """Sets, groups and metrics that the table has no numbers of."""
-        said = [f"{name}: not run: data absent; {how}." for name, how in self._absent.items() if name in spec.sets]
-        shown = set(spec.groups) - {MEAN}
+        said = self._without(spec.sets)
+        wanted = set(spec.averaged)
         for name in spec.sets:
-            if name not in self._sets or not shown:
+            if name not in self._sets or not wanted:
                 continue
             there = set(self._sets[name].groups)
-            if lacking := sorted(shown - there):
+            if lacking := sorted(wanted - there):
                 said.append(f"Not in the data of {name}: {', '.join(lacking)}.")
-            if MEAN in spec.groups and (further := sorted(there - shown)):
-                said.append(f"The mean of {name} includes what has no column here: {', '.join(further)}.")
-        failed = [(row.name, self._failed[row.metric]) for row in spec.rows if row.metric in self._failed]
+            if MEAN in spec.groups and (further := sorted(there - wanted)):
+                said.append(f"The mean of {name} includes what the table does not name: {', '.join(further)}.")
+        reason_of = self._absences.metrics
+        failed = [(row.name, reason_of[row.metric]) for row in spec.rows if row.metric and row.metric in reason_of]
+        self._note_gaps([name for name, _ in failed])
         said += [f"Not computed: {name}. {reason}" for name, reason in failed]
         reasons: dict[str, list[str]] = {}
         for row in spec.rows:
             if row.unavailable is not None:
                 reasons.setdefault(row.unavailable, []).append(row.name)
         return said + [f"Published only: {', '.join(names)} ({reason})." for reason, names in reasons.items()]
+
+    def _note_gaps(self, names: Iterable[str]) -> None:
+        self.gaps.update(dict.fromkeys(names))
 
 
 def _metrics(spec: TableSpec) -> tuple[str, ...]:

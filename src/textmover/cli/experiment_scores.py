@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,13 +23,16 @@ from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.statistics import unfitted_statistics
-from textmover.scoring.together import score_together
+from textmover.scoring.together import score_together, tell_unusual
 from textmover.types import InputError, Judgements, Signature
 
 __all__ = ["ExperimentMetrics", "Scored"]
 
 MEMORY = 1 << 31
 """Bytes of hidden states that metrics may share while they score the same segments."""
+
+PART = 1024
+"""Segments after which scores are handed over, unless a metric fits its weights on all texts of a call."""
 
 Variant = tuple[str, str]
 """A metric, and the fields that are changed for a group, as text."""
@@ -104,7 +108,11 @@ class ExperimentMetrics:
         return sum(name not in self.failed for name in names)
 
     def scores(
-        self, judgements: Judgements, names: Iterable[str], on_progress: Callable[[int], None]
+        self,
+        judgements: Judgements,
+        names: Iterable[str],
+        on_progress: Callable[[int], None],
+        on_scores: Callable[[Sequence[MetricScores]], None],
     ) -> dict[str, Scored]:
         """Score a set.
 
@@ -113,6 +121,7 @@ class ExperimentMetrics:
             names: Metrics and baselines that are wanted.
             on_progress: Called with the number of segments that have been finished since the last call, summed over
                 the metrics.
+            on_scores: Called whenever there are new scores with all so far, NaN where there is none yet.
 
         Returns:
             Scores by name, without the metrics that failed.
@@ -120,22 +129,26 @@ class ExperimentMetrics:
         Raises:
             InputError: If a metric refuses a text.
         """
+        names = list(names)
         wanted = [name for name in names if name in self._metrics and name not in self.failed]
-        values = {name: np.empty(len(judgements)) for name in wanted}
-        signatures: dict[str, dict[str, list[str]]] = {name: {} for name in wanted}
+        values = {name: np.full(len(judgements), np.nan) for name in wanted}
+        signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in wanted}
         entries: dict[str, Mapping[str, str]] = {}
+        counts: dict[str, Counter[str]] = {name: Counter() for name in wanted}
         self._fit_lacking(judgements, wanted)
         for groups, variants in self._divided(judgements, wanted):
-            chosen = set(groups)
-            rows = [row for row, group in enumerate(judgements.groups) if group in chosen]
             scorers = {name: self._scorers[name, variant] for name, variant in variants.items()}
-            hypotheses = [judgements.hypotheses[row] for row in rows]
-            references = [judgements.references[row] for row in rows]
-            for name, found in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
-                values[name][rows] = found.scores
-                signature = self._signature(found.signature, scorers[name])
-                signatures[name].setdefault(str(signature), []).extend(groups)
-                entries.setdefault(name, signature.entries)
+            for rows in _parts(judgements, groups, scorers):
+                hypotheses = [judgements.hypotheses[row] for row in rows]
+                references = [judgements.references[row] for row in rows]
+                for name, found in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
+                    values[name][rows] = found.scores
+                    counts[name].update(found.counts)
+                    signature = self._signature(found.signature, scorers[name])
+                    signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
+                    entries.setdefault(name, signature.entries)
+                on_scores([MetricScores(name, one, self._rises(name)) for name, one in values.items()])
+        tell_unusual(judgements.name, counts)
         scored = {
             name: Scored(
                 MetricScores(name, values[name], self._rises(name), _written(signatures[name])),
@@ -143,7 +156,10 @@ class ExperimentMetrics:
             )
             for name in wanted
         }
-        return scored | self._overlaps(judgements, [one for one in self._baselines if one in names], on_progress)
+        for name, one in self._overlaps(judgements, [one for one in self._baselines if one in names], on_progress):
+            scored[name] = one
+            on_scores([other.scores for other in scored.values()])
+        return scored
 
     # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -235,17 +251,24 @@ class ExperimentMetrics:
 
     def _overlaps(
         self, judgements: Judgements, names: Sequence[str], on_progress: Callable[[int], None]
-    ) -> dict[str, Scored]:
-        found = {}
+    ) -> Iterator[tuple[str, Scored]]:
         with lexical_pool(len(judgements) * len(names)) as pool:
             for name in names:
                 one = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
                 scores = MetricScores(name, one.scores, LEXICAL[name].higher_is_better, str(one.signature))
-                found[name] = Scored(scores, one.signature.entries["package"])
-        return found
+                yield name, Scored(scores, one.signature.entries["package"])
 
 
-def _written(signatures: Mapping[str, Sequence[str]]) -> str:
+def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str, Scorer]) -> Iterator[list[int]]:
+    """Rows of groups that are scored in one call: all of them where a metric fits its weights on them."""
+    chosen = set(groups)
+    rows = [row for row, group in enumerate(judgements.groups) if group in chosen]
+    whole = any(scorer.metric.fits_on_call for scorer in scorers.values())
+    step = len(rows) if whole else PART
+    yield from (rows[start : start + step] for start in range(0, len(rows), step))
+
+
+def _written(signatures: Mapping[str, Collection[str]]) -> str:
     """A signature, or several with the groups that each is for."""
     if len(signatures) == 1:
         return next(iter(signatures))

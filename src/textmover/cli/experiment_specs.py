@@ -173,6 +173,7 @@ class TableSpec:
         rows: Its rows.
         dimensions: Of the ratings; none where there is one alone.
         groups: Groups that have a column, and ``mean``.
+        mean_of: Groups that the published mean is over, where they have no columns.
         statistics: Of agreement.
         level: What the statistics are computed over.
         scale: What published values are divided by: 100 where they were printed in percent.
@@ -186,6 +187,7 @@ class TableSpec:
     rows: tuple[TableRow, ...]
     dimensions: tuple[str, ...] = ()
     groups: tuple[str, ...] = (MEAN,)
+    mean_of: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ("pearson",)
     level: str = "per-group"
     scale: float = 1.0
@@ -198,6 +200,11 @@ class TableSpec:
         """All combinations, in order."""
         dimensions: Sequence[str | None] = self.dimensions or (None,)
         return tuple(itertools.starmap(Column, itertools.product(self.sets, dimensions, self.groups, self.statistics)))
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """Groups that the mean should be over; nothing where the table does not name them."""
+        return self.mean_of or tuple(group for group in self.groups if group != MEAN)
 
 
 @dataclass(frozen=True)
@@ -244,9 +251,9 @@ class FigureSpec:
     notes: tuple[str, ...] = ()
 
     @property
-    def column(self) -> Column:
-        """What the vertical axis shows."""
-        return Column(self.set, self.dimension, MEAN, self.statistic)
+    def columns(self) -> tuple[Column]:
+        """What the vertical axis shows, as the one column of a table."""
+        return (Column(self.set, self.dimension, MEAN, self.statistic),)
 
 
 @dataclass(frozen=True)

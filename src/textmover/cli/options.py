@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -34,6 +34,7 @@ __all__ = [
     "add_column_options",
     "add_metric_options",
     "build_scorer",
+    "check_folder",
     "check_output",
     "field_flag",
     "flags_named",
@@ -58,13 +59,9 @@ COLUMN_FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
     "score": "--score-column",
-    "ratings": "--score-column",
     "groups": "--group",
-    "item": "--item-column",
-    "system": "--system-column",
-    "scores": "--metric-column",
 }
-"""The flag behind each field of the columns, so that an error names what stands on the command line."""
+"""The flag behind each field of :class:`~textmover.data.readers.Columns`."""
 
 
 def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True, several: bool = False) -> None:
@@ -264,8 +261,11 @@ def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: boo
 
 
 @contextlib.contextmanager
-def flags_named() -> Iterator[None]:
-    """Name the flag in errors that name a field of the columns.
+def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
+    """Name the flag in errors that name a field of the columns, or another argument that stands behind a flag.
+
+    Args:
+        flags: The flag behind each argument; what has none keeps its name.
 
     Raises:
         InputError: In place of each one.
@@ -273,9 +273,8 @@ def flags_named() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        said = re.sub(
-            r"set `(\w+)` to the name", lambda field: f"set `{COLUMN_FLAGS[field[1]]}` to the name", str(error)
-        )
+        # "set `score` to null" is a way out in Python alone.
+        said = re.sub(r"`([^`]+)`(?! to null)", lambda name: f"`{flags.get(name[1], name[1])}`", str(error))
         if said == str(error):
             raise
         raise InputError(said) from error
@@ -292,13 +291,35 @@ def check_output(path: str | Path, inputs: Sequence[str]) -> Path:
         raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
     if any(Path(one).exists() and path.resolve() == Path(one).resolve() for one in inputs):
         raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
-    existing = next(parent for parent in path.absolute().parents if parent.exists())
+    _check_writable(path, path.absolute().parent)
+    return path
+
+
+def check_folder(path: str | Path, flag: str) -> Path:
+    """Refuse a folder that cannot be made or written to, before the work rather than after it.
+
+    Args:
+        path: The folder, which need not exist.
+        flag: What names it on the command line.
+
+    Raises:
+        InputError: If it is a file, or in a place that cannot be written to.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"Expected `{flag}` to be a folder, but got the file {path}: give the name of a folder.")
+    _check_writable(path, path.absolute())
+    return path
+
+
+def _check_writable(path: Path, folder: Path) -> None:
+    """Make sure that a folder, or the nearest one above it that exists, can be written to."""
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         reason = "is a file" if not existing.is_dir() else "is a folder that may not be written to"
         raise InputError(
             f"Expected to be able to write {path}, but {existing} {reason}: give a place that can be written."
         )
-    return path
 
 
 def write_output(text: str, path: Path) -> None:

@@ -23,7 +23,7 @@ from textmover.scoring.text_table import Reference, TextTable
 from textmover.scoring.workers import read_ahead, spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 
-__all__ = ["Engine", "RawScores", "default_batch_tokens"]
+__all__ = ["Engine", "RawScores", "default_batch_tokens", "unusual"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,16 @@ WARNINGS = {
     "undefined": "had a self-similarity of 0 or below: their value is 0",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
+
+
+def unusual(kind: str, number: int) -> str:
+    """How many segments were out of the ordinary, and how.
+
+    Example:
+        >>> unusual("truncated", 2)
+        '2 segments had a text that is longer than the encoder allows and was cut'
+    """
+    return f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
 
 
 def default_batch_tokens(device: torch.device) -> int:
@@ -331,7 +341,7 @@ class Engine:
         for name, number in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
-                logger.warning("%d segment%s %s.", number, "s" if number > 1 else "", WARNINGS.get(name, name))
+                logger.warning("%s.", unusual(name, number))
 
 
 class _Progress:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from textmover.scoring.encoder_memory import EncoderMemory
+from textmover.scoring.engine import unusual
 from textmover.scoring.scorer import Scorer
 from textmover.types import SegmentScores
 
-__all__ = ["score_together"]
+__all__ = ["score_together", "tell_unusual"]
+
+logger = logging.getLogger(__name__)
 
 WINDOW = 2048
 """Segments that all metrics score before the next ones: bounds what is kept of their texts."""
@@ -27,7 +31,8 @@ def score_together(
     """Score the same segments with several metrics.
 
     The segments are taken some thousand at a time, and all metrics score those before the next come, so that hidden
-    states have to be kept only that long.
+    states have to be kept only that long. Nothing is said of segments that are out of the ordinary: see
+    :func:`tell_unusual`.
 
     Args:
         scorers: The metrics by name, with their statistics fitted; those that fit idf weights on the texts of a call
@@ -50,15 +55,27 @@ def score_together(
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
     for start in range(0, max(1, len(hypotheses)), WINDOW):
         rows = slice(start, start + WINDOW)
-        for name, scorer in scorers.items():
-            parts[name].append(scorer.score_fitted(hypotheses[rows], references[rows], on_progress, warn=False))
+        for metric, scorer in scorers.items():
+            parts[metric].append(scorer.score_fitted(hypotheses[rows], references[rows], on_progress, warn=False))
             scorer.clear_cache()
         if memory is not None:
             memory.forget()
-    joined = {name: _joined(found) for name, found in parts.items()}
-    for name, scorer in scorers.items():
-        scorer.warn(joined[name].counts)
-    return joined
+    return {metric: _joined(found) for metric, found in parts.items()}
+
+
+def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
+    """Warn of the segments of a set that were out of the ordinary, once for all metrics of which that is true.
+
+    Args:
+        name: Of the set.
+        counts: For each metric how many segments of each kind there were.
+    """
+    metrics: dict[tuple[str, int], list[str]] = {}
+    for metric, kinds in counts.items():
+        for kind, number in kinds.items():
+            metrics.setdefault((kind, number), []).append(metric)
+    for (kind, number), named in metrics.items():
+        logger.warning("%s: %s (%s).", name, unusual(kind, number), ", ".join(named))
 
 
 def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:

@@ -65,7 +65,19 @@ class TestYaml:
             missing_references="leave out",
             duplicates="keep",
         )
-        assert {line.split(":")[0] for line in EVERY_KEY.split("\n") if line} == set(KEYS) == set(CONVERTERS)
+        assert {line.split(":")[0] for line in EVERY_KEY.split("\n") if line} == set(CONVERTERS)
+        assert set(KEYS) == {*CONVERTERS, "based_on"}
+
+    def test_based_on_a_built_in_one(self, tmp_path):
+        found = load_description(write(tmp_path, "based_on: wmt-da\nitem: sid\nmissing_ratings: keep"))
+        assert found == dataclasses.replace(
+            load_description("wmt-da"), item="sid", missing_ratings="keep", optional=("system", "source")
+        )
+        assert found.place("item") == f"`item` of {tmp_path / 'mine.yaml'}"
+        assert load_description(write(tmp_path, "based_on: sts\noptional: year")).optional == ("year",)
+        for value in ("mine", "[sts]"):
+            with pytest.raises(InputError, match=r"Expected `based_on` of .*mine\.yaml to be bagel, .*: choose one"):
+                load_description(write(tmp_path, f"based_on: {value}"))
 
     def test_short_forms(self, tmp_path):
         found = load_description(write(tmp_path, "references: r\nratings: stars\nscores: [bleu, chrf]\nitem: null\n"))

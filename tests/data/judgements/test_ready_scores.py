@@ -102,6 +102,11 @@ class TestKeys:
         ):
             read_scores(path, judgements(), keys={"segment": "item"})
 
+    def test_keys_that_stand_in_several_rows_in_order(self, tmp_path):
+        keys = [("g", "1", "A"), ("g", "1", "A"), ("g", "2", "A")]
+        path = table(tmp_path, "item system m", "1 A 3", "1 A 4", "2 A 5")
+        assert read_scores(path, judgements(keys)).scores["m"].tolist() == [3, 4, 5]
+
     def test_unknown(self, tmp_path):
         path = table(tmp_path, "group item system m", "de-en 1 A 1", "de-en 9 A 1")
         message = (
@@ -169,6 +174,17 @@ class TestTablesInOrder:
             read_scores(table(tmp_path, "system", *(system for _, _, system in KEYS)), judgements())
         with pytest.raises(InputError, match=r"column 'b' in .*, but got 'a': .*set `metrics`"):
             read_scores(table(tmp_path, "a", *"1234"), judgements(), metrics=["b"])
+
+    def test_texts_and_ratings_of_our_own_tables_are_no_scores(self, tmp_path):
+        header = "hypothesis reference reference_2 source human_score human_fluency m referenced"
+        path = table(tmp_path, header, *["a b c d 1 2 3 4"] * 4)
+        assert list(read_scores(path, judgements()).scores) == ["m", "referenced"]
+        assert list(read_scores(path, judgements(), metrics=["human_score"]).scores) == ["human_score"]
+
+    def test_column_that_is_none_of_scores(self, tmp_path):
+        path = table(tmp_path, "lp seg_id m", *["de-en 1 2"] * 4)
+        with pytest.raises(InputError, match=r"in column 'lp' .*name those that do with `metrics`, and those of keys"):
+            read_scores(path, judgements())
 
     def test_column_that_stands_twice(self, tmp_path):
         with pytest.raises(InputError, match=r"one column 'a' in .*scores\.tsv, but got 2"):

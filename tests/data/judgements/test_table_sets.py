@@ -99,10 +99,34 @@ class TestFields:
 
     def test_missing_column(self, tmp_path):
         path = tsv(tmp_path, "hypothesis\tref\tscore", "a\tb\t1")
-        with pytest.raises(InputError, match=r"column 'reference' in .*ratings\.tsv, .*set `references` to the name"):
+        way_out = "set `references` in a YAML file of your own that says `based_on: table` to the name"
+        with pytest.raises(InputError, match=rf"column 'reference' in .*ratings\.tsv, .*{way_out}"):
             read_judgements(path, "table")
         with pytest.raises(InputError, match=r"column 'score' in .*ratings\.jsonl, .*set `ratings`"):
             read_judgements(jsonl(tmp_path, {"hypothesis": "a", "reference": "b"}), "table")
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("hypothesis", "gone"),
+            ("references", "[reference, gone]"),
+            ("ratings", "{score: gone}"),
+            ("groups", "gone"),
+            ("item", "gone"),
+            ("system", "gone"),
+            ("source", "gone"),
+            ("scores", "gone"),
+            ("where", "{gone: x}"),
+            ("leave_out", "{gone: x}"),
+        ],
+    )
+    def test_missing_column_of_every_key(self, tmp_path, key, value):
+        path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1")
+        mine = tmp_path / "mine.yaml"
+        mine.write_text(f"{key}: {value}\n")
+        said = rf"Expected a column 'gone' in .*ratings\.tsv, .*set `{key}` of .*mine\.yaml to the name of the right"
+        with pytest.raises(InputError, match=said):
+            read_judgements(path, mine)
 
     def test_line_that_is_no_row(self, tmp_path):
         with pytest.raises(InputError, match=r"Expected 3 fields .* line 3 of .*ratings\.tsv"):
@@ -180,7 +204,8 @@ class TestRatings:
     def test_refused(self, tmp_path, text):
         path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{text}")
         message = (
-            rf"number in column 'score' of .*ratings\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` in the"
+            rf"number in column 'score' of .*ratings\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` in a "
+            "YAML file of your own that says `based_on: table`"
         )
         with pytest.raises(InputError, match=message):
             read_judgements(path, "table")
@@ -298,8 +323,14 @@ class TestDuplicates:
     def test_both_lines_are_named(self, tmp_path):
         path = tsv(tmp_path, *self.LINES)
         message = r"one text for group 'g', item '1', system 'S', but got one in line 2 of .* and another in line 4 of "
-        with pytest.raises(InputError, match=message + ".*`duplicates: keep` in the built-in description table"):
+        with pytest.raises(InputError, match=message + ".*`duplicates: keep` in a YAML file"):
             read_judgements(path, "table")
+
+    def test_systems_that_nobody_named(self, tmp_path):
+        path = tsv(tmp_path, *self.LINES)
+        message = "name the column of systems with `system` of the description, or allow it with `duplicates: keep`"
+        with pytest.raises(InputError, match=message):
+            read_judgements(path, SetDescription(item="item"))
 
     def test_kept_where_allowed(self, tmp_path):
         description = SetDescription(groups=("group",), item="item", system="system", duplicates="keep")

@@ -4,6 +4,7 @@ from textmover.data.judgements.captions import read_coco_captions
 from textmover.data.judgements.description import SetDescription, built_in_descriptions, load_description
 from textmover.data.judgements.preferences import read_darr
 from textmover.data.judgements.ready_scores import ReadyScores, read_scores
+from textmover.data.judgements.rows import repeated_rows
 from textmover.data.judgements.summaries import read_tac
 from textmover.data.judgements.table_sets import read_judgements
 
@@ -17,4 +18,5 @@ __all__ = [
     "read_judgements",
     "read_scores",
     "read_tac",
+    "repeated_rows",
 ]

@@ -20,6 +20,13 @@ from textmover.types import InputError
 __all__ = ["SetDescription", "built_in_descriptions", "load_description"]
 
 
+BUILT_IN = "the built-in description "
+"""What the origin of a description that the package ships begins with."""
+
+UNWRITTEN = "the description"
+"""The origin of a description that stands in no file."""
+
+
 @dataclass(frozen=True)
 class SetDescription:
     """Which columns of a file of judgements mean what.
@@ -47,6 +54,7 @@ class SetDescription:
         missing_references: ``"leave out"`` leaves out and counts the rows that have none.
         duplicates: ``"keep"`` lets the same group, item and system stand in several rows.
         origin: What errors call the description.
+        flags: Flag of a command behind each key that has one: errors name it as the way out.
 
     Raises:
         InputError: If a name is empty, no rating or reference column is named, or a field refers to one that is not
@@ -74,7 +82,8 @@ class SetDescription:
     missing_ratings: Choice = "error"
     missing_references: Choice = "error"
     duplicates: Choice = "error"
-    origin: str = field(default="the description", compare=False, repr=False)
+    origin: str = field(default=UNWRITTEN, compare=False, repr=False)
+    flags: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for key in ("references", "ratings"):
@@ -115,6 +124,34 @@ class SetDescription:
                 found.setdefault(column, key)
         return found
 
+    def place(self, key: str, value: str | None = None) -> str:
+        """Where a key can be changed, for the way out of an error.
+
+        Args:
+            key: The key.
+            value: What it should be; ``None`` where that is not known.
+
+        Returns:
+            A flag or a key of a file; since a built-in description cannot be edited, a key of a file based on it.
+
+        Example:
+            >>> SetDescription(origin="mine.yaml").place("where")
+            '`where` of mine.yaml'
+            >>> load_description("sts").place("missing_ratings", "keep")
+            '`missing_ratings: keep` in a YAML file of your own that says `based_on: sts`'
+        """
+        written = key if value is None else f"{key}: {value}"
+        built_in = self.origin.startswith(BUILT_IN)
+        if built_in:
+            based_on = self.origin.removeprefix(BUILT_IN)
+            in_file = f"`{written}` in a YAML file of your own that says `based_on: {based_on}`"
+        else:
+            in_file = f"`{written}` {'of' if value is None else 'in'} {self.origin}"
+        if key not in self.flags:
+            return in_file
+        flag = self.flags[key] if value is None else f"{self.flags[key]} {value.replace(' ', '-')}"
+        return f"`{flag}`" if built_in or self.origin == UNWRITTEN else f"`{flag}`, or {in_file}"
+
     def _check_known(self, key: str, names: Collection[str], known: Collection[str], what: str) -> None:
         for name in names:
             if name not in known:
@@ -131,7 +168,8 @@ CHOICES: Mapping[str, tuple[str, str]] = {
 }
 """What can be done about rows that are not as they should be."""
 
-KEYS = tuple(one.name for one in dataclasses.fields(SetDescription) if one.name != "origin")
+KEYS = (*(one.name for one in dataclasses.fields(SetDescription) if one.name not in ("origin", "flags")), "based_on")
+"""What may stand in a file: the fields, and the built-in description that all keys come from that are not given."""
 
 
 def load_description(name: str | Path) -> SetDescription:
@@ -140,7 +178,8 @@ def load_description(name: str | Path) -> SetDescription:
     Args:
         name: One of :func:`built_in_descriptions`, or a file whose keys are the fields of :class:`SetDescription`.
             Where a field takes several columns, one alone may stand without a list; ``ratings`` and ``scores`` may
-            also list columns that give the dimensions and metrics their names.
+            also list columns that give the dimensions and metrics their names. With ``based_on``, the name of a
+            built-in description, keys that are not given are those of that description.
 
     Raises:
         InputError: If there is no such description, the file is no YAML, or a key is unknown or of the wrong type.
@@ -153,7 +192,7 @@ def load_description(name: str | Path) -> SetDescription:
     """
     built_in = _built_in_files()
     if str(name) in built_in:
-        return _parsed(built_in[str(name)].read_text(encoding="utf-8"), f"the built-in description {name}")
+        return _parsed(built_in[str(name)].read_text(encoding="utf-8"), f"{BUILT_IN}{name}")
     path = Path(name)
     if not path.exists():
         close = difflib.get_close_matches(str(name), built_in, n=1)
@@ -204,5 +243,21 @@ def _parsed(text: str, origin: str) -> SetDescription:
             close = difflib.get_close_matches(str(key), KEYS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "remove it."
             raise InputError(f"Expected the keys of {origin} to be among {', '.join(KEYS)}, but got {key!r}: {hint}")
+    base = _base(found.pop("based_on", None), origin)
     fields = {key: CONVERTERS[key](value, f"`{key}` of {origin}") for key, value in found.items()}
-    return SetDescription(**fields, origin=origin)
+    if base is None:
+        return SetDescription(**fields, origin=origin)
+    if "optional" not in fields:  # those of the base, as far as they are still columns
+        kept = dataclasses.replace(base, optional=(), **fields, origin=origin).columns
+        fields["optional"] = tuple(column for column in base.optional if column in kept)
+    return dataclasses.replace(base, **fields, origin=origin)
+
+
+def _base(name: object, origin: str) -> SetDescription | None:
+    """The built-in description that a file is based on."""
+    known = _built_in_files()
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in known:
+        raise InputError(f"Expected `based_on` of {origin} to be {', '.join(known)}, but got {name!r}: choose one.")
+    return load_description(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,12 @@ __all__ = ["ReadyScores", "read_scores"]
 
 ROLES = ("group", "item", "system")
 """What can tell the texts of a set apart."""
+
+NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
+"""Columns of a table of scores as `textmover evaluate` writes it that hold texts and ratings."""
+
+CORRECT = "correct it, or write nan where there is no score"
+"""What to do about a cell that is no score."""
 
 Key = tuple[str, ...]
 
@@ -54,7 +61,8 @@ def read_scores(
     Args:
         path: A plain file, or a table as for :func:`textmover.data.read_segments`.
         judgements: The set that was scored.
-        metrics: Columns of the scores; ``None`` for all that are no keys. For tables only.
+        metrics: Columns of the scores; ``None`` for all but the keys and the columns ``hypothesis``, ``reference``,
+            ``reference_2``, …, ``source`` and ``human_…``, which tables of `textmover evaluate` have. For tables only.
         keys: Columns of ``group``, ``item`` and ``system`` where they are called differently. For tables only.
         name: Name of the metric of a plain file; else the name of the file. For plain files only.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
@@ -94,16 +102,13 @@ def _plain_scores(path: str | Path, judgements: Judgements) -> np.ndarray:
     return np.array([_score(line, f"line {place} of {path}") for place, line in enumerate(lines, start=1)])
 
 
-def _score(value: object, place: str) -> float:
+def _score(value: object, place: str, way_out: str = CORRECT) -> float:
     """A finite number, or NaN where the file says nan."""
     if isinstance(value, (str, float)) and str(value).strip().lower() == "nan":
         return math.nan
     found = as_number(value)
     if not math.isfinite(found):
-        raise InputError(
-            f"Expected a finite number or nan in {place}, but got {named([str(value)])}: correct it, or write nan "
-            "where there is no score."
-        )
+        raise InputError(f"Expected a finite number or nan in {place}, but got {named([str(value)])}: {way_out}.")
     return found
 
 
@@ -136,17 +141,20 @@ def _metric_scores(
     """The scores of each metric in the order of the set."""
     if metrics is not None:
         check_columns(str(path), table.columns, [("metrics", metric) for metric in metrics])
-    chosen = [column for column in table.columns if column not in keys.values()] if metrics is None else metrics
-    if not chosen:
+    way_out = CORRECT
+    if metrics is None:
+        metrics = [one for one in table.columns if one not in keys.values() and not NOT_SCORES.fullmatch(one)]
+        way_out += "; if the column holds no scores, name those that do with `metrics`, and those of keys with `keys`"
+    if not metrics:
         raise InputError(f"Expected {path} to have a column of scores, but got {named(table.columns)}: add one.")
     return {
         metric: np.array(
             [
-                _score(row.cells.get(metric), f"column {metric!r} of {row.name}, {row.unit} {row.number}")
+                _score(row.cells.get(metric), f"column {metric!r} of {row.name}, {row.unit} {row.number}", way_out)
                 for row in table.rows
             ]
         )[order]
-        for metric in chosen
+        for metric in metrics
     }
 
 
@@ -157,11 +165,11 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
         if known[role] is None:
             raise InputError(
                 f"Expected {path} without the column {column!r}, since {judgements.name} names no {role}s, but got it: "
-                "remove it and give the rows in the order of the set."
+                f"name the column of its {role}s, or remove this one and give the rows in the order of the set."
             )
     wanted = list(zip(*(known[role] or () for role in columns), strict=True)) if columns else []
     found = [tuple(row.group(column) for column in columns.values()) for row in table.rows]
-    if "item" in columns:
+    if "item" in columns and found != wanted:  # in order already, even where the same keys stand in several rows
         return _places(table, columns, found, _distinct(columns, wanted, judgements), judgements)
     _check_count(path, len(table.rows), judgements)
     for row, key, expected in zip(table.rows, found, wanted, strict=False):

@@ -9,7 +9,7 @@ import numpy as np
 
 from textmover.types import InputError, Judgements
 
-__all__ = ["ALL", "JudgedText", "assembled", "check_unique"]
+__all__ = ["ALL", "JudgedText", "assembled", "check_unique", "repeated_rows"]
 
 ALL = "all"
 """The group of texts that belong to none."""
@@ -102,6 +102,25 @@ def check_unique(texts: Sequence[JudgedText], way_out: str) -> None:
                 f"{one.place}: remove one of them, or {way_out}."
             )
         first[key] = one.place
+
+
+def repeated_rows(judgements: Judgements) -> int:
+    """How many rows have the group, item and system of an earlier row; 0 where items are not known.
+
+    Args:
+        judgements: The set.
+
+    Returns:
+        Their number.
+
+    Example:
+        >>> repeated_rows(Judgements("a", ("x",) * 3, (("y",),) * 3, {}, ("all",) * 3, items=("1", "2", "1")))
+        1
+    """
+    if judgements.items is None:
+        return 0
+    systems = judgements.systems or ("",) * len(judgements)
+    return len(judgements) - len(set(zip(judgements.groups, judgements.items, systems, strict=True)))
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[float, ...]]) -> dict[str, np.ndarray]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +59,8 @@ def read_judgements(
         (('de-en',), {'score': array([0.5])})
     """
     one = description if isinstance(description, SetDescription) else load_description(description)
-    found = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
+    with _columns_placed(one):
+        found = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
     texts: list[JudgedText] = []
     left_out: Counter[str] = Counter()
     for row in found.rows:
@@ -74,7 +77,8 @@ def read_judgements(
             f"({reasons}): correct the one or the other."
         )
     if one.duplicates == "error":
-        check_unique(texts, f"allow it with `duplicates: keep` in {one.origin}")
+        systems = "" if one.system is not None else f"name the column of systems with {one.place('system')}, or "
+        check_unique(texts, f"{systems}allow it with {one.place('duplicates', 'keep')}")
     metrics = [metric for metric, column in one.scores.items() if column in found.columns]
     judgements = assembled(
         name or one.name or set_name(path), texts, list(one.ratings), metrics=metrics, left_out=left_out
@@ -92,6 +96,20 @@ def set_name(path: str | Path) -> str:
     """
     last = Path(str(path).removeprefix("hub:"))
     return last.with_suffix("").stem if last.suffix.lower() in COMPRESSIONS else last.stem
+
+
+@contextlib.contextmanager
+def _columns_placed(description: SetDescription) -> Iterator[None]:
+    """Say of a missing column not only which key names it, but where that key can be changed."""
+    try:
+        yield
+    except InputError as error:
+        said = re.sub(
+            r"set `(\w+)` to the name", lambda key: f"set {description.place(key[1])} to the name", str(error)
+        )
+        if said == str(error):
+            raise
+        raise InputError(said) from error
 
 
 def _unwanted(row: TableRow, description: SetDescription) -> str | None:
@@ -116,7 +134,7 @@ def _references(row: TableRow, description: SetDescription) -> tuple[str, ...]:
         return ()
     raise InputError(
         f"Expected a reference in {_columns_named(description.references)} of {row.name}, {row.unit} {row.number}, but "
-        f"got none: add one, or leave out such rows with `missing_references: leave out` in {description.origin}."
+        f"got none: add one, or leave out such rows with {description.place('missing_references', 'leave out')}."
     )
 
 
@@ -148,7 +166,7 @@ def _judged(
 
 def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
     """A rating, higher is better; NaN where there is none."""
-    hint = f"allow missing ratings with `missing_ratings: keep` in {description.origin}"
+    hint = f"allow missing ratings with {description.place('missing_ratings', 'keep')}"
     rating = number(row, description.ratings[dimension], missing=description.missing_ratings == "keep", hint=hint)
     # Subtracted rather than negated: there is no need of a negative zero.
     return 0.0 - rating if dimension in description.lower_is_better else rating
@@ -167,5 +185,5 @@ def _check_rated(judgements: Judgements, path: str | Path, description: SetDescr
         if np.isnan(ratings).all():
             raise InputError(
                 f"Expected ratings in column {description.ratings[dimension]!r} of {path}, but got none in "
-                f"{len(judgements)} rows: correct `ratings` of {description.origin}."
+                f"{len(judgements)} rows: correct {description.place('ratings')}."
             )

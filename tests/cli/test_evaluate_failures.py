@@ -1,0 +1,147 @@
+"""A set or dimension without agreement: it is named, the others are shown, and the exit code says so."""
+
+import json
+
+import pytest
+
+ROWS = [f"a{one}\tb\t{one}\t{one * one % 7}\t5" for one in range(1, 7)]
+HEADER = "hypothesis\treference\tgood\tmine\tflat"
+REASON = "Expected a group in which agreement can be computed, but got none (all: "
+
+
+@pytest.fixture
+def several(write):
+    """A set with one dimension that varies and one that does not."""
+    described = write("two.yaml", ["name: Two", "ratings: [good, flat]", "scores: mine"])
+    return ("evaluate", "--set", described, "--data", write("two.tsv", [HEADER, *ROWS]), "--metric-column", "mine")
+
+
+def test_other_dimensions_are_shown_and_scores_kept(run, several, tmp_path):
+    ended = run(*several, "--samples", "20")
+    assert ended.code == 2
+    assert "mine: mean Pearson" in ended.out
+    assert f"No agreement. Two · flat: {REASON}" in ended.out
+    assert "Scores: two.scores.tsv" in ended.out
+    assert ended.err.startswith(f"textmover: Two · flat: {REASON}")
+    assert ended.err.count("\n") == 1
+    assert (tmp_path / "two.scores.tsv").exists()
+
+
+def test_json_has_an_entry_for_what_failed(run, several):
+    ended = run(*several, "--samples", "20", "--format", "json")
+    assert ended.code == 2
+    first, second = json.loads(ended.out)["sets"]
+    assert (first["dimension"], first["metrics"][0]["name"]) == ("good", "mine")
+    assert {**second, "error": second["error"][: len(REASON)]} == {"set": "Two", "dimension": "flat", "error": REASON}
+
+
+@pytest.mark.parametrize("format", ["markdown", "csv", "latex"])
+def test_other_formats_say_it_on_standard_error(run, several, format):
+    ended = run(*several, "--samples", "20", "--format", format)
+    assert ended.code == 2
+    assert "mine" in ended.out
+    assert "textmover: Two · flat: " in ended.err
+
+
+def test_page_of_the_others(run, several, tmp_path):
+    ended = run(*several, "--samples", "20", "--report", "page")
+    assert ended.code == 2
+    assert "Report: page/index.html" in ended.out
+    assert "Two · good" in (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+
+
+def test_one_file_of_several(run, write):
+    good = write("good.tsv", ["hypothesis\treference\tscore\tm", *(f"a\tb{one}\t{one}\t{one % 3}" for one in range(6))])
+    flat = write("flat.tsv", ["hypothesis\treference\tscore\tm", *(f"a\tb{one}\t1\t{one % 3}" for one in range(6))])
+    ended = run("evaluate", "--data", good, flat, "--metric-column", "m", "--samples", "20")
+    assert ended.code == 2
+    assert "good\n" in ended.out
+    assert "textmover: flat · score: " in ended.err
+
+
+def test_nothing_to_agree_with_is_said_before_a_model_is_loaded(refused, write, tmp_path):
+    lines = ["hypothesis\treference\tscore", "a\tb\t1", "c\td\t1", "e\tf\t1"]
+    said = refused("evaluate", "--data", write("flat.tsv", lines), "--model", "twmd", "--encoder", "never-loaded")
+    assert f"flat · score: {REASON}" in said
+    assert "; nothing was scored." in said
+    assert not (tmp_path / "flat.scores.tsv").exists()
+
+
+def test_nothing_agrees_though_scored(run, write):
+    data = write("some.tsv", ["hypothesis\treference\tscore", *(f"a\tb{one}\t{one}" for one in range(4))])
+    first, second = write("a.txt", ["1", "2", "nan", "nan"]), write("b.txt", ["nan", "nan", "1", "2"])
+    ended = run("evaluate", "--data", data, "--scores", first, "--scores", second)
+    assert (ended.code, ended.out) == (2, "")
+    last = ended.err.splitlines()[-1]
+    assert last.startswith("textmover: some · score: Expected a text of some that people and every metric have scored")
+    assert last.endswith("; the scores are in some.scores.tsv.")
+
+
+def test_a_page_that_cannot_be_written_comes_after_the_tables(run, several, tmp_path):
+    (tmp_path / "page" / "index.html").mkdir(parents=True)
+    ended = run(*several, "--dimension", "good", "--samples", "20", "--report", "page")
+    assert ended.code == 2
+    assert "mine: mean Pearson" in ended.out
+    assert "index.html" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_report_folder_that_is_a_file_is_refused_before_the_work(refused, several, tmp_path):
+    (tmp_path / "page").write_text("")
+    said = refused(*several, "--report", "page")
+    assert "Expected `--report` to be a folder, but got the file page: give the name of a folder." in said
+    assert "page/below, but " in refused(*several, "--report", "page/below")
+    assert not (tmp_path / "two.scores.tsv").exists()
+
+
+# --- metrics without a value ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rated(write):
+    rows = [f"a {'b' * one} c\ta bb\t{one}" for one in range(5)]
+    return write("rated.tsv", ["hypothesis\treference\tscore", *rows])
+
+
+def test_a_single_flat_metric_has_no_value_and_says_why(run, rated, write):
+    ended = run("evaluate", "--data", rated, "--scores", write("flat.txt", ["0.5"] * 5))
+    assert ended.code == 0
+    assert "flat: no value of Pearson (its scores are all equal)." in ended.out
+    assert "interval - to -" not in ended.out
+
+
+def test_no_score_at_all_is_a_row_without_a_value(run, rated, write):
+    flags = ("--scores", write("none.txt", ["nan"] * 5), "--baselines", "chrf", "--against", "chrf")
+    ended = run("evaluate", "--data", rated, *flags, "--format", "json", "--report", "page")
+    assert ended.code == 0
+    assert "none has no score (nan) for 5 of 5 segments." in ended.err
+    (told,) = json.loads(ended.out)["sets"]
+    by_name = {one["name"]: one for one in told["metrics"]}
+    assert by_name["none"]["value"] is None
+    assert by_name["chrf"]["value"] is not None
+    assert told["p_values"] == [[None, None], [None, None]]
+    assert told["left_out"]["rows"] == 0
+    assert any("none (it has no score for any text" in one for one in told["remarks"])
+
+
+def test_no_score_of_the_only_metric(run, rated, write):
+    ended = run("evaluate", "--data", rated, "--scores", write("none.txt", ["nan"] * 5))
+    assert ended.code == 2
+    assert "rated · score: Expected a score of none for some text, but got nan for all" in ended.err
+
+
+def test_what_others_are_compared_with_needs_scores(refused_last, rated, write):
+    flags = ("--scores", write("none.txt", ["nan"] * 5), "--model", "never-loaded", "--against", "none")
+    assert "got 'none' with nan for every text" in refused_last("evaluate", "--data", rated, *flags)
+
+
+@pytest.fixture
+def refused_last(run):
+    """The last line of standard error of a command that was refused."""
+
+    def refused_last(*arguments):
+        ended = run(*arguments)
+        assert (ended.code, ended.out) == (2, "")
+        return ended.err.splitlines()[-1]
+
+    return refused_last
