@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import rows
-from textmover.meta_evaluation.rows import ROW_STATISTICS, batches, chunks, unit_correlations
+from textmover.meta_evaluation.rows import ROW_STATISTICS, batches, chunks, levelled, unit_correlations
 
 SCIPY = {
     "pearson": stats.pearsonr,
@@ -64,6 +64,18 @@ def test_accuracy(levels):
     expected = [accuracy_by_hand(one, other) for one, other in zip(x, y, strict=True)]
     np.testing.assert_allclose(ROW_STATISTICS["accuracy"](x, y), expected)
     assert np.isnan(ROW_STATISTICS["accuracy"](x[:, :1], y[:, :1])).all()
+
+
+def test_means_are_equal_within_rounding_of_their_own_terms():
+    noise = 1e-16
+    means = np.array([[1 + 2 * noise, 0.0, 1, 1 - noise, math.nan], [1e6, 1e6 + 1e-7, noise, 0, -1]])
+    sizes = np.array([[1.0] * 5, [1e6, 1e6, 1, 1, 1]])
+    assert len(set(means[0].tolist())) == 5
+    found = levelled(means, sizes)
+    np.testing.assert_array_equal(found[0], [1 - noise, 0, 1 - noise, 1 - noise, math.nan])
+    np.testing.assert_array_equal(found[1], [1e6, 1e6, 0, 0, -1])
+    assert levelled(np.array([1e-14, 2e-14]), np.array([1e-13, 1e-13])).tolist() == [1e-14, 2e-14]
+    assert levelled(np.zeros((3, 0)), np.zeros(0)).shape == (3, 0)
 
 
 def test_batches_hold_every_unit_once():

@@ -40,6 +40,21 @@ class TestAgreement:
                  for i, j in itertools.combinations(range(len(names)), 2)]  # fmt: skip
         assert system_agreement(metric, human, systems, statistic="accuracy").value == pytest.approx(np.mean(right))
 
+    def test_means_that_are_equal_but_for_rounding_are_ties(self):
+        """The means of a and b are the same numbers added up in another order."""
+        metric, human = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 5], [1, 1, 1, 1, 1, 1, 2]
+        systems = ["a"] * 3 + ["b"] * 3 + ["c"]
+        assert np.mean(metric[:3]) != np.mean(metric[3:6])
+        assert system_agreement(metric, human, systems, statistic="accuracy").value == 1
+        assert system_agreement(metric, human, systems, statistic="kendall").value == pytest.approx(1)
+        assert system_agreement(human, metric, systems, statistic="accuracy").value == 1
+        assert math.isnan(system_agreement(metric[:6] * 2, [1, 2] * 6, ["a"] * 3 + ["b"] * 3 + ["c"] * 6).value)
+
+    @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+    def test_means_that_differ_a_little_are_no_ties(self, scale):
+        metric = scale * np.array([0.5, 0.5 + 1e-9, 0.5 + 2e-9])
+        assert system_agreement(metric, [3, 2, 1], list("abc"), statistic="accuracy").value == 0
+
     def test_few_systems(self):
         assert math.isnan(system_agreement([1, 2], [1, 2], ["a", "b"]).value)
         assert system_agreement([1, 2], [1, 2], ["a", "b"], statistic="accuracy").value == 1

@@ -40,6 +40,17 @@ def test_differences_are_those_of_z_scores_within_groups():
             assert (one.score, one.rating) == (scores[one.row], ratings[one.row])
 
 
+def test_items_and_systems_are_named_where_they_are_known():
+    made = judgements(np.arange(3.0), "aaa")
+    metric = MetricScores("m", np.array([2.0, 1, 0]))
+    (high, low) = largest_disagreements(
+        replace(made, items=("i", "j", "k"), systems=("x", "y", "z")), [metric], dimension="s", count=1
+    )
+    assert [(one.item, one.system) for one in (high, low)] == [("i", "x"), ("k", "z")]
+    (high, low) = largest_disagreements(made, [metric], dimension="s", count=1)
+    assert (high.item, high.system) == (None, None)
+
+
 def test_groups_in_which_nothing_differs_have_no_part():
     ratings = np.array([1.0, 2, 3, 5, 5, 5, 1, 2, 3])
     scores = np.array([3.0, 2, 1, 1, 2, 3, 4, 4, 4])

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from textmover.meta_evaluation import MetricScores, Protocol
+from textmover.meta_evaluation import MetricScores, Protocol, agreement_by_length, agreement_by_quantile
 from textmover.report import ReportHead, check_jinja, render_report, write_report
 from textmover.types import InputError
 
@@ -246,6 +246,80 @@ def test_preferences_have_no_plots_against_ratings(section):
     assert "Metric against people" not in page.text
     assert "Distributions" in page.text
     assert "19 preferences" in page.text
+
+
+def test_bins_say_what_counts_in_them(section):
+    """Most groups are too small to be cut into quarters: each picture says how many take part, and on what."""
+    made = section(9, 7, 2)
+    page = check(render_report(HEAD, [made]))
+    groups, human = made.judgements.groups, made.judgements.ratings["score"]
+    scores = [one.scores for one in made.metrics]
+    bins = agreement_by_quantile(scores, human, groups)
+    assert {one.groups for one in bins} == {0}  # of seven segments two or one are in a quarter
+    assert "0/9 groups" not in page.text
+    assert "Left out: 63 of 63 segments (18 in lowest, 18 in low, 9 in high, 18 in highest), in groups" in page.text
+    assert page.text.count("No bin holds enough segments for a correlation.") >= 1
+    lengths = np.array([len(references[0].split()) for references in made.judgements.references], dtype=float)
+    for one in agreement_by_length(scores, human, lengths, groups):
+        assert 0 < one.groups < 9
+        assert f"n {one.counted:,}" in page.text
+        assert f"{one.groups}/9 groups" in page.text
+        assert f"n {one.counted:,}, {one.groups} of 9 groups" in page.text
+        assert f"{one.values[0]:.3f}".replace("-", "−") in page.text
+    whole = check(render_report(HEAD, [section(2, 60, 2)]))
+    assert "2 of 2 groups" in whole.text
+    assert "Left out" not in whole.text
+    assert "95 % bootstrap intervals, 20 draws" in whole.text
+    without = check(render_report(HEAD, [section(2, 60, 2, samples=0)]))
+    assert "bootstrap intervals" not in without.text
+
+
+def test_correlations_of_metrics_say_over_which_groups_they_are(section):
+    def flat(judgements, scores):
+        scores[0].scores[:20] = 0.5
+        return judgements, scores
+
+    said = "Mean over 2 of 3 groups, which hold 40 of 60 segments"
+    assert said in check(render_report(HEAD, [section(3, 20, 3, change=flat)])).text
+    assert "Mean over" not in check(render_report(HEAD, [section(3, 20, 3)])).text
+
+
+def test_with_many_metrics_the_best_and_the_baseline_stand_out(section):
+    made = section(2, 40, 8, baseline="yisi-1")
+    text = render_report(HEAD, [made])
+    best = made.evaluation.ranked()[0].name
+    assert f"In colour: {best} and yisi-1" in check(text).text
+    assert text.count(' muted"') == 2 * 6
+    few = render_report(HEAD, [section(2, 40, 4)])
+    assert ' muted"' not in few
+    assert "In colour" not in few
+
+
+def test_segments_are_named_as_the_file_names_them_and_metrics_stand_by_rank(section):
+    def named(judgements, scores):
+        items = tuple(f"i{row}" for row in range(40))
+        systems = tuple("xy"[row % 2] for row in range(40))
+        return replace(judgements, items=items, systems=systems), scores[::-1]
+
+    made = section(2, 20, 3, change=named)
+    one = made.disagreements[0]
+    where = f"{one.group} · item i{one.row} · system {'xy'[one.row % 2]} · row {one.row + 1}"
+    assert f"{where}</span>" in render_report(HEAD, [made])
+    gaps = replace(made, judgements=replace(made.judgements, left_out={"empty": 2}))
+    text = render_report(HEAD, [gaps])
+    assert f"{where} of the 40 that were read</span>" in text
+    order = re.findall(r'<summary><h4><i class="swatch m\d+"></i>([\w-]+)</h4>', text)
+    assert order == [metric.name for metric in made.evaluation.ranked()]
+    assert order != [metric.name for metric in made.metrics]
+
+
+def test_outliers_are_counted_under_their_pictures(section):
+    def wild(judgements, scores):
+        scores[0].scores[:2] = 900.0
+        return judgements, scores
+
+    assert "2 of 400 lie outside" in check(render_report(HEAD, [section(1, 400, 2, change=wild)])).text
+    assert "outside</small>" not in render_report(HEAD, [section(1, 400, 2)])
 
 
 def test_several_sets_share_a_page_and_the_colours_of_metrics(section):

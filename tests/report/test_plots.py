@@ -7,14 +7,17 @@ import re
 import numpy as np
 import pytest
 
-from textmover.report.lines import BinLine, line_plot, spread
+from textmover.report.lines import BinLine, line_plot, spread, value_range
 from textmover.report.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
 from textmover.report.scatter import (
     density_steps,
     distribution_plot,
     hexagon_counts,
     level_of,
+    most_in_a_hexagon,
+    outside_words,
     scatter_plot,
+    shown_range,
     step_labels,
 )
 from textmover.report.svg import axis_labels, nice_ticks, padded
@@ -66,6 +69,37 @@ def test_names_of_metrics_can_be_read_in_their_colours(theme, count):
     assert len(set(colours)) == count
     assert min(contrast(colour, PAPER[theme]) for colour in colours) >= 4.5
     assert contrast(INK[theme], PAPER[theme]) > 12
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_colours_of_metrics_are_told_apart(theme):
+    """Distances in OKLab; .02 is about what people see side by side."""
+
+    def oklab(colour):
+        channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        cones = np.cbrt(
+            [
+                [0.4122214708, 0.5363325363, 0.0514459929],
+                [0.2119034982, 0.6806995451, 0.1073969566],
+                [0.0883024619, 0.2817188376, 0.6299787005],
+            ]
+            @ np.array(linear)
+        )
+        return [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ] @ cones
+
+    for count, least in ((4, 0.14), (15, 0.075), (30, 0.04)):
+        places = [oklab(pair[THEMES[theme]]) for pair in metric_colours(count)]
+        assert min(math.dist(one, other) for one, other in itertools.combinations(places, 2)) > least
+
+
+def test_colours_stay_when_metrics_are_added():
+    assert metric_colours(5) == metric_colours(30)[:5]
+    assert len(metric_colours(1000)) == 1000
 
 
 # --- scales -----------------------------------------------------------------------------------------------------------
@@ -147,10 +181,10 @@ def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
     assert f"m &amp; m against human ratings, {count} segments" in picture
     assert picture.count("<circle") == (40 if count == 40 else 0)
     x1, y1, x2, y2 = drawn_trend(picture)
-    # Undo the scales: 3 % room across 32 to 196, 4 % up 156 to 6.
+    # Undo the scales: 3 % room across 42 to 196, 4 % up 156 to 6.
     slope, level = np.polyfit(ratings, scores, 1)
     for x, y in ((x1, y1), (x2, y2)):
-        rating = ratings.min() + ((x - 32) / 164 * 1.06 - 0.03) * np.ptp(ratings)
+        rating = ratings.min() + ((x - 42) / 154 * 1.06 - 0.03) * np.ptp(ratings)
         score = scores.min() + ((156 - y) / 150 * 1.08 - 0.04) * np.ptp(scores)
         assert score == pytest.approx(level + slope * rating, abs=0.01 * np.ptp(scores))
     if count == 900:
@@ -173,6 +207,52 @@ def test_a_trend_stays_within_its_frame():
     scores = np.concatenate([np.zeros(50), [40.0, 40.0, 0.0]])
     _, y1, _, y2 = drawn_trend(scatter_plot("m", ratings, scores, steps=[1], higher_is_better=True))
     assert all(6 <= y <= 156 for y in (y1, y2))
+
+
+def test_lone_outliers_do_not_squash_the_cloud_and_are_counted():
+    rng = np.random.default_rng(2)
+    ratings, scores = rng.normal(size=1000), rng.normal(size=1000)
+    scores[:3], ratings[3], ratings[0] = 300.0, -90.0, 3.0
+    assert shown_range(scores)[1] < 5 < 300
+    assert shown_range(ratings)[0] > -5
+    lost = sum(
+        not (low <= x <= high and first <= y <= last)
+        for (low, high), (first, last) in [(shown_range(ratings), shown_range(scores))]
+        for x, y in zip(ratings, scores, strict=True)
+    )
+    assert 4 <= lost <= 12
+    assert outside_words(scores, ratings) == f"{lost} of 1,000 lie outside"
+    picture = scatter_plot("ter", ratings, scores, steps=[1], higher_is_better=True)
+    assert f">r {np.corrcoef(ratings, scores)[0, 1]:.2f}<" in picture  # of all of them
+    assert all(42 <= x <= 196 for x in drawn_trend(picture)[::2])
+    paths = re.findall(r'class="hex l\d" d="([^"]+)"', picture)
+    ups = [float(y) for path in paths for y in re.findall(r"M[\d.]+ (-?[\d.]+)", path)]
+    assert min(ups) < 30  # the cloud fills its frame
+    assert max(ups) > 120
+    assert most_in_a_hexagon(ratings, scores) < 50
+    assert "from −" in distribution_plot("ter", scores)
+    assert "to 300.000" in distribution_plot("ter", scores)
+
+
+def test_without_lone_outliers_every_segment_is_shown():
+    rng = np.random.default_rng(3)
+    for values in (
+        rng.normal(size=1000),
+        rng.exponential(size=1000),
+        np.append(np.zeros(999), 1.0),
+        np.append(np.zeros(40), 9.0),
+    ):
+        assert shown_range(values) == (values.min(), values.max())
+        assert outside_words(values) == ""
+
+
+def test_axes_are_named():
+    picture = scatter_plot("m", np.arange(5.0), np.arange(5.0), steps=[1], higher_is_better=True)
+    assert ">human rating</text>" in picture
+    assert ">score</text>" in picture
+    assert ">Kendall&#x27;s τ-b</text>" in line_plot(
+        [BinLine("a", 0, [0.5])], [("all",)], title="t", axis="Kendall's τ-b"
+    )
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0], [0.1, 0.2]])
@@ -222,6 +302,25 @@ def test_lines_have_gaps_where_there_is_no_value():
     assert picture.count("<circle") == 3
     assert "a&lt;b" in picture
     assert ">none<" not in picture
+
+
+def test_muted_lines_lie_behind_and_have_no_intervals():
+    ends = [(0.3, 0.7), (math.nan, math.nan)]
+    front, back = BinLine("front", 0, [0.5, 0.6], ends), BinLine("back", 1, [0.9, 0.6], [(-5.0, 5.0)] * 2, muted=True)
+    picture = line_plot([front, back], [("a", "b")] * 2, title="t")
+    assert picture.index('class="series m1 muted"') < picture.index('class="series m0"')
+    assert picture.count('class="whisker"') == 1
+    low, high = value_range([front, back])
+    assert -0.5 < low < 0.3
+    assert 0.9 < high < 1.5
+
+
+def test_pictures_can_share_a_scale():
+    heights = []
+    for values in ([0.1, 0.2], [0.1, 0.9]):
+        picture = line_plot([BinLine("m", 0, values)], [("a",)] * 2, title="t", span=(0.0, 1.0))
+        heights.append(float(re.search(r'<circle cx="[\d.]+" cy="([\d.]+)"', picture)[1]))
+    assert heights[0] == heights[1]
 
 
 def test_a_single_bin_and_long_names():

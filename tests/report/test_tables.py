@@ -1,6 +1,7 @@
 """Evaluations as Markdown, LaTeX, CSV, JSON and in the terminal."""
 
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -59,6 +60,8 @@ def test_json_holds_everything(evaluation):
     assert entry["bootstrap"] == {"samples": 50, "seed": 0, "level": 0.95, "undefined": 0}
     assert entry["test"]["permutations"] == 200
     assert entry["remarks"][-1] == "and more"
+    fields = {field.name for field in dataclasses.fields(evaluation.metrics[0])}
+    assert set(entry["metrics"][0]) == fields - {"by_group"} | {"groups", "against_baseline"}
     for one, metric in zip(entry["metrics"], evaluation.metrics, strict=True):
         assert (one["name"], one["value"], one["rank"]) == (metric.name, metric.value, metric.rank)
         assert one["groups"] == dict(metric.by_group)
@@ -210,6 +213,64 @@ def test_everything_that_was_left_out_is_said(section):
         assert "nan" not in format_evaluations([made.evaluation], table_format).lower()
 
 
+def items_of_four(judgements, scores):
+    items = tuple(f"item {row // 4}" for row in range(len(judgements)))
+    return replace(judgements, items=items), scores
+
+
+def test_units_that_a_metric_has_no_value_in_are_counted_everywhere(section):
+    def flat(judgements, scores):
+        judgements, scores = items_of_four(judgements, scores)
+        scores[1].scores[:8] = 0.5
+        return judgements, scores
+
+    evaluation = section(1, 40, 2, change=flat, protocol=Protocol("pearson", "per-item"), baseline="twmd").evaluation
+    said = remarks(evaluation)
+    alone = (
+        "Left out for twmd-b alone: group-0 / item 0, group-0 / item 1 (its scores are all equal there, 8 segments)."
+    )
+    assert alone in said
+    apart = "Differences from twmd are over the items on which both metrics have a value, so they can deviate"
+    assert any(one.startswith(apart) for one in said)
+    for table_format in ("markdown", "latex"):
+        assert alone in format_evaluations([evaluation], table_format)
+    assert alone in printed([evaluation])
+    metrics = json.loads(format_evaluations([evaluation], "json"))["sets"][0]["metrics"]
+    assert [one["undefined_segments"] for one in metrics] == [0, 8]
+    rows = list(csv.DictReader(io.StringIO(format_evaluations([evaluation], "csv"))))
+    assert {row["metric"]: (row["units"], row["undefined_segments"]) for row in rows} == {
+        "twmd": ("10", "0"),
+        "twmd-b": ("8", "8"),
+    }
+    whole = section(
+        1, 40, 2, change=items_of_four, protocol=Protocol("pearson", "per-item"), baseline="twmd"
+    ).evaluation
+    assert not any(one.startswith("Differences") for one in remarks(whole))
+
+
+def test_metrics_without_a_value_hold_the_same_segments(section):
+    def constant(judgements, scores):
+        return judgements, [*scores, *(MetricScores(name, np.ones(40)) for name in "ab")]
+
+    said = remarks(section(1, 40, 1, change=constant).evaluation)
+    assert "Left out: a, b (its scores are all equal, 40 segments each)." in said
+
+
+def test_soft_accuracy_is_of_p_values(section):
+    def systems(judgements, scores):
+        judgements, scores = items_of_four(judgements, scores)
+        return replace(judgements, systems=tuple(f"system {row % 4}" for row in range(len(judgements)))), scores
+
+    soft, hard = (
+        remarks(section(1, 40, 2, change=systems, protocol=Protocol(name, "systems")).evaluation)[0]
+        for name in ("soft-accuracy", "accuracy")
+    )
+    assert "over the p-values of all pairs of systems on the items that both have" in soft
+    assert "(6 pairs of systems)" in soft
+    assert "mean scores" not in soft
+    assert "over the mean scores of the systems" in hard
+
+
 def test_without_bootstrap_and_tests_their_columns_are_not_there(section):
     evaluation = section(1, samples=0, permutations=0).evaluation
     headers, *_ = markdown_rows(format_evaluations([evaluation], "markdown"))
@@ -221,7 +282,7 @@ def test_without_bootstrap_and_tests_their_columns_are_not_there(section):
 @pytest.mark.parametrize("protocol", [Protocol("kendall", "pooled"), Protocol("acc23"), Protocol("tau23", "pooled")])
 def test_remarks_name_the_protocol(section, protocol):
     first = remarks(section(2, protocol=protocol).evaluation)[0]
-    assert {"kendall": "Kendall's τ-b", "acc23": "Acc23 (", "tau23": "Τ23 ("}[protocol.statistic] in first
+    assert {"kendall": "Kendall's τ-b", "acc23": "Acc23 (", "tau23": "τ23 ("}[protocol.statistic] in first
     assert ("all segments" in first) == (protocol.level == "pooled")
 
 
@@ -280,6 +341,7 @@ def test_p_values_are_coloured_from_significance_on_and_ranks_set_apart(evaluati
         for cell, other in zip(row.cells, ranked, strict=True):
             p = evaluation.p_values[names.index(metric.name), names.index(other.name)]
             assert cell.shade == ("self" if metric is other else "h3" if p <= 0.01 else "h1" if p <= 0.05 else "")
+            assert (cell.text == "·") == (p > 0.95)
     changes = [a.rank != b.rank for a, b in itertools.pairwise(ranked)]
     assert [row.opens for row in matrix.rows] == [False, *changes]
 
@@ -292,4 +354,25 @@ def test_correlations_that_are_missing_or_all_alike_have_a_cell():
         [".50", "", "–"],
         ["–", "–", ""],
     ]
+    assert correlation_matrix("ab", [[1, 0.997], [0.997, 1]]).rows[0].cells[1].text == ">.99"
+    assert correlation_matrix("ab", [[1, 1], [1, 1]]).rows[0].cells[1].text == "1"
     assert correlation_matrix("a", [[nan]]).rows[0].cells[0].shade == "self"
+
+
+def test_similar_metrics_stand_side_by_side():
+    rng = np.random.default_rng(0)
+    kinds = rng.normal(size=(2, 500))
+    scores = kinds[[0, 1, 0, 1, 0, 1]] + 0.3 * rng.normal(size=(6, 500))
+    scores[4] = 1.0  # constant
+    with np.errstate(invalid="ignore"):
+        table = np.corrcoef(scores)
+    matrix = correlation_matrix("abcdef", table)
+    assert "".join(matrix.columns[:2]) in ("ac", "ca")
+    assert sorted(matrix.columns[2:5]) == ["b", "d", "f"]
+    assert matrix.columns[5] == "e"
+    places = ["abcdef".index(name) for name in matrix.columns]
+    for row, i in zip(matrix.rows, places, strict=True):
+        assert row.name == "abcdef"[i]
+        for cell, j in zip(row.cells, places, strict=True):
+            if i != j and not math.isnan(table[i, j]):
+                assert float(cell.text.replace("−", "-")) == pytest.approx(table[i, j], abs=0.00501)

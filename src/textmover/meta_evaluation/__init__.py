@@ -8,6 +8,8 @@ from textmover.meta_evaluation.averaging import AveragedCorrelation, averaged_co
 from textmover.meta_evaluation.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.breakdown import (
     BinAgreement,
+    IntervalOptions,
+    MetricCorrelations,
     agreement_by_length,
     agreement_by_quantile,
     metric_correlations,
@@ -58,8 +60,10 @@ __all__ = [
     "Exclusion",
     "Gain",
     "Interval",
+    "IntervalOptions",
     "MeanCorrelation",
     "MetricAgreement",
+    "MetricCorrelations",
     "MetricScores",
     "PairCounts",
     "PermutationTest",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.drawn_correlation import Vector
 
-__all__ = ["Agreement", "Exclusion", "Group", "draw_units", "pair_differences"]
+__all__ = ["Agreement", "Drawn", "Exclusion", "Group", "draw_units", "pair_differences"]
 
 
 class Exclusion(NamedTuple):
@@ -31,6 +31,18 @@ class Exclusion(NamedTuple):
     name: str
     reason: str
     segments: int
+
+
+class Drawn(NamedTuple):
+    """What a bootstrap draws from.
+
+    Attributes:
+        number: How many there are.
+        noun: What one is called, such as ``item``.
+    """
+
+    number: int
+    noun: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +72,21 @@ class Group:
     def __len__(self) -> int:
         return len(self.human)
 
+    def drawn(self, rows: NDArray[np.int64] | slice = slice(None)) -> Drawn:
+        """The clusters that segments are drawn in.
+
+        Args:
+            rows: Segments that count; all by default.
+
+        Returns:
+            Their number and what they are.
+        """
+        clusters = self.clusters[rows]
+        count = len(np.unique(clusters))
+        if self.items is not None:
+            return Drawn(count, "item")
+        return Drawn(count, "segment" if count == len(clusters) else "reference")
+
 
 class Agreement(abc.ABC):
     """Agreement of ``K`` metrics with people within a group.
@@ -73,6 +100,7 @@ class Agreement(abc.ABC):
         undefined: For each metric the units left out for it alone.
         undefined_segments: How many segments those hold, ``[K]``.
         epsilons: For each metric its threshold of ties, where it has one.
+        by_unit: Value of each metric in each unit that its own is the mean of, ``[K, U]``, where there are such units.
     """
 
     values: Vector
@@ -83,6 +111,7 @@ class Agreement(abc.ABC):
     undefined: tuple[tuple[str, ...], ...]
     undefined_segments: NDArray[np.int64]
     epsilons: Vector | None = None
+    by_unit: Vector | None = None
 
     def __init__(self, group: Group) -> None:
         count = len(group.metrics)
@@ -92,6 +121,28 @@ class Agreement(abc.ABC):
         self.units = np.zeros(count, dtype=np.int64)
         self.undefined = ((),) * count
         self.undefined_segments = np.zeros(count, dtype=np.int64)
+
+    def gain(self, metric: int, reference: int) -> float:
+        """By how much a metric agrees better than another, over the units in which both have a value.
+
+        That is what the tests compare, and can deviate from the difference of the two values.
+
+        Args:
+            metric: Number of the one.
+            reference: Number of the other.
+
+        Returns:
+            The difference; NaN if there is no such unit.
+        """
+        if self.by_unit is None:
+            return float(self.values[metric] - self.values[reference])
+        differences = self.by_unit[metric] - self.by_unit[reference]
+        known = differences[~np.isnan(differences)]
+        return float(known.mean()) if len(known) else float("nan")
+
+    def drawn(self) -> Drawn:
+        """What :meth:`draws` draws from."""
+        return self.group.drawn()
 
     @abc.abstractmethod
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:

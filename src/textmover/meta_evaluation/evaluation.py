@@ -26,6 +26,9 @@ from textmover.types import InputError, Judgements
 
 __all__ = ["evaluate"]
 
+FEW = 10
+"""With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
+
 
 def evaluate(
     judgements: Judgements,
@@ -190,8 +193,25 @@ def _draws(
         usable = ~np.isnan(drawn[active]).any(axis=0)
         totals += np.where(usable, drawn, 0.0)
         counts += usable
+    notes += _on_few(kept)
     means = np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
     return means, int(samples * len(kept) - counts.sum())
+
+
+def _on_few(kept: Sequence[Agreement]) -> list[str]:
+    """A warning where there is so little to draw that an interval cannot be trusted."""
+    few = [(part.drawn(), part.group.name) for part in kept]
+    few = sorted((one for one in few if one[0].number < FEW), key=lambda one: one[0].number)
+    if not few:
+        return []
+    (fewest, name), groups = few[0], len(kept)
+    nouns = fewest.noun if fewest.number == 1 else f"{fewest.noun}s"
+    if groups == 1:
+        return [f"Intervals are unreliable: there are only {fewest.number} {nouns} to draw from."]
+    return [
+        f"Intervals are unreliable: fewer than {FEW} {fewest.noun}s to draw from in {len(few)} of {groups} groups, "
+        f"only {fewest.number} in {name}."
+    ]
 
 
 def _no_interval(part: Agreement) -> str:
@@ -232,6 +252,12 @@ def _no_test(part: Agreement) -> str:
     return f"group {part.group.name} has only one unit, and thresholds of ties cannot be exchanged within a unit"
 
 
+def _mean(values: Sequence[float]) -> float:
+    """Mean of the values that there are."""
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
 def _metric(
     number: int,
     metric: MetricScores,
@@ -249,7 +275,7 @@ def _metric(
     if draws is not None and not math.isnan(value):
         low, high = percentiles(draws[number], level)
     if reference is not None and reference != number:
-        gain = value - float(values[reference])
+        gain = _mean([part.gain(number, reference) for part in kept]) if not math.isnan(value) else math.nan
         p_value = float(p_values[number, reference] if gain > 0 else p_values[reference, number])
     return MetricAgreement(
         name=metric.name,

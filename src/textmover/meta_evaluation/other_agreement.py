@@ -6,14 +6,20 @@ import itertools
 
 import numpy as np
 
-from textmover.meta_evaluation.agreement import Agreement, Exclusion, Group
+from textmover.meta_evaluation.agreement import Agreement, Drawn, Exclusion, Group
 from textmover.meta_evaluation.bootstrap import draw_counts
 from textmover.meta_evaluation.correlation import MIN_SEGMENTS, group_positions, standard_scores
 from textmover.meta_evaluation.drawn_correlation import Vector
 from textmover.meta_evaluation.preferences import darr_outcomes
 from textmover.meta_evaluation.protocol import Protocol
-from textmover.meta_evaluation.rows import ROW_STATISTICS
-from textmover.meta_evaluation.systems import item_table, pairwise_p_values, random_signs
+from textmover.meta_evaluation.rows import ROW_STATISTICS, levelled
+from textmover.meta_evaluation.systems import (
+    item_table,
+    largest_terms,
+    levelled_means,
+    pairwise_p_values,
+    random_signs,
+)
 
 __all__ = ["PreferenceAgreement", "SoftSystemAgreement", "SystemAgreement"]
 
@@ -30,6 +36,10 @@ class PreferenceAgreement(Agreement):
         self.outcomes = darr_outcomes(group.scores[:, self.better], group.scores[:, self.worse])  # [K, pairs]
         self.values = self.outcomes.mean(axis=1)
         self.units = np.full(len(self.values), len(self.better))
+
+    def drawn(self) -> Drawn:
+        """Of the clusters, those that preferences lie in."""
+        return self.group.drawn(self.better)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Preferences are drawn together with all others of their item (their references, where it is not known)."""
@@ -101,27 +111,32 @@ class SystemAgreement(Agreement):
     def swapped(self, signs: Vector) -> Vector | None:
         """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment."""
         scores = np.stack([standard_scores(one) for one in self.group.scores])
-        plain = self._means(scores)  # [K, systems]
+        rows_of = list(self.systems.values())
+        plain = np.stack([scores[:, rows].mean(axis=1) for rows in rows_of], axis=-1)  # [K, systems]
+        sizes = largest_terms(scores, rows_of)
         signed = np.stack(
-            [signs[:, rows].astype(np.float64) @ scores[:, rows].T / len(rows) for rows in self.systems.values()],
+            [signs[:, rows].astype(np.float64) @ scores[:, rows].T / len(rows) for rows in rows_of],
             axis=-1,
         )  # [permutations, K, systems]
         statistic = ROW_STATISTICS[self.statistic]
         differences = []
         for a, b in itertools.combinations(range(len(scores)), 2):
             half, shift = (plain[a] + plain[b]) / 2, (signed[:, a] - signed[:, b]) / 2
-            differences.append(statistic(half + shift, self.human_means) - statistic(half - shift, self.human_means))
+            size = np.maximum(sizes[a], sizes[b])
+            first, second = (levelled(one, size) for one in (half + shift, half - shift))
+            differences.append(statistic(first, self.human_means) - statistic(second, self.human_means))
         return np.stack(differences)
 
     def _means(self, scores: Vector) -> Vector:
         """Mean of each system, ``[..., systems]``."""
-        return np.stack([scores[..., rows].mean(axis=-1) for rows in self.systems.values()], axis=-1)
+        return levelled_means(scores, self.systems.values())
 
     def _drawn_means(self, scores: Vector, weights: Vector) -> Vector:
         """Mean of each system in each draw, ``[draws, systems]``; NaN throughout a draw that lacks a system."""
         columns = [weights[:, rows] @ scores[rows] for rows in self.systems.values()]
         sizes = np.stack([weights[:, rows].sum(axis=1) for rows in self.systems.values()], axis=-1)
         means = np.stack(columns, axis=-1) / np.maximum(sizes, 1.0)
+        means = levelled(means, largest_terms(scores, self.systems.values()))
         return np.where((sizes > 0).all(axis=1, keepdims=True), means, np.nan)
 
 

@@ -66,7 +66,7 @@ class MetricAgreement:
         high: Upper end.
         by_group: Value in each group; NaN where it has none.
         rank: Of its significance cluster, from 1; ``None`` where nothing was tested or there is no value.
-        gain: Its value minus that of the baseline; NaN without one.
+        gain: How much better than the baseline it agrees, over the units in which both have a value; NaN without one.
         p_value: Against the baseline, one-sided in the direction of the gain; NaN where not tested.
         units: Over how many units the values of its groups are: items or systems (``per-item``, ``per-system``),
             systems (``systems``), pairs of systems (``soft-accuracy``), preferences (``darr``), otherwise groups.

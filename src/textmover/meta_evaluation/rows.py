@@ -18,10 +18,12 @@ from textmover.meta_evaluation.correlation import MIN_SEGMENTS, kendall, kendall
 from textmover.meta_evaluation.drawn_correlation import CHUNK_ENTRIES, Vector
 
 __all__ = [
+    "ROUNDING",
     "ROW_STATISTICS",
     "Batch",
     "batches",
     "chunks",
+    "levelled",
     "row_accuracy",
     "row_kendall",
     "row_kendall_c",
@@ -32,6 +34,9 @@ __all__ = [
 
 LONG_ROW = 64
 """From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
+
+ROUNDING = 1e-12
+"""Sums and means that differ by less, relative to their terms, are equal but for rounding."""
 
 Positions = NDArray[np.int64]
 
@@ -203,6 +208,34 @@ def unit_correlations(x: Vector, y: Vector, units: Sequence[Positions], statisti
     for batch in batches(units):
         values[batch.units] = ROW_STATISTICS[statistic](x[batch.members], y[batch.members])
     return values
+
+
+def levelled(means: Vector, sizes: Vector) -> Vector:
+    """Means with those made equal that are equal but for rounding, so that comparing them finds the tie.
+
+    Means are equal if ``|x - y| ≤ ROUNDING (size(x) + size(y))``; of a run of such neighbours all become the lowest.
+
+    Args:
+        means: ``[..., m]``; NaN stays.
+        sizes: Size of the terms of each mean, such as their largest absolute value, of a shape that broadcasts.
+
+    Returns:
+        ``[..., m]``.
+
+    Example:
+        >>> means = np.array([0.1 + 0.2, 0.5, 0.3])
+        >>> bool(means[0] == means[2]), levelled(means, np.ones(3)).tolist()
+        (False, [0.3, 0.5, 0.3])
+    """
+    sizes = np.broadcast_to(sizes, means.shape)
+    order = np.argsort(means, axis=-1, kind="stable")
+    ordered, terms = np.take_along_axis(means, order, axis=-1), np.take_along_axis(sizes, order, axis=-1)
+    opens = np.ones(means.shape, dtype=bool)  # where a run of equals starts; NaN, at the end, always does
+    opens[..., 1:] = ~(np.diff(ordered, axis=-1) <= ROUNDING * (terms[..., 1:] + terms[..., :-1]))
+    starts = np.maximum.accumulate(np.where(opens, np.arange(means.shape[-1]), 0), axis=-1)
+    found = np.empty_like(means)
+    np.put_along_axis(found, order, np.take_along_axis(ordered, starts, axis=-1), axis=-1)
+    return found
 
 
 def _unit_rows(x: Vector) -> Vector:

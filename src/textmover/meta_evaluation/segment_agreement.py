@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from textmover.meta_evaluation.agreement import Agreement, Exclusion, Group, draw_units, pair_differences
+from textmover.meta_evaluation.agreement import Agreement, Drawn, Exclusion, Group, draw_units, pair_differences
 from textmover.meta_evaluation.bootstrap import STATISTICS, draw_counts
 from textmover.meta_evaluation.correlation import MIN_SEGMENTS, group_positions, standard_scores
 from textmover.meta_evaluation.drawn_correlation import Vector
@@ -18,13 +18,27 @@ from textmover.meta_evaluation.ties import agreeing_pairs, calibrated_epsilon, u
 __all__ = ["CorrelationAgreement", "PairwiseAgreement"]
 
 
-class CorrelationAgreement(Agreement):
+class _UnitAgreement(Agreement):
+    """Mean over units of something that segments have within each; the only unit may be the group."""
+
+    by_unit: Vector
+    parts: dict[str, Positions]
+    single: bool
+    word: str
+
+    def drawn(self) -> Drawn:
+        """Clusters of segments where the group is one unit; else units."""
+        return self.group.drawn() if self.single else Drawn(len(self.parts), self.word)
+
+
+class CorrelationAgreement(_UnitAgreement):
     """Mean over units of a correlation of segments."""
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
         super().__init__(group)
         self.statistic = protocol.statistic
         self.single = protocol.level in ("per-group", "pooled")
+        self.word = _word(protocol)
         parts = _units(group, protocol)
         self.parts, self.excluded = _usable(group, parts)
         if not self.parts:
@@ -57,13 +71,14 @@ class CorrelationAgreement(Agreement):
         return swapped_correlations(scores, self.group.human, list(self.parts.values()), signs, self.statistic)
 
 
-class PairwiseAgreement(Agreement):
+class PairwiseAgreement(_UnitAgreement):
     """acc23 or τ23, averaged over units, with the threshold of ties that is best for each metric in this group."""
 
     def __init__(self, group: Group, protocol: Protocol, seed: int) -> None:
         super().__init__(group)
         self.scale = 2.0 if protocol.statistic == "tau23" else 1.0  # τ23 = 2 acc23 - 1
         self.single = protocol.level in ("per-group", "pooled")
+        self.word = _word(protocol)
         parts = _units(group, protocol)
         self.parts = {name: members for name, members in parts.items() if len(members) > 1}
         if not self.parts:

@@ -17,16 +17,13 @@ from numpy.typing import ArrayLike
 
 from textmover.meta_evaluation.correlation import finite_scores
 from textmover.meta_evaluation.drawn_correlation import Vector
-from textmover.meta_evaluation.rows import chunks
+from textmover.meta_evaluation.rows import ROUNDING, chunks
 from textmover.types import InputError
 
 __all__ = ["SystemComparison", "paired_bootstrap", "paired_randomisation"]
 
 SEED = 12345
 """sacrebleu's seed."""
-
-ROUNDING = 1e-12
-"""Scores that differ by less, relative to the largest score, are equal but for rounding."""
 
 
 class SystemComparison(NamedTuple):

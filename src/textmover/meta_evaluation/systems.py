@@ -8,7 +8,7 @@ accuracy, compare the items that both have.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,22 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.correlation import group_positions, paired_scores
 from textmover.meta_evaluation.drawn_correlation import Vector
-from textmover.meta_evaluation.rows import ROW_STATISTICS
+from textmover.meta_evaluation.rows import ROUNDING, ROW_STATISTICS, Positions, levelled
 from textmover.types import InputError
 
 __all__ = [
     "SoftPairwiseAccuracy",
     "SystemAgreement",
     "item_table",
+    "largest_terms",
+    "levelled_means",
     "pairwise_p_values",
     "random_signs",
     "soft_pairwise_accuracy",
     "system_agreement",
     "system_means",
 ]
-
-ROUNDING = 1e-12
-"""Sums that differ by less, relative to the sum of their absolute terms, are equal but for rounding."""
 
 
 class SystemAgreement(NamedTuple):
@@ -93,7 +92,8 @@ def system_agreement(
 ) -> SystemAgreement:
     """Agreement of systems' mean scores: a correlation, or pairwise accuracy.
 
-    Pairwise accuracy is ``mean [sign(Δmetric) = sign(Δhuman)]`` over all pairs of systems.
+    Pairwise accuracy is ``mean [sign(Δmetric) = sign(Δhuman)]`` over all pairs of systems; means that are equal but for
+    rounding are ties.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
@@ -121,8 +121,7 @@ def system_agreement(
         )
     metric, human = paired_scores(metric_scores, human_scores)
     positions = group_positions(systems, len(metric))
-    metric_means = np.array([metric[members].mean() for members in positions.values()])
-    human_means = np.array([human[members].mean() for members in positions.values()])
+    metric_means, human_means = (levelled_means(one, positions.values()) for one in (metric, human))
     value = float(ROW_STATISTICS[statistic](metric_means, human_means))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     return SystemAgreement(value, tuple(positions), metric_means, human_means, sizes)
@@ -208,6 +207,41 @@ def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tu
             )
         cells[number, item_of[members]] = members
     return tuple(system_rows), cells
+
+
+def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
+    """Mean score of each system, with means that are equal but for rounding made equal.
+
+    Args:
+        scores: ``[..., n]``.
+        systems: Positions of the segments of each system.
+
+    Returns:
+        ``[..., systems]``.
+
+    Example:
+        >>> means = levelled_means(np.array([0.1, 0.2, 0.3, 0.3, 0.2, 0.1]), [np.arange(3), np.arange(3, 6)])
+        >>> bool(means[0] == means[1])
+        True
+    """
+    rows = list(systems)
+    if not rows:
+        return np.zeros((*scores.shape[:-1], 0))
+    means = np.stack([scores[..., members].mean(axis=-1) for members in rows], axis=-1)
+    return levelled(means, largest_terms(scores, rows))
+
+
+def largest_terms(scores: Vector, systems: Iterable[Positions]) -> Vector:
+    """Largest absolute score of each system: what the rounding of its mean is measured by.
+
+    Args:
+        scores: ``[..., n]``.
+        systems: Positions of the segments of each system.
+
+    Returns:
+        ``[..., systems]``.
+    """
+    return np.stack([np.abs(scores[..., members]).max(axis=-1) for members in systems], axis=-1)
 
 
 def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -> Vector:

@@ -74,6 +74,8 @@ class Disagreement:
         group: Its group.
         hypothesis: The text that was judged.
         references: What it was compared with.
+        item: What it is an output for, where known.
+        system: What produced it, where known.
         alignment: How the metric matched the words, if known.
     """
 
@@ -86,6 +88,8 @@ class Disagreement:
     group: str
     hypothesis: str
     references: tuple[str, ...]
+    item: str | None = None
+    system: str | None = None
     alignment: Alignment | None = None
 
     @property
@@ -153,6 +157,8 @@ def largest_disagreements(
                 group=judgements.groups[row],
                 hypothesis=judgements.hypotheses[row],
                 references=judgements.references[row],
+                item=None if judgements.items is None else judgements.items[row],
+                system=None if judgements.systems is None else judgements.systems[row],
             )
             for row in (*too_high, *too_low)
         ]

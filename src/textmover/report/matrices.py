@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
 
 from textmover.meta_evaluation import Evaluation
 from textmover.report.palette import DIVERGING, SEQUENTIAL
@@ -23,10 +25,14 @@ __all__ = [
     "group_matrix",
     "p_value_matrix",
     "p_value_text",
+    "similarity_order",
 ]
 
 P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))
 """Up to a p-value, the step of the heat map."""
+
+HOPELESS = 0.95
+"""Above this p-value a cell holds a dot: the metric of the column agrees better, which its own cell says."""
 
 
 @dataclass(frozen=True)
@@ -99,16 +105,18 @@ def group_matrix(evaluation: Evaluation) -> Matrix:
 
 
 def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
-    """Correlation of metrics with one another; the darkest cell holds the highest.
+    """Correlation of metrics with one another, similar ones side by side; the darkest cell holds the highest.
 
     Args:
         names: Of ``K`` metrics.
         correlations: ``[K, K]``, NaN where not defined.
 
     Returns:
-        The matrix, without its diagonal.
+        The matrix, without its diagonal, in the order of :func:`similarity_order`.
     """
     table = np.asarray(correlations, dtype=np.float64)
+    order = similarity_order(table)
+    names, table = [names[one] for one in order], table[np.ix_(order, order)]
     others = table[~np.eye(len(names), dtype=bool)]
     known = others[~np.isnan(others)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
@@ -123,6 +131,33 @@ def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
         for i, name in enumerate(names)
     )
     return Matrix(tuple(names), rows)
+
+
+def similarity_order(correlations: ArrayLike) -> list[int]:
+    """An order in which metrics that correlate highly stand side by side: that of average linkage, best leaf order.
+
+    Args:
+        correlations: ``[K, K]``, symmetric; metrics without correlations come last.
+
+    Returns:
+        Numbers of the metrics; of both directions the one that starts closer to the first metric.
+
+    Example:
+        >>> similarity_order([[1, 0.1, 0.9, 0.2], [0.1, 1, 0.3, 0.8], [0.9, 0.3, 1, 0.1], [0.2, 0.8, 0.1, 1]])
+        [0, 2, 1, 3]
+    """
+    table: NDArray[np.float64] = np.asarray(correlations, dtype=np.float64)
+    known = np.flatnonzero(~np.isnan(table).all(axis=1))
+    rest = sorted(set(range(len(table))) - set(known.tolist()))
+    if len(known) < 3:
+        return [*known.tolist(), *rest]
+    distances = np.clip(1 - table[np.ix_(known, known)], 0, None)
+    np.fill_diagonal(distances, 0)
+    tree = hierarchy.linkage(squareform(distances, checks=False), "average", optimal_ordering=True)
+    leaves = known[hierarchy.leaves_list(tree)].tolist()
+    if leaves.index(min(leaves)) > len(leaves) // 2:
+        leaves.reverse()
+    return [*leaves, *rest]
 
 
 def p_value_matrix(evaluation: Evaluation) -> Matrix | None:
@@ -144,20 +179,26 @@ def p_value_matrix(evaluation: Evaluation) -> Matrix | None:
         for other in numbers:
             p = float(evaluation.p_values[number, other])
             shade = next((f"h{step}" for limit, step in P_STEPS if p <= limit), "")
-            cells.append(Cell("", "self") if other == number else Cell(p_value_text(p), shade))
+            text = "·" if p > HOPELESS else p_value_text(p)
+            cells.append(Cell("", "self") if other == number else Cell(text, shade))
         opens = place > 0 and metric.rank != ranked[place - 1].rank
         rows.append(MatrixRow(metric.name, tuple(cells), opens, "" if metric.rank is None else str(metric.rank)))
     return Matrix(tuple(one.name for one in ranked), tuple(rows))
 
 
 def compact(value: float, digits: int) -> str:
-    """A number at most 1 without the 0 before its point.
+    """A number at most 1 without the 0 before its point; what only rounds to 1 is not written as 1.
 
     Example:
         >>> compact(0.5, 2), compact(-0.25, 2), compact(1.0, 2), compact(0.999, 2), compact(float("nan"), 2)
-        ('.50', '−.25', '1.00', '1.00', '–')
+        ('.50', '−.25', '1', '>.99', '–')
     """
     text = signed(value, digits)
+    if text.lstrip("\N{MINUS SIGN}") == f"{1:.{digits}f}":
+        sign = "\N{MINUS SIGN}" if value < 0 else ""
+        if abs(value) > 1 - 1e-9:
+            return f"{sign}1"
+        return f"{'<' if value < 0 else '>'}{sign}.{'9' * digits}"
     return text.replace("0.", ".", 1) if text.lstrip("\N{MINUS SIGN}").startswith("0.") else text
 
 

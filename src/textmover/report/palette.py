@@ -5,6 +5,7 @@ Colours are chosen in OKLCH, where equal steps of lightness look equal, and writ
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -57,34 +58,71 @@ def oklch(lightness: float, chroma: float, hue: float) -> str:
     Reference:
         Ottosson (2020), A perceptual color space for image processing.
     """
-    while True:
-        channels = _linear(lightness, chroma, hue)
-        if all(-0.002 <= channel <= 1.002 for channel in channels) or chroma <= 0:
-            return "#" + "".join(f"{round(255 * _encoded(channel)):02x}" for channel in channels)
-        chroma = max(0.0, chroma - 0.005)
+    channels = _linear(lightness, _shown_chroma(lightness, chroma, hue), hue)
+    return "#" + "".join(f"{round(255 * _encoded(channel)):02x}" for channel in channels)
 
 
 def metric_colours(count: int) -> list[tuple[str, str]]:
-    """A colour for each metric, on light and on dark paper, neighbours far apart.
+    """A colour for each metric, on light and on dark paper: each as far as can be from all before it.
 
     Args:
-        count: Number of metrics.
+        count: Number of metrics; colours repeat where there are more metrics than colours, over a hundred.
 
     Returns:
-        Pairs of colours in which names can be written; each stands out from its paper.
+        Pairs of colours in which names can be written; each stands out from its paper. More metrics do not change the
+        colours of the first ones.
 
     Example:
-        >>> len(set(metric_colours(15)))
-        15
+        >>> len(set(metric_colours(15))), metric_colours(3)[:2] == metric_colours(2)
+        (15, True)
     """
-    stride = next(step for step in range(max(1, round(count * 0.382)), 2 * count + 2) if math.gcd(step, count) == 1)
-    colours = []
-    for index in range(count):
-        place = index * stride % count
-        hue = (BLUE + 360 * place / count) % 360
-        lift = 0.07 * (place % 2)
-        colours.append((oklch(0.46 + lift, 0.14, hue), oklch(0.72 + lift, 0.125, hue)))
-    return colours
+    candidates = _candidates()
+    chosen = [0]
+    nearest = [_apart(candidates[0], one) for one in candidates]
+    while len(chosen) < min(count, len(candidates)):
+        chosen.append(max(range(len(candidates)), key=nearest.__getitem__))
+        last = candidates[chosen[-1]]
+        nearest = [min(old, _apart(last, one)) for old, one in zip(nearest, candidates, strict=True)]
+    return [candidates[chosen[index % len(chosen)]].pair for index in range(count)]
+
+
+class _Candidate(NamedTuple):
+    """A colour of a metric.
+
+    Attributes:
+        pair: On light and on dark paper, as text.
+        places: The same two in OKLab, where distances are differences that people see.
+    """
+
+    pair: tuple[str, str]
+    places: tuple[tuple[float, float, float], tuple[float, float, float]]
+
+
+@functools.cache
+def _candidates() -> list[_Candidate]:
+    """Hues at three depths, strong and pale, of which names can be read on both papers; a blue is the first."""
+    found = []
+    for light, dark in ((0.50, 0.74), (0.40, 0.84), (0.56, 0.66)):
+        for strength in (0.16, 0.09):
+            for step in range(24):
+                hue = (BLUE + 15 * step) % 360
+                tones = (light, strength), (dark, 0.85 * strength)
+                pair = (oklch(*tones[0], hue), oklch(*tones[1], hue))
+                if all(contrast(one, PAPER[theme]) >= READABLE for one, theme in zip(pair, PAPER, strict=True)):
+                    first, second = (_place(tone, chroma, hue) for tone, chroma in tones)
+                    found.append(_Candidate(pair, (first, second)))
+    return found
+
+
+def _place(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
+    """Where in OKLab the colour lies that sRGB has for it."""
+    chroma = _shown_chroma(lightness, chroma, hue)
+    return lightness, chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
+
+
+def _apart(first: _Candidate, second: _Candidate) -> float:
+    """Distance on the paper on which it is smaller."""
+    return min(math.dist(one, other) for one, other in zip(first.places, second.places, strict=True))
 
 
 def sequential(theme: str) -> list[Shade]:
@@ -140,6 +178,13 @@ def _step(theme: str, hue: float, strength: float) -> Shade:
     if contrast(text, fill) < READABLE:  # in the middle only black and white stand out enough
         text = max(("#000000", "#ffffff"), key=lambda one: contrast(one, fill))
     return Shade(fill, text)
+
+
+def _shown_chroma(lightness: float, chroma: float, hue: float) -> float:
+    """As much of the chroma as sRGB has."""
+    while chroma > 0 and not all(-0.002 <= channel <= 1.002 for channel in _linear(lightness, chroma, hue)):
+        chroma = max(0.0, chroma - 0.005)
+    return chroma
 
 
 def _linear(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:

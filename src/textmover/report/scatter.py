@@ -18,14 +18,16 @@ __all__ = [
     "hexagon_counts",
     "level_of",
     "most_in_a_hexagon",
+    "outside_words",
     "scatter_plot",
+    "shown_range",
     "step_labels",
 ]
 
 Vector = NDArray[np.float64]
 
-WIDTH, HEIGHT = 200.0, 178.0
-LEFT, RIGHT, TOP, BOTTOM = 32.0, 196.0, 6.0, 156.0
+WIDTH, HEIGHT = 200.0, 192.0
+LEFT, RIGHT, TOP, BOTTOM = 42.0, 196.0, 6.0, 156.0
 """Of the plot within its picture; places are units of the picture, about a pixel each."""
 
 RADIUS = 4.4
@@ -38,8 +40,11 @@ FEW = 150
 """Up to so many segments each has a dot of its own."""
 
 BINS = 36
-FLAT_HEIGHT, FLAT_BOTTOM = 96.0, 76.0
+FLAT_HEIGHT, FLAT_LEFT, FLAT_BOTTOM = 96.0, 10.0, 76.0
 """Of a distribution."""
+
+TAIL, STRETCH = 0.005, 0.5
+"""Where values lie farther out than the quantiles of both tails by this share of their distance, an axis ends there."""
 
 
 def hexagon_counts(x: Vector, y: Vector, radius: float) -> tuple[Vector, NDArray[np.int64]]:
@@ -82,6 +87,53 @@ def most_in_a_hexagon(ratings: Vector, scores: Vector) -> int:
         return 0
     x, y, _, _ = _placed(ratings, scores, flipped=False)
     return int(hexagon_counts(x, y, RADIUS)[1].max())
+
+
+def shown_range(values: Vector) -> tuple[float, float]:
+    """Range of an axis: all values, but for lone outliers of many, which would squash the rest.
+
+    Args:
+        values: ``[n]``, finite.
+
+    Returns:
+        Lowest and highest value that is shown; equal ones, or zeros, where there is no more.
+
+    Example:
+        >>> shown_range(np.append(np.arange(400.0), 9000.0)), shown_range(np.array([0.0, 50.0]))
+        ((0.0, 398.0), (0.0, 50.0))
+    """
+    if not len(values):
+        return 0.0, 0.0
+    low, high = float(values.min()), float(values.max())
+    if len(values) > FEW:
+        first, last = (float(one) for one in np.quantile(values, [TAIL, 1 - TAIL]))
+        room = STRETCH * (last - first)
+        if room:  # else nearly all values are equal, and those that are not are what there is to see
+            low, high = first if low < first - room else low, last if high > last + room else high
+    return low, high
+
+
+def outside_words(*axes: Vector) -> str:
+    """How many segments a picture leaves out, empty for none.
+
+    Args:
+        axes: Values along each axis, ``[n]`` each.
+
+    Returns:
+        Such as ``"17 of 3,920 lie outside"``.
+    """
+    inside = _inside(*axes)
+    lost = int((~inside).sum())
+    return f"{lost:,} of {len(inside):,} lie{'s' if lost == 1 else ''} outside" if lost else ""
+
+
+def _inside(*axes: Vector) -> NDArray[np.bool_]:
+    """Segments that lie within the ranges of all axes, ``[n]``."""
+    inside = np.ones(len(axes[0]), dtype=bool)
+    for values in axes:
+        low, high = shown_range(values)
+        inside &= (values >= low) & (values <= high)
+    return inside
 
 
 def density_steps(most: int) -> list[int]:
@@ -137,7 +189,7 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
         higher_is_better: False turns the axis of the scores round.
 
     Returns:
-        SVG. Pearson's r, of all segments together, stands in the corner.
+        SVG. Pearson's r and the line are of all segments together, those outside of :func:`shown_range` too.
     """
     x, y, across, up = _placed(ratings, scores, flipped=not higher_is_better)
     r = pearson(ratings, scores) if len(ratings) else math.nan
@@ -175,8 +227,8 @@ def distribution_plot(name: str, scores: Vector) -> str:
     Returns:
         SVG.
     """
-    low, high = padded(scores)
-    across = Scale(low, high, LEFT - 22, RIGHT)
+    low, high = padded(shown_range(scores) if len(scores) else scores)
+    across = Scale(low, high, FLAT_LEFT, RIGHT)
     ticks = nice_ticks(low, high, 4)
     parts = []
     if len(scores):
@@ -188,24 +240,31 @@ def distribution_plot(name: str, scores: Vector) -> str:
         parts.append(element("path", class_="area", d="".join(steps) + f"V{coordinate(FLAT_BOTTOM)}z"))
         middle = across.at(float(np.median(scores)))
         parts.append(element("path", class_="median", d=f"M{coordinate(middle)} 2V{coordinate(FLAT_BOTTOM)}"))
-        said = f"median {signed(float(np.median(scores)), 3)}, from {signed(low, 3)} to {signed(high, 3)}"
+        ends = (signed(float(one), 3) for one in (scores.min(), scores.max()))
+        said = f"median {signed(float(np.median(scores)), 3)}, from {' to '.join(ends)}"
     else:
         said = "no scores"
-    parts.append(element("path", class_="axis", d=f"M{coordinate(LEFT - 22)} {coordinate(FLAT_BOTTOM)}H{RIGHT:g}"))
+    parts.append(element("path", class_="axis", d=f"M{coordinate(FLAT_LEFT)} {coordinate(FLAT_BOTTOM)}H{RIGHT:g}"))
     parts += _ticks_across(across, ticks, FLAT_BOTTOM)
     return svg(WIDTH, FLAT_HEIGHT, *parts, title=f"Distribution of {name}: {said}", class_="panel")
 
 
 def _placed(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vector, Vector, Scale, Scale]:
-    """Places of the segments, and the scales."""
-    across = Scale(*padded(ratings, 0.03), LEFT, RIGHT)
+    """Places of the segments that are shown, and the scales."""
+    inside = _inside(ratings, scores)
+    across = Scale(*padded(shown_range(ratings) if len(ratings) else ratings, 0.03), LEFT, RIGHT)
     ends = (TOP, BOTTOM) if flipped else (BOTTOM, TOP)
-    up = Scale(*padded(scores, 0.04), *ends)
-    return across.places(ratings), up.places(scores), across, up
+    up = Scale(*padded(shown_range(scores) if len(scores) else scores, 0.04), *ends)
+    return across.places(ratings[inside]), up.places(scores[inside]), across, up
 
 
 def _frame(across: Scale, up: Scale) -> str:
-    """Axes with a few labels."""
+    """Axes with their names and a few labels."""
+    middle = (TOP + BOTTOM) / 2
+    names = [
+        element("text", "human rating", class_="tick middle", x=(LEFT + RIGHT) / 2, y=BOTTOM + 31),
+        element("text", "score", class_="tick middle", transform=f"translate(9 {middle:g}) rotate(-90)"),
+    ]
     parts = [element("path", class_="axis", d=f"M{LEFT:g} {TOP:g}V{BOTTOM:g}H{RIGHT:g}")]
     parts += _ticks_across(across, nice_ticks(across.low, across.high, 4), BOTTOM)
     ticks = nice_ticks(up.low, up.high, 4)
@@ -213,7 +272,7 @@ def _frame(across: Scale, up: Scale) -> str:
         element("text", label, class_="tick end", x=LEFT - 5, y=up.at(tick) + 3.8)
         for tick, label in zip(ticks, axis_labels(ticks), strict=True)
     ]
-    return "".join(parts)
+    return "".join([*parts, *names])
 
 
 def _ticks_across(across: Scale, ticks: list[float], bottom: float) -> list[str]:
@@ -231,7 +290,7 @@ def _trend(ratings: Vector, scores: Vector, across: Scale, up: Scale) -> str:
     centred = ratings - ratings.mean()
     slope = float(centred @ (scores - scores.mean()) / (centred @ centred))
     level = float(scores.mean() - slope * ratings.mean())
-    ends = [float(ratings.min()), float(ratings.max())]
+    ends = list(shown_range(ratings))
     if slope:
         crossings = sorted(((up.low - level) / slope, (up.high - level) / slope))
         ends = [max(ends[0], crossings[0]), min(ends[1], crossings[1])]

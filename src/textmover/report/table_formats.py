@@ -6,26 +6,18 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from textmover.meta_evaluation import Evaluation, MetricAgreement
-from textmover.report.wording import (
-    SIGNIFICANT,
-    best_rows,
-    mark,
-    number,
-    overview_rows,
-    remarks,
-    set_title,
-    shown_groups,
-)
+from textmover.report.latex import latex_document
+from textmover.report.summaries import overview_table, summary_table
+from textmover.report.wording import SIGNIFICANT, mark, remarks, set_title
 from textmover.types import InputError
 
-__all__ = ["TABLE_FORMATS", "format_evaluations", "overview_table", "summary_table"]
+__all__ = ["TABLE_FORMATS", "format_evaluations"]
 
 TABLE_FORMATS = ("markdown", "csv", "json", "latex")
 """Formats of :func:`format_evaluations`."""
@@ -50,7 +42,7 @@ def format_evaluations(
     Raises:
         InputError: If there is no evaluation, or the format is unknown.
     """
-    writers = {"markdown": _markdown, "csv": _csv, "json": _json, "latex": _latex}
+    writers = {"markdown": _markdown, "csv": _csv, "json": _json, "latex": latex_document}
     if table_format not in writers:
         raise InputError(f"Expected a format of {', '.join(TABLE_FORMATS)}, but got {table_format!r}: choose one.")
     if not evaluations:
@@ -61,68 +53,7 @@ def format_evaluations(
     return writers[table_format](evaluations, added)
 
 
-def summary_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]], list[set[int]]]:
-    """Headers, cells, and the best rows of each column, metrics from the best to the worst.
-
-    Args:
-        evaluation: What is shown.
-
-    Returns:
-        Headers; rows of plain text; for each column the numbers of the rows with its best value.
-    """
-    ranked = evaluation.ranked()
-    headers, columns, best = ["metric"], [[one.name for one in ranked]], [set[int]()]
-
-    def add(header: str, cells: list[str], values: Sequence[float] = ()) -> None:
-        headers.append(header)
-        columns.append(cells)
-        best.append(best_rows(values) if values else set())
-
-    add(evaluation.protocol.statistic, [number(one.value) for one in ranked], [one.value for one in ranked])
-    if any(not math.isnan(one.low) for one in ranked):
-        add(f"{100 * evaluation.level:g} % interval", [_interval(one) for one in ranked])
-    if any(one.rank is not None for one in ranked):
-        add("rank", ["-" if one.rank is None else str(one.rank) for one in ranked])
-    if evaluation.baseline is not None:
-        add(f"vs. {evaluation.baseline}", [_against(one, evaluation) for one in ranked])
-    for group in shown_groups(evaluation):
-        values = [one.by_group.get(group, math.nan) for one in ranked]
-        add(group, [number(value) for value in values], values)
-    return headers, [list(row) for row in zip(*columns, strict=True)], best
-
-
-def _interval(metric: MetricAgreement) -> str:
-    return "-" if math.isnan(metric.low) else f"{number(metric.low)} to {number(metric.high)}"
-
-
-def _against(metric: MetricAgreement, evaluation: Evaluation) -> str:
-    """Gain over the baseline with its mark."""
-    if metric.name == evaluation.baseline:
-        return "baseline"
-    if math.isnan(metric.gain):
-        return "-"
-    gain = number(metric.gain)
-    plus = "" if gain.startswith("-") or not gain.strip("0.") else "+"
-    return f"{plus}{gain} {mark(metric)}".rstrip()
-
-
-def overview_table(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[list[str]], list[set[int]]]:
-    """The same for the table of all sets: metrics by sets.
-
-    Args:
-        evaluations: What is shown.
-
-    Returns:
-        Headers, cells, and the best rows of each column.
-    """
-    rows = overview_rows(evaluations)
-    headers = ["metric", *(set_title(one, evaluations) for one in evaluations)]
-    values = [[math.nan if one is None else one.value for one in found] for _, found in rows]
-    cells = [[name, *map(number, line)] for (name, _), line in zip(rows, values, strict=True)]
-    return headers, cells, [set(), *(best_rows(column) for column in zip(*values, strict=True))]
-
-
-# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
+# --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
 def _markdown(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
@@ -168,63 +99,14 @@ def _markdown_code(text: str) -> str:
     return f"{fence} {flat} {fence}" if longest else f"{fence}{flat}{fence}"
 
 
-def _latex(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
-    parts = ["% Needs \\usepackage{booktabs}.\n"]
-    if len(evaluations) > 1:
-        parts.append(_latex_table(*overview_table(evaluations), caption="Agreement with people on all sets.", notes=[]))
-    for one, added in zip(evaluations, further, strict=True):
-        notes = [f"{metric.name}: {metric.signature}" for metric in one.ranked() if metric.signature]
-        caption = _latex_text(f"{set_title(one, evaluations)}. " + " ".join(remarks(one, added)))
-        parts.append(_latex_table(*summary_table(one), caption=caption, notes=notes))
-    return "\n".join(parts)
-
-
-def _latex_table(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[set[int]], *, caption: str, notes: list[str]
-) -> str:
-    lines = [f"% {' '.join(note.split())}" for note in notes]
-    lines += [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\toprule"]
-    lines += [" & ".join(map(_latex_text, headers)) + r" \\", r"\midrule"]
-    for row, cells in enumerate(rows):
-        texts = [_latex_text(cell) for cell in cells]
-        texts = [rf"\textbf{{{text}}}" if row in best[column] else text for column, text in enumerate(texts)]
-        lines.append(" & ".join(texts) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
-
-
-_LATEX_SIGNS = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "≤": r"$\leq$",
-    "τ": r"$\tau$",
-    "ρ": r"$\rho$",
-    "·": r"$\cdot$",
-    "\N{MINUS SIGN}": r"$-$",
-}
-
-
-def _latex_text(text: str) -> str:
-    """Text with everything escaped that LaTeX would act upon; the hyphen of a negative number becomes a minus."""
-    escaped = "".join(_LATEX_SIGNS.get(sign, sign) for sign in " ".join(text.split()))
-    return re.sub(r"(?<![\w$}-])-(?=\d)", "$-$", escaped)
-
-
 # --- CSV and JSON -----------------------------------------------------------------------------------------------------
 
 
 def _csv(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) -> str:
     """A row for each set and metric; groups in columns of their own, empty where a set does not have them."""
     del further  # a table of numbers has no room for sentences
-    fixed = ["set", "dimension", "protocol", "metric", "segments", "value", "low", "high", "rank"]
-    fixed += ["baseline", "gain", "p_value", "against_baseline", "signature"]
+    fixed = ["set", "dimension", "protocol", "metric", "segments", "units", "undefined_segments"]
+    fixed += ["value", "low", "high", "rank", "baseline", "gain", "p_value", "against_baseline", "signature"]
     groups = list(dict.fromkeys(group for one in evaluations for group in one.groups))
     names = [f"group_{group}" if group in fixed else group for group in groups]
     stream = io.StringIO()
@@ -234,6 +116,7 @@ def _csv(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) ->
         for metric in one.ranked():
             values = [metric.by_group.get(group, math.nan) if group in one.groups else math.nan for group in groups]
             row = [one.name, one.dimension or "", str(one.protocol), metric.name, one.n]
+            row += [metric.units, metric.undefined_segments]
             row += [_digits(metric.value), _digits(metric.low), _digits(metric.high), metric.rank or ""]
             row += [one.baseline or "", _digits(metric.gain), _digits(metric.p_value)]
             row += [{"↑": "better", "↓": "worse"}.get(mark(metric), ""), metric.signature]
@@ -298,6 +181,7 @@ def _metric_entry(metric: MetricAgreement) -> dict[str, Any]:
         "groups": _plain(metric.by_group),
         "units": metric.units,
         "undefined": list(metric.undefined),
+        "undefined_segments": metric.undefined_segments,
         "epsilons": _plain(metric.epsilons),
         "signature": metric.signature,
     }

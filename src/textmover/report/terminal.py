@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.meta_evaluation import Evaluation
-from textmover.report.table_formats import overview_table, summary_table
+from textmover.report.summaries import overview_table, summary_table
 from textmover.report.wording import remarks, set_title
 
 __all__ = ["print_evaluations"]

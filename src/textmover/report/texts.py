@@ -171,7 +171,7 @@ def _word(word: str, links: Sequence[Link], others: Sequence[str]) -> ShownWord:
     return ShownWord(
         text,
         "" if same else shortened(partner, LONGEST_PARTNER),
-        "" if same and best.similarity > 0.995 else compact(best.similarity, 2),
+        "" if same and best.similarity >= 0.995 else compact(best.similarity, 2),
         level,
         " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in seen),
     )

@@ -11,22 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation import (
-    BinAgreement,
     Evaluation,
     MetricAgreement,
+    MetricCorrelations,
     MetricScores,
-    agreement_by_length,
-    agreement_by_quantile,
     metric_correlations,
 )
 from textmover.meta_evaluation.averaging import CORRELATIONS
 from textmover.meta_evaluation.groups import Selection, select_rows
+from textmover.report.bins import BinMetric, bin_views
 from textmover.report.disagreements import Disagreement
-from textmover.report.lines import BinLine, line_plot
 from textmover.report.matrices import correlation_matrix, group_matrix, p_value_matrix, p_value_text
-from textmover.report.scatter import density_steps, distribution_plot, most_in_a_hexagon, scatter_plot, step_labels
+from textmover.report.scatter import (
+    density_steps,
+    distribution_plot,
+    most_in_a_hexagon,
+    outside_words,
+    scatter_plot,
+    step_labels,
+)
+from textmover.report.segment_views import segment_views
 from textmover.report.svg import Scale, element, padded, signed, svg
-from textmover.report.texts import ShownText, shown_alignment, shown_text
 from textmover.report.wording import (
     STATISTIC_NAMES,
     best_rows,
@@ -44,9 +49,6 @@ __all__ = ["ReportSection", "overview_view", "section_view"]
 
 MOST_GROUP_COLUMNS = 10
 """With more groups the main table leaves their values to the heat map, which has a row for each."""
-
-QUARTILES = 4
-QUARTILE_NAMES = ("lowest", "low", "high", "highest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,18 +107,30 @@ def section_view(
         "by_quality": None,
         "panels": _panels(section, ranked, selection, colours, rated=rated),
         "correlations": None,
-        "disagreements": _disagreements(section.disagreements, colours, fold),
+        "correlated": "",
+        "disagreements": segment_views(
+            section.disagreements, [one.name for one in ranked], colours, fold, section.judgements
+        ),
         "signatures": [(one.name, one.signature) for one in ranked if one.signature],
         "statistic": STATISTIC_NAMES[_statistic(evaluation)],
         "averaged": evaluation.protocol.level != "pooled" and len(evaluation.groups) > 1,
     }
     if len(ranked) > 1:
         names, table = _in_order(ranked, selection)
-        view["correlations"] = correlation_matrix(
-            names, metric_correlations(list(table), _groups(evaluation, selection), statistic=_statistic(evaluation))
-        )
+        between = metric_correlations(list(table), _groups(evaluation, selection), statistic=_statistic(evaluation))
+        view["correlations"] = correlation_matrix(names, between.values)
+        view["correlated"] = _correlated(between, len(selection.rows))
     if rated:
-        view |= _breakdowns(section, ranked, selection, colours)
+        names, table = _in_order(ranked, selection)
+        groups, lengths = _groups(evaluation, selection), section.lengths
+        view |= bin_views(
+            [BinMetric(name, colours[name], scores) for name, scores in zip(names, table, strict=True)],
+            selection,
+            evaluation,
+            groups=groups,
+            statistic=_statistic(evaluation),
+            lengths=None if lengths is None else (np.asarray(lengths, np.float64)[selection.rows], section.length_unit),
+        )
     return view
 
 
@@ -248,68 +262,28 @@ def _panels(
             picture = scatter_plot(
                 one.name, selection.human, raw[one.name], steps=steps, higher_is_better=metric.higher_is_better
             )
-            scatter.append({**panel, "picture": picture})
-        distributions.append({**panel, "picture": distribution_plot(one.name, raw[one.name])})
+            outside = outside_words(raw[one.name], selection.human)
+            scatter.append({**panel, "picture": picture, "outside": outside})
+        picture = distribution_plot(one.name, raw[one.name])
+        distributions.append({**panel, "picture": picture, "outside": outside_words(raw[one.name])})
     people = distribution_plot("the human ratings", selection.human) if rated else ""
     return {
         "scatter": scatter,
         "steps": step_labels(steps) if len(steps) > 1 else [],
         "distributions": distributions,
         "people": people,
+        "people_outside": outside_words(selection.human) if rated else "",
     }
 
 
-def _breakdowns(
-    section: ReportSection, ranked: Sequence[MetricAgreement], selection: Selection, colours: Mapping[str, int]
-) -> dict[str, Any]:
-    """Agreement by length and by quartile of the rating."""
-    names, table = _in_order(ranked, selection)
-    scores, groups = list(table), _groups(section.evaluation, selection)
-    statistic = _statistic(section.evaluation)
-    lengths, unit = _lengths(section, selection)
-    by_length = agreement_by_length(scores, selection.human, lengths, groups, statistic=statistic)
-    by_quality = agreement_by_quantile(scores, selection.human, groups, bins=QUARTILES, statistic=statistic)
-    ranges = [f"{one.low:g}" if one.low == one.high else f"{one.low:g}–{one.high:g}" for one in by_length]
-    quarters = list(QUARTILE_NAMES) if len(by_quality) == QUARTILES else [
-        f"{signed(one.low, 1)} to {signed(one.high, 1)}" for one in by_quality
-    ]  # fmt: skip
-    return {
-        "by_length": _bin_view(by_length, ranges, names, colours, f"Agreement by length in {unit}"),
-        "by_quality": _bin_view(by_quality, quarters, names, colours, "Agreement by quartile of the rating"),
-        "length_unit": unit,
-    }
-
-
-def _bin_view(
-    bins: Sequence[BinAgreement], labels: Sequence[str], names: Sequence[str], colours: Mapping[str, int], title: str
-) -> dict[str, Any]:
-    """A picture, and its numbers as a table."""
-    lines = [
-        BinLine(name, colours[name], [float(one.values[index]) for one in bins]) for index, name in enumerate(names)
-    ]
-    sizes = [f"n {one.segments:,}" for one in bins]
-    return {
-        "picture": line_plot(lines, list(zip(labels, sizes, strict=True)), title=title),
-        "headers": [f"{label} ({size})" for label, size in zip(labels, sizes, strict=True)],
-        "rows": [(line.name, [signed(value, 3) for value in line.values]) for line in lines],
-        "title": title,
-        "drawn": any(math.isfinite(value) for line in lines for value in line.values),
-    }
-
-
-def _lengths(section: ReportSection, selection: Selection) -> tuple[NDArray[np.float64], str]:
-    """Length of each text that counts, and what is counted."""
-    if section.lengths is not None:
-        return np.asarray(section.lengths, dtype=np.float64)[selection.rows], section.length_unit
-    judgements = selection.judgements
-    texts = [
-        references[0] if references else hypothesis
-        for references, hypothesis in zip(judgements.references, judgements.hypotheses, strict=True)
-    ]
-    unspaced = sum(len(text) > 12 and len(text.split()) == 1 for text in texts)
-    if 2 * unspaced > len(texts):  # such as Chinese, where words are not set apart
-        return np.array([len(text) for text in texts], dtype=np.float64), "characters of the reference"
-    return np.array([len(text.split()) for text in texts], dtype=np.float64), "words of the reference"
+def _correlated(found: MetricCorrelations, segments: int) -> str:
+    """Over what correlations of metrics are averaged, where that is not everything."""
+    if found.groups == found.among:
+        return ""
+    return (
+        f"Mean over {found.groups} of {plural(found.among, 'group')}, which hold {found.counted:,} of {segments:,} "
+        "segments: in the others a metric's scores are all equal, or there are fewer than three segments."
+    )
 
 
 def _in_order(ranked: Sequence[MetricAgreement], selection: Selection) -> tuple[list[str], NDArray[np.float64]]:
@@ -325,67 +299,3 @@ def _groups(evaluation: Evaluation, selection: Selection) -> tuple[str, ...] | N
 def _statistic(evaluation: Evaluation) -> str:
     """Of segments: the protocol's own, or Pearson's r where that is no correlation."""
     return evaluation.protocol.statistic if evaluation.protocol.statistic in CORRELATIONS else "pearson"
-
-
-# --- disagreements ----------------------------------------------------------------------------------------------------
-
-
-def _disagreements(
-    disagreements: Sequence[Disagreement], colours: Mapping[str, int], fold: int
-) -> list[dict[str, Any]]:
-    """By metric, those rated too high and those rated too low."""
-    by_metric: dict[str, list[Disagreement]] = {}
-    for one in disagreements:
-        by_metric.setdefault(one.metric, []).append(one)
-    return [
-        {
-            "name": name,
-            "colour": colours.get(name, 0),
-            "widest": signed(max(abs(one.difference) for one in ones), 1),
-            "directions": [
-                {"title": title, "segments": [_item(one, fold) for one in ones if (one.difference > 0) == higher]}
-                for title, higher in (("Better than people find it", True), ("Worse than people find it", False))
-            ],
-        }
-        for name, ones in by_metric.items()
-    ]
-
-
-def _item(one: Disagreement, fold: int) -> dict[str, Any]:
-    number = 0
-    if one.alignment is None:
-        hypothesis = shown_text(one.hypothesis, fold)
-        reference = shown_text(one.references[0], fold) if one.references else ShownText()
-    else:
-        hypothesis, reference = shown_alignment(one.alignment, fold)
-        number = one.alignment.number
-    return {
-        "row": one.row + 1,
-        "group": one.group,
-        "difference": signed(one.difference, 1, plus=True),
-        "metric_z": signed(one.metric_z, 1, plus=True),
-        "rating_z": signed(one.rating_z, 1, plus=True),
-        "score": signed(one.score, 3),
-        "rating": f"{one.rating:.3g}".replace("-", "\N{MINUS SIGN}"),
-        "picture": _z_picture(one),
-        "aligned": one.alignment is not None,
-        "hypothesis": hypothesis,
-        "reference": reference if one.references or one.alignment else None,
-        "others": [shown_text(text, fold) for place, text in enumerate(one.references) if place != number],
-    }
-
-
-def _z_picture(one: Disagreement) -> str:
-    """People (a ring) and metric (a dot) on a line of standard deviations."""
-    low, high = padded([-3, 3, one.metric_z, one.rating_z], 0.03)
-    scale = Scale(low, high, 4, 136)
-    people, metric = scale.at(one.rating_z), scale.at(one.metric_z)
-    parts = [
-        element("path", class_="axis", d="M2 8H138"),
-        element("path", class_="axis", d=f"M{scale.at(0):.1f} 4V12"),
-        element("path", class_="line", d=f"M{people:.1f} 8H{metric:.1f}"),
-        element("circle", class_="people", cx=people, cy=8, r=3.8),
-        element("circle", cx=metric, cy=8, r=4.2),
-    ]
-    title = f"people {signed(one.rating_z, 1, plus=True)}, metric {signed(one.metric_z, 1, plus=True)}"
-    return svg(140, 16, *parts, title=title, class_="interval")

@@ -161,11 +161,10 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
     Returns:
         Sentences, each of which stands for itself.
     """
-    statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
     units = {one.units for one in evaluation.metrics if not math.isnan(one.value)}
     found = [
-        f"{plural(evaluation.n, 'segment')}{groups}. {statistic[0].upper()}{statistic[1:]}, "
+        f"{plural(evaluation.n, 'segment')}{groups}. {_capital(STATISTIC_NAMES[evaluation.protocol.statistic])}, "
         f"{_level(evaluation)}{_over_units(evaluation, units)}."
     ]
     if evaluation.protocol.pair_rate != 1:
@@ -196,8 +195,15 @@ def file_remarks(judgements: Judgements) -> list[str]:
     return [f"Not read from the file: {plural(sum(judgements.left_out.values()), 'row')} ({listed})."]
 
 
+def _capital(text: str) -> str:
+    """Text at the start of a sentence; a Greek letter is a symbol and stays as it is."""
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
+
+
 def _level(evaluation: Evaluation) -> str:
     """What the statistic is computed over; of a single group there is no mean."""
+    if evaluation.protocol.statistic == "soft-accuracy":
+        return "over the p-values of all pairs of systems on the items that both have, mean over groups"
     if evaluation.protocol.level != "per-group" or len(evaluation.groups) > 1:
         return LEVELS[evaluation.protocol.level]
     name = next(iter(evaluation.groups))
@@ -206,18 +212,20 @@ def _level(evaluation: Evaluation) -> str:
 
 def _over_units(evaluation: Evaluation, units: set[int]) -> str:
     """How many units there are, where they are something else than groups."""
-    name = {
-        "per-item": "item",
-        "per-system": "system",
-        "systems": "pair of systems" if evaluation.protocol.statistic == "soft-accuracy" else "system",
-        "per-group": "preference" if evaluation.protocol.statistic == "darr" else "",
-        "pooled": "preference" if evaluation.protocol.statistic == "darr" else "",
-    }[evaluation.protocol.level]
-    if not name or not units:
+    name = _unit(evaluation)
+    if name == "group" or not units:
         return ""
     several = "pairs of systems" if name.startswith("pair") else f"{name}s"
     low, high = min(units), max(units)
     return f" ({plural(high, name, several)})" if low == high else f" ({low:,} to {high:,} {several})"
+
+
+def _unit(evaluation: Evaluation) -> str:
+    """What a value is computed in, or of."""
+    if evaluation.protocol.statistic in ("darr", "soft-accuracy"):
+        return {"darr": "preference", "soft-accuracy": "pair of systems"}[evaluation.protocol.statistic]
+    levels = {"per-item": "item", "per-system": "system", "systems": "system"}
+    return levels.get(evaluation.protocol.level, "group")
 
 
 def _on_chance(evaluation: Evaluation) -> list[str]:
@@ -240,6 +248,11 @@ def _on_chance(evaluation: Evaluation) -> list[str]:
         tested = any(not math.isnan(one.p_value) for one in evaluation.metrics)
         meaning = f"↑ significantly better, ↓ significantly worse than {evaluation.baseline} (the same test)."
         found.append(meaning if tested else f"Differences from {evaluation.baseline} were not tested.")
+        if len({one.undefined for one in evaluation.metrics if not math.isnan(one.value)}) > 1:
+            found.append(
+                f"Differences from {evaluation.baseline} are over the {_unit(evaluation)}s on which both metrics have "
+                "a value, so they can deviate from those of the values shown."
+            )
     return found
 
 
@@ -256,15 +269,18 @@ def _left_out(evaluation: Evaluation) -> list[str]:
         found.append(
             f"Left out: {plural(evaluation.lost_preferences, 'preference')} that lost a side or lie across groups."
         )
-    by_reason: dict[str, list[Exclusion]] = {}
+    valueless = {one.name for one in evaluation.metrics if math.isnan(one.value)}
+    by_reason: dict[tuple[str, bool], list[Exclusion]] = {}
     for one in evaluation.excluded:
-        by_reason.setdefault(one.reason, []).append(one)
-    for reason, ones in by_reason.items():
-        segments = sum(one.segments for one in ones)
-        size = f", {plural(segments, 'segment')}" if segments else ""
+        by_reason.setdefault((one.reason, one.name in valueless), []).append(one)
+    for (reason, metrics), ones in by_reason.items():
+        # Groups and units hold different segments; metrics all have scores of the same ones.
+        segments = ones[0].segments if metrics else sum(one.segments for one in ones)
+        size = f", {plural(segments, 'segment')}{' each' if metrics and len(ones) > 1 else ''}" if segments else ""
         found.append(f"Left out: {_named([one.name for one in ones])} ({reason}{size}).")
     found += [
-        f"Left out for {metric.name} alone: {_named(metric.undefined)} (its scores are all equal there)."
+        f"Left out for {metric.name} alone: {_named(metric.undefined)} (its scores are all equal there, "
+        f"{plural(metric.undefined_segments, 'segment')})."
         for metric in evaluation.metrics
         if metric.undefined and not math.isnan(metric.value)  # else it is named above
     ]
