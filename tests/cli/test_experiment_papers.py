@@ -292,7 +292,9 @@ def test_without_data_it_says_what_is_needed(path, refused):
         assert f"(from {needed.source})" in said
 
 
-@pytest.mark.parametrize("name", sorted(DATA))
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one == "twmd_figures" else one for one in sorted(DATA)]
+)
 def test_it_runs_and_the_published_line_stands_beside_ours(told, name):
     experiment, found, folder = told(name)
     tables = [table for table in found["tables"] if table["records"] and "row" in table["records"][0]]

@@ -99,6 +99,7 @@ def test_every_input_gives_the_same_scores(score, corpus, tmp_path, monkeypatch)
     assert score("--data", "-", "--data-format", "jsonl", "--hypothesis-column", "mt").out == expected
 
 
+@pytest.mark.slow
 def test_results_come_while_more_is_being_written(tiny_encoder, tmp_path, write):
     references = write("R.txt", ["a cat"] * 5)
     command = [*COMMAND, "--encoder", str(tiny_encoder), "--shard-size", "1", "-i", "-", str(references)]

@@ -24,6 +24,7 @@ def test_the_differentiable_metric_learns_that_a_negation_is_bad(embedded):
 @pytest.mark.filterwarnings("ignore:.*does not have many workers.*")
 @pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*")
 @pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*")
+@pytest.mark.slow
 def test_the_generator_is_judged_in_its_validation_step(embedded):
     before, after = load("validation_step").main(epochs=12)
     assert 0 <= before < after <= 1

@@ -294,7 +294,11 @@ def outputs(cost, log_a, log_b, epsilon, **rule):
     return found.plan, found.f[:, :, None] + found.g[:, None, :], found.transport, found.objective
 
 
-@each_rule
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, marks=pytest.mark.slow if "tolerance" in rule else ()) for rule in RULES.values()],
+    ids=RULES,
+)
 def test_gradients_of_cost_weights_and_epsilon(problem, rule):
     assert gradcheck(lambda *inputs: outputs(*inputs, **rule), differentiable(problem))
 

@@ -322,7 +322,13 @@ def test_alpha_weighs_f_and_nothing_else(problem, metric, alpha):
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
-@each_metric
+@pytest.mark.parametrize(
+    "metric",
+    [
+        pytest.param(metric, marks=pytest.mark.slow if "tolerance" in name else (), id=name)
+        for name, metric in METRICS.items()
+    ],
+)
 def test_gradients_of_similarity_weights_and_temperature(problem, metric):
     given = problem(2, 3, 4)
     inputs = (

@@ -136,6 +136,7 @@ def test_moverscore_of_written_pairs(embedded_metric):
     moverscore_differences(embedded_metric, WRITTEN, v2_bound=1.2e-4)
 
 
+@pytest.mark.slow
 def test_moverscore_of_real_pairs(embedded_metric, shared_folder):
     real = json.loads((shared_folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
     moverscore_differences(embedded_metric, real, v2_bound=1e-6)

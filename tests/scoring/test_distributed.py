@@ -345,6 +345,7 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
     assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_second_run_on_the_same_output_is_refused(score, refused, texts, tmp_path, whole):
     path, parts = tmp_path / "scores.txt", tmp_path / "scores.txt.parts"
     arguments = ("-i", *texts, "--output", path, "--devices", 2)
@@ -403,6 +404,7 @@ def test_options_that_do_not_fit(refused, texts, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_one_process_needs_no_lightning(tiny_encoder, texts):
     code = (
         "import sys; from textmover.cli.main import main; "

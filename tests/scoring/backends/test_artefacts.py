@@ -238,7 +238,7 @@ def silence(folder):
 
 
 @pytest.mark.parametrize("fields", [{}, {"centering": "corpus"}])
-@pytest.mark.parametrize("precision", ["int8", "fast", "exact"])
+@pytest.mark.parametrize("precision", [pytest.param("int8", marks=pytest.mark.slow), "fast", "exact"])
 def test_nonsense_is_refused_whatever_its_record_says(tiny_metric, cache, precision, fields):
     """Also where a metric cannot score yet, and nothing but hidden states can be compared."""
     metric = tiny_metric(**fields)

@@ -80,6 +80,7 @@ def test_what_is_padded_does_not_matter(tiny_metric, exported):
     torch.testing.assert_close(together[:1, : alone.shape[1]], alone, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_several_layers(tiny_encoder, exported):
     from textmover.modules import MetricModel
 
@@ -160,6 +161,7 @@ def test_other_weights_run_on_torch_again(tiny_metric, exported, change):
     assert metric.signature.entries["backend"] == "torch"
 
 
+@pytest.mark.slow
 def test_an_export_leaves_the_model_as_it_was(tiny_metric, tmp_path):
     metric = tiny_metric()
     metric.train()
