@@ -594,9 +594,15 @@ OBJECTS = ["the market", "a big tree in the garden", "two books", "the station",
 SENTENCES = [" ".join(words) for words in product(SUBJECTS, VERBS, OBJECTS)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("idf", [False, True])
-@pytest.mark.parametrize("repeats", [False, True], ids=["uneven shares", "filled up with repeats"])
+@pytest.mark.parametrize(
+    ("idf", "repeats"),
+    [
+        pytest.param(True, False, marks=pytest.mark.slow, id="idf, uneven shares"),
+        pytest.param(False, True, marks=pytest.mark.slow, id="filled up with repeats"),
+        pytest.param(False, False, marks=pytest.mark.long, id="uneven shares"),
+        pytest.param(True, True, marks=pytest.mark.long, id="idf, filled up with repeats"),
+    ],
+)
 def test_two_processes_give_the_values_of_one_in_order(tiny_encoder, in_two_processes, build, idf, repeats):
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(len(SENTENCES), (2, 1001), generator=generator).tolist()
@@ -607,8 +613,9 @@ def test_two_processes_give_the_values_of_one_in_order(tiny_encoder, in_two_proc
         assert_same(result, expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("idf", [False, True])
+@pytest.mark.parametrize(
+    "idf", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_a_process_without_segments_hinders_no_other(tiny_encoder, in_two_processes, build, idf):
     pairs = [("tea", "cold tea")]
     expected = scored(build(idf=idf), (1,), *([text] for text in pairs[0]))

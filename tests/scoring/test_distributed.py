@@ -118,7 +118,7 @@ def test_parquet_folders_in_and_out(score, texts, tmp_path):
     assert (summary["n"], summary["shards"]) == (1001, 16)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
     for name, more in (("one.tsv", ()), ("two.tsv", ("--devices", 2))):
         ended = score("--model", "bertscore-f1-idf", "-i", *texts, "--output", tmp_path / name, *more)
@@ -135,7 +135,7 @@ def test_a_process_without_a_shard(score, tmp_path):
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
     hypotheses = tmp_path / "h.txt"
     hypotheses.write_bytes(texts[0].read_bytes().replace(b"\n", b"\xff\n", 1))
@@ -197,12 +197,11 @@ def test_two_machines_started_by_hand(machines, texts, tmp_path, whole):
     assert path.read_bytes() == whole
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "output", "message"),
     [
-        (["--batch-tokens", 99], "x", "batch tokens is 'None' in the first and '99' in number 1"),
-        ([], "y", "y.parts to be in a folder that all machines share, but process 1 does not see it"),
+        slow(["--batch-tokens", 99], "x", "batch tokens is 'None' in the first and '99' in number 1"),
+        long([], "y", "y.parts to be in a folder that all machines share, but process 1 does not see it"),
     ],
 )
 def test_machines_that_do_not_do_the_same(machines, texts, tmp_path, more, output, message):
@@ -284,7 +283,7 @@ def gone(pid: int) -> bool:
         slow("from textmover.types import InputError; raise InputError('no such luck.')", 2, "no such luck."),
         long("raise OSError(28, 'No space left on device', 'x')", 2, "x: No space left on device"),
         long("raise ZeroDivisionError('a defect')", 1, "ZeroDivisionError: a defect"),
-        slow("raise KeyboardInterrupt", 130, "interrupted: "),
+        long("raise KeyboardInterrupt", 130, "interrupted: "),
     ],
 )
 def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched, how, code, message, whole):
@@ -304,9 +303,7 @@ def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched
     assert path.read_bytes() == whole
 
 
-@pytest.mark.parametrize(
-    "which", [slow("keyboard"), slow("kill second"), *map(long, ("first", "terminate", "kill first"))]
-)
+@pytest.mark.parametrize("which", [slow("keyboard"), *map(long, ("first", "terminate", "kill first", "kill second"))])
 def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched, which, whole):
     path = tmp_path / "scores.txt"
     parts = tmp_path / "scores.txt.parts"
@@ -354,7 +351,7 @@ def test_a_second_run_on_the_same_output_is_refused(score, refused, texts, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_lock_is_held_for_all_processes(command, score, texts, tmp_path, patched, whole):
     path, parts = tmp_path / "scores.txt", tmp_path / "scores.txt.parts"
     arguments = ("-i", *texts, "--output", path, "--devices", 2)

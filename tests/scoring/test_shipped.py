@@ -90,7 +90,7 @@ def test_the_embedded_encoder_needs_no_fit_and_the_signature_names_the_mean(embe
     assert found.signature.entries["centering"] == f"corpus@{mean.fingerprint}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_shipped_mean_is_close_to_that_of_each_kind_of_text(embedded, shared_folder):
     folder = shared_folder / "data" / "english_sentences"
     shipped_mean = load_metric("twmd-b", encoder=NAME).statistics["mean"].mean

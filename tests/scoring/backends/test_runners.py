@@ -110,7 +110,7 @@ def test_scores_and_signature(tiny_encoder, backend):
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
-@pytest.mark.parametrize("backend", NAMES)
+@pytest.mark.parametrize("backend", [*EXPORTED, pytest.param("torch-compile", marks=pytest.mark.long)])
 def test_copies_and_pickles_compute_the_same(tiny_metric, way, backend):
     metric = tiny_metric()
     batch = metric.tokenize(TEXTS[:3])
@@ -200,8 +200,9 @@ def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exp
     assert metric.encoder.runner is None
 
 
-@pytest.mark.parametrize("backend", EXPORTED)
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "backend", [pytest.param("openvino", marks=pytest.mark.slow), pytest.param("onnxruntime", marks=pytest.mark.long)]
+)
 def test_nothing_reports_its_use(tiny_encoder, real_backends, backend):
     """The packages do, unless they are told not to; in a process of its own, where nothing has imported them yet."""
     code = (
