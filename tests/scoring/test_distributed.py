@@ -126,7 +126,7 @@ def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
     assert (tmp_path / "two.tsv").read_bytes() == (tmp_path / "one.tsv").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_process_without_a_shard(score, tmp_path):
     texts = [write(tmp_path / name, sentences(5, seed)) for seed, name in enumerate("hr")]
     for name, more in (("one", ()), ("two", ("--devices", 2))):
@@ -187,7 +187,7 @@ def machines(command):
     return machines
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_machines_started_by_hand(machines, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
     codes, said = machines(*[["-i", *texts, "--output", path]] * 2)

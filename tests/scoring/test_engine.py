@@ -103,8 +103,7 @@ def batches_encoded_once(monkeypatch, encoded):
     [
         *((preset, 60) for preset in INVARIANT[:-2]),
         *(pytest.param(preset, 60, marks=pytest.mark.slow) for preset in INVARIANT[-2:]),
-        pytest.param("twmd", 500, marks=pytest.mark.slow),
-        *(pytest.param(preset, 500, marks=pytest.mark.long) for preset in INVARIANT if preset != "twmd"),
+        *(pytest.param(preset, 500, marks=pytest.mark.long) for preset in INVARIANT),
     ],
 )
 def test_pairs_score_the_same_in_any_batches_and_order(embedded_metric, preset, count):
