@@ -329,7 +329,7 @@ def test_a_copied_module_scores_with_its_own_copy_of_the_metric(tiny_metric):
     assert holder.score.clone().scorer.metric is holder.metric
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_500_pairs_with_the_real_encoder_score_the_same_in_two_processes(embedded, in_two_processes):
     lines = (Path(__file__).parents[2] / "examples/quickstart/ratings.tsv").read_text("utf-8").splitlines()[1:]
     pairs = [tuple(reversed(line.split("\t")[:2])) for line in lines[::3]][:500]

@@ -102,7 +102,7 @@ def batches_encoded_once(monkeypatch, encoded):
     ("preset", "count"),
     [
         *((preset, 60) for preset in INVARIANT[:-2]),
-        *(pytest.param(preset, 60, marks=pytest.mark.slow) for preset in INVARIANT[-2:]),
+        *(pytest.param(preset, 60, marks=pytest.mark.long) for preset in INVARIANT[-2:]),
         *(pytest.param(preset, 500, marks=pytest.mark.long) for preset in INVARIANT),
     ],
 )

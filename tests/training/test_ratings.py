@@ -61,7 +61,7 @@ def ratings(tmp_path: Path) -> Path:
     "losses",
     [
         {"mse": 1.0, "pearson": 1.0},
-        *(pytest.param({name: 1.0}, marks=pytest.mark.slow) for name in ("mse", "pearson", "huber", "pairwise")),
+        *(pytest.param({name: 1.0}, marks=pytest.mark.long) for name in ("mse", "pearson", "huber", "pairwise")),
     ],
 )
 def test_training_raises_the_agreement_on_held_back_references(tiny_encoder: Path, ratings: Path, losses) -> None:

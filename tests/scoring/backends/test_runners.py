@@ -200,9 +200,8 @@ def test_a_back_end_that_is_not_exact_is_refused_and_torch_runs(tiny_metric, exp
     assert metric.encoder.runner is None
 
 
-@pytest.mark.parametrize(
-    "backend", [pytest.param("openvino", marks=pytest.mark.slow), pytest.param("onnxruntime", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("backend", EXPORTED)
 def test_nothing_reports_its_use(tiny_encoder, real_backends, backend):
     """The packages do, unless they are told not to; in a process of its own, where nothing has imported them yet."""
     code = (
