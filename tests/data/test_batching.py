@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.data.batching import LengthBuckets, RatingLoader
+from textmover.data.batching import LengthBuckets, MixedBatches, PartLoader, TrainingLoader
+from textmover.data.sources import RatedSource
 from textmover.types import InputError, Segment, TokenBatch
 
 
@@ -23,6 +24,19 @@ def segments(n=50, references=1):
         Segment("w " * int(rng.integers(1, 40)), tuple(f"r{k} " * (k + 1) for k in range(references)), score=float(row))
         for row in range(n)
     ]
+
+
+def source(items=None, name="ratings", batch_size=8, **options):
+    items = segments() if items is None else items
+    return RatedSource(name, items, {"all": items}, batch_size=batch_size, validation_batch_size=batch_size, **options)
+
+
+def training(items=None, **options):
+    return TrainingLoader([source(items)], tokenize, **options)
+
+
+def positions(loader):
+    return [batch.positions.tolist() for batch in loader]
 
 
 @pytest.mark.parametrize("pool", [1, 3, 100])
@@ -48,12 +62,48 @@ def test_batches_hold_segments_of_like_length():
     assert spread(LengthBuckets(lengths, 16).batches(0)) < 0.1 * spread(LengthBuckets(lengths, 16, pool=1).batches(0))
 
 
-def test_ranks_share_the_batches_and_have_equally_many():
-    lengths = list(range(50))
-    whole = LengthBuckets(lengths, 4).batches(0)
-    parts = [LengthBuckets(lengths, 4, rank=rank, world=3).batches(0) for rank in range(3)]
-    assert {len(part) for part in parts} == {len(whole) // 3}
-    assert [batch for step in zip(*parts, strict=True) for batch in step] == whole[: len(whole) // 3 * 3]
+def test_items_of_different_groups_do_not_meet():
+    groups = ["a", "b", "c", "b"] * 11
+    batches = LengthBuckets(list(range(44)), 4, groups=groups).batches(2)
+    assert all(len({groups[place] for place in batch}) == 1 for batch in batches)
+    assert sorted(place for batch in batches for place in batch) == list(range(44))
+    assert len(batches) == 3 + 6 + 3
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_ranks_share_each_batch(world):
+    buckets = [LengthBuckets(list(range(50)), 8)]
+    whole = MixedBatches(buckets, [7]).batches(0)
+    parts = [list(MixedBatches(buckets, [7], rank=rank, world=world)) for rank in range(world)]
+    for number, batch in enumerate(batch for batch in whole if len(batch) >= world):
+        shares = [part[number] for part in parts]
+        assert sorted(place for share in shares for place, _ in share) == sorted(batch)
+        assert {joint for share in shares for _, joint in share} == {len(batch)}
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_a_batch_with_fewer_items_than_processes_is_left_out_by_all_of_them():
+    buckets = [LengthBuckets([1] * 9, 4)]
+    parts = [list(MixedBatches(buckets, [3], rank=rank, world=2)) for rank in range(2)]
+    assert [len(part) for part in parts] == [2, 2]
+
+
+def test_a_mixture_goes_on_in_a_large_source_and_repeats_a_small_one():
+    large, small = LengthBuckets([1] * 40, 4, seed=1), LengthBuckets([1] * 8, 4, seed=1)
+    mixed = MixedBatches([large, small], [5, 5], seed=1)
+    epochs = [mixed.batches(epoch) for epoch in range(4)]
+    of_large = [[place for batch in epoch for place in batch if place < 40] for epoch in epochs]
+    assert [len(places) for places in of_large] == [20] * 4
+    assert sorted(of_large[0] + of_large[1]) == sorted(of_large[2] + of_large[3]) == list(range(40))
+    of_small = Counter(place - 40 for epoch in epochs for batch in epoch for place in batch if place >= 40)
+    assert of_small == Counter(dict.fromkeys(range(8), 10))
+    assert all(len({place < 40 for place in batch}) == 1 for epoch in epochs for batch in epoch)
+
+
+def test_the_sources_of_a_mixture_are_spread_over_the_epoch():
+    mixed = MixedBatches([LengthBuckets([1] * 100, 2), LengthBuckets([1] * 100, 2)], [50, 50])
+    turns = [batch[0] < 100 for batch in mixed.batches(0)]
+    assert 10 < sum(turns[:50]) < 40
 
 
 @pytest.mark.parametrize(("batch_size", "pool"), [(0, 1), (4, 0)])
@@ -63,34 +113,31 @@ def test_sizes_below_one_are_refused(batch_size, pool):
 
 
 def test_a_loader_goes_on_where_its_saved_place_was():
-    rated = segments()
-    unbroken = [batch.positions.tolist() for batch in RatingLoader(rated, tokenize, 8, shuffle=True)]
-    broken = RatingLoader(rated, tokenize, 8, shuffle=True)
+    unbroken = positions(training())
+    broken = training()
     iterator = iter(broken)
     first = [next(iterator).positions.tolist() for _ in range(3)]
-    resumed = RatingLoader(rated, tokenize, 8, shuffle=True)
+    resumed = training()
     resumed.load_state_dict(broken.state_dict())
-    rest = [batch.positions.tolist() for batch in resumed]
-    assert first + rest == unbroken
-    assert [batch.positions.tolist() for batch in resumed] == unbroken, "the next iteration starts from the front"
+    assert first + positions(resumed) == unbroken
+    assert positions(resumed) == unbroken, "the next iteration starts from the front"
 
 
 @pytest.mark.parametrize("state", [{"epoch": 0, "batch": 7}, {"epoch": 1, "batch": 3}])
 def test_a_place_at_the_end_or_of_another_epoch_starts_from_the_front(state):
-    rated = segments()
-    loader = RatingLoader(rated, tokenize, 8, shuffle=True)
+    loader = training()
     loader.load_state_dict(state)
     assert Counter(place for batch in loader for place in batch.positions.tolist()) == Counter(range(50))
 
 
 def test_iterating_draws_nothing_from_the_global_generator():
     before = torch.get_rng_state()
-    list(RatingLoader(segments(), tokenize, 8, shuffle=True))
+    list(training())
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_several_references_become_rows_of_their_segment():
-    (batch, *_) = RatingLoader(segments(4, references=3), tokenize, 2, shuffle=False)
+    (batch, *_) = PartLoader(source(segments(4, references=3), batch_size=2), "all", tokenize)
     assert batch.owners.tolist() == [0, 0, 0, 1, 1, 1]
     assert len(batch.references) == len(batch.hypotheses) == 6
     assert batch.hypotheses.texts[0] == batch.hypotheses.texts[2]
@@ -102,7 +149,7 @@ def test_ranks_of_a_loader_in_order_see_all_segments_between_them():
     seen = [
         place
         for rank in range(2)
-        for batch in RatingLoader(segments(51), tokenize, 8, shuffle=False, rank=rank, world=2)
+        for batch in PartLoader(source(segments(51)), "all", tokenize, rank=rank, world=2)
         for place in batch.positions.tolist()
     ]
     assert sorted(seen) == list(range(51))
@@ -110,4 +157,21 @@ def test_ranks_of_a_loader_in_order_see_all_segments_between_them():
 
 def test_an_unrated_segment_is_refused():
     with pytest.raises(InputError, match="no score"):
-        list(RatingLoader([Segment("a b", ("c",))], tokenize, 2, shuffle=False))
+        list(training([Segment("a b", ("c",))]))
+
+
+def test_batches_of_several_sources_say_which_they_are_of():
+    one, other = source(name="one"), source(segments(20), name="other", batch_size=4)
+    batches = list(TrainingLoader([one, other], tokenize, mix=lambda counts: [counts[0], 2 * counts[1]]))
+    for chosen, times in ((one, 1), (other, 2)):
+        of_source = [batch for batch in batches if batch.source == chosen.name]
+        assert Counter(at for batch in of_source for at in batch.positions.tolist()) == Counter(
+            dict.fromkeys(range(len(chosen.items)), times)
+        )
+        for batch in of_source:
+            assert batch.ratings.tolist() == [chosen.items[at].score for at in batch.positions.tolist()]
+            assert batch.joint == len(batch)
+
+
+def test_workers_give_the_same_batches():
+    assert positions(training(workers=1)) == positions(training())

@@ -1,8 +1,9 @@
 import re
 
+import numpy as np
 import pytest
 
-from textmover.data import Columns, RatingsDataModule
+from textmover.data import Columns, MixtureDataModule, PairFile, RatingsDataModule
 from textmover.data.datamodule import HELD_BACK, HELD_OUT
 from textmover.types import InputError
 
@@ -72,7 +73,98 @@ def test_training_texts_are_distinct_and_at_most_as_many(ratings):
 
 
 def test_groups_of_segments(ratings):
-    data = RatingsDataModule([ratings], columns=COLUMNS, group="kind")
+    for group, expected in (("kind", {"drop", "swap", "same"}), (None, {"all"})):
+        data = RatingsDataModule([ratings], columns=COLUMNS, group=group)
+        data.setup()
+        assert set(data.sources["ratings"].groups_of(data.segments)) == expected
+
+
+def test_rows_are_chosen_by_group(ratings):
+    data = RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drop", "same"]})
     data.setup()
-    assert set(data.groups_of(data.segments)) == {"drop", "swap", "same"}
-    assert set(RatingsDataModule([ratings]).groups_of(data.segments)) == {"all"}
+    assert {one.groups["kind"] for one in [*data.segments, *data.parts[HELD_BACK]]} == {"drop", "same"}
+    with pytest.raises(InputError, match="'drip', but got none: it holds drop, same, swap"):
+        RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drip"]}).setup()
+    with pytest.raises(InputError, match=r"`where` to be among `columns\.groups`"):
+        RatingsDataModule([ratings], where={"kind": ["drop"]})
+
+
+def test_the_pairs_of_a_test_set_are_not_trained_on(ratings, tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text("split\ta\tb\ntest\tH4\tr1\ntest\tr2\th7 \ntrain\th9\tr3\n")
+    file = PairFile(str(path), ("a", "b"), {"split": ["test"]})
+    data = RatingsDataModule([ratings], columns=COLUMNS, without=[file], held_back=0)
+    data.validation_files = [ratings]
+    data.setup()
+    assert {one.hypothesis for one in data.parts[HELD_BACK]} - {one.hypothesis for one in data.segments} == {"h4", "h7"}
+    assert "2 segments left out" in data.describe()["without the pairs of"]
+
+
+@pytest.fixture
+def two_scales(tmp_path):
+    for name, scale in (("z.tsv", 0.1), ("percent.tsv", 1.0)):
+        rows = "".join(f"{name}{n}\th{n}\t{scale * (n - 50 * (scale < 1))}\n" for n in range(100))
+        (tmp_path / name).write_text(f"reference\thypothesis\tscore\n{rows}")
+    return [str(tmp_path / name) for name in ("z.tsv", "percent.tsv")]
+
+
+def test_files_on_different_scales_are_refused_or_standardised(two_scales):
+    with pytest.raises(InputError, match=r"z\.tsv.*percent\.tsv.*set `scales`"):
+        RatingsDataModule(two_scales).setup()
+    data = RatingsDataModule(two_scales, scales="per-file")
+    data.setup()
+    for name in ("z.tsv", "percent.tsv"):
+        scores = [one.score for one in data.segments if one.references[0].startswith(name)]
+        assert np.mean(scores) == pytest.approx(0, abs=1e-12)
+        assert np.std(scores) == pytest.approx(1)
+    kept = RatingsDataModule(two_scales, scales="as-is")
+    kept.setup()
+    assert max(one.score for one in [*kept.segments, *kept.parts[HELD_BACK]]) == 99
+
+
+def test_held_back_ratings_are_on_the_scale_of_their_file(two_scales):
+    data = RatingsDataModule(two_scales, scales="per-file")
+    data.setup()
+    raw = RatingsDataModule(two_scales, scales="as-is")
+    raw.setup()
+    before = np.array([one.score for one in raw.parts[HELD_BACK] if one.references[0].startswith("percent")])
+    after = np.array([one.score for one in data.parts[HELD_BACK] if one.references[0].startswith("percent")])
+    trained = np.array([one.score for one in raw.segments if one.references[0].startswith("percent")])
+    assert after == pytest.approx((before - trained.mean()) / trained.std())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [10, 40]),
+        ({"temperature": 2.0}, [17, 33]),
+        ({"temperature": 1e9}, [25, 25]),
+        ({"weights": {"small": 4.0}}, [25, 25]),
+        ({"batches": 10}, [2, 8]),
+        ({"batches": 2}, [1, 2]),
+    ],
+)
+def test_shares_of_a_mixture(ratings, options, expected):
+    mixture = MixtureDataModule(
+        {name: RatingsDataModule([ratings], columns=COLUMNS) for name in ("small", "large")}, **options
+    )
+    mixture.setup()
+    assert list(mixture.sources) == ["small", "large"]
+    assert mixture.batch_counts([10, 40]) == expected
+    assert [mixture.label(*one) for one in mixture.judged] == ["small/held-back", "large/held-back"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.5}, "`temperature`"),
+        ({"weights": {"other": 1.0}}, r"sources \(one\), but got 'other'"),
+        ({"weights": {"one": 0.0}}, "above 0"),
+        ({"batches": 0}, "`batches`"),
+        ({"sources": {}}, "at least one data module"),
+        ({"sources": {"a.b": None}}, "names of letters"),
+    ],
+)
+def test_a_mixture_that_cannot_be_made_is_refused(ratings, options, message):
+    with pytest.raises(InputError, match=message):
+        MixtureDataModule(**{"sources": {"one": RatingsDataModule([ratings])}, **options})

@@ -1,6 +1,8 @@
 """Losses against SciPy, loops, and batches in which nothing varies."""
 
+import inspect
 import math
+import re
 from functools import partial
 
 import numpy as np
@@ -9,9 +11,18 @@ import torch
 from scipy.stats import pearsonr
 from torch.autograd import gradcheck
 
-from textmover.functional.losses import LOSSES, combined_loss, huber_loss, mse_loss, pairwise_loss, pearson_loss
+from textmover.functional.losses import (
+    LOSSES,
+    OPTIONS,
+    combined_loss,
+    huber_loss,
+    mse_loss,
+    pearson_loss,
+)
+from textmover.types import InputError
 
-ALL = {**LOSSES, "combined": partial(combined_loss, weights={"mse": 0.5, "pearson": 1.0, "pairwise": 2.0})}
+MIXED = {"mse": 0.5, "pearson": 1.0, "pairwise": 2.0, "cosent": {"weight": 0.1, "scale": 2.0}}
+ALL = {**LOSSES, "combined": partial(combined_loss, weights=MIXED)}
 each_loss = pytest.mark.parametrize("loss", ALL.values(), ids=ALL)
 
 
@@ -63,23 +74,10 @@ def test_pearson_neither_underflows_nor_overflows_in_float32(scale):
     torch.testing.assert_close(found, pearson_loss(scores, ratings), rtol=0, atol=1e-5)
 
 
-def test_pairwise_is_a_loop_over_pairs():
-    scores, ratings = draw()
-    s, y = scores.tolist(), ratings.tolist()
-    pairs = [(i, j) for i in range(len(s)) for j in range(len(s)) if y[i] > y[j]]
-    lost = sum((y[i] - y[j]) * math.log(1 + math.exp(s[j] - s[i])) for i, j in pairs)
-    assert pairwise_loss(scores, ratings).item() == pytest.approx(lost / sum(y[i] - y[j] for i, j in pairs), rel=1e-13)
-
-
-def test_pairwise_sees_neither_level_nor_unit_of_the_ratings_nor_level_of_the_scores():
-    scores, ratings = draw()
-    torch.testing.assert_close(pairwise_loss(scores + 3, 5 * ratings - 2), pairwise_loss(scores, ratings))
-
-
 @each_loss
 def test_order_of_the_batch_does_not_matter(loss):
     scores, ratings = draw()
-    torch.testing.assert_close(loss(scores.flip(0), ratings.flip(0)), loss(scores, ratings), rtol=1e-14, atol=0)
+    torch.testing.assert_close(loss(scores.flip(0), ratings.flip(0)), loss(scores, ratings), rtol=1e-13, atol=0)
 
 
 @each_loss
@@ -92,22 +90,64 @@ def test_descending_the_gradient_lowers_the_loss(loss):
 
 def test_combined_is_the_weighted_sum():
     scores, ratings = draw()
-    weights = {"mse": 0.5, "huber": 2.0, "pearson": 1.0, "pairwise": 0.25}
-    assert set(weights) == set(LOSSES)
+    weights = {name: 0.25 * number for number, name in enumerate(LOSSES)}
     expected = sum(weight * LOSSES[name](scores, ratings).item() for name, weight in weights.items())
     assert combined_loss(scores, ratings, weights).item() == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_mapping_gives_weight_and_options():
+    scores, ratings = draw()
+    weights = {"mse": {"weight": 0.5}, "hinge": {"weight": 2.0, "gap": 0.3}, "cosent": {"scale": 3.0}}
+    found = combined_loss(scores, ratings, weights)
+    hinge, cosent = LOSSES["hinge"](scores, ratings, gap=0.3), LOSSES["cosent"](scores, ratings, scale=3.0)
+    torch.testing.assert_close(found, 0.5 * mse_loss(scores, ratings) + 2 * hinge + cosent)
+
+
+@pytest.mark.parametrize(("name", "option"), [(name, option) for name in OPTIONS for option in OPTIONS[name]])
+def test_every_option_changes_the_loss(name, option):
+    scores, ratings = draw()
+    usual = combined_loss(scores, ratings, {name: 1.0})
+    assert combined_loss(scores, ratings, {name: {option: 0.37}}).item() != pytest.approx(usual.item(), rel=1e-3)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_whole_numbers_will_do():
+    scores, ratings = draw()
+    found = combined_loss(scores, ratings, {"mse": 1, "hinge": {"weight": 2, "margin": 3}})
+    assert found == combined_loss(scores, ratings, {"mse": 1.0, "hinge": {"weight": 2.0, "margin": 3.0}})
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_options_are_those_that_the_function_takes(name):
+    taken = [one.name for one in inspect.signature(LOSSES[name]).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    assert tuple(taken) == OPTIONS.get(name, ())
+
+
+NAMES = "Expected losses to be named among mse, huber, pearson, pairwise, listwise, cosent, hinge, but got "
 
 
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ({}, "Expected losses to be named among mse, huber, pearson, pairwise, but got none"),
-        ({"mse": 1.0, "hinge": 1.0}, "Expected losses to be named among mse, huber, pearson, pairwise, but got hinge"),
+        ({}, NAMES + "none"),
+        ({"mse": 1.0, "triplet": 1.0}, NAMES + "triplet"),
+        ({"mse": {"delta": 1.0}}, "options of the loss `mse` to be named among weight, but got delta"),
+        ({"hinge": {"margn": 1.0}}, "options of the loss `hinge` to be named among weight, gap, margin, but got margn"),
+        ({"mse": "much"}, "`weight` of the loss `mse` to be a number, but got 'much'"),
+        ({"mse": True}, "`weight` of the loss `mse` to be a number, but got True"),
+        ({"cosent": {"scale": None}}, "`scale` of the loss `cosent` to be a number, but got None"),
+        ({"mse": -1.0}, "weight of the loss `mse` to be a finite number of at least 0, but got -1.0"),
+        ({"mse": {"weight": math.nan}}, "weight of the loss `mse` to be a finite number of at least 0, but got nan"),
+        ({"cosent": {"scale": 0.0}}, "`scale` to be a positive finite number, but got 0.0"),
+        ({"listwise": {"temperature": math.inf}}, "`temperature` to be a positive finite number, but got inf"),
+        ({"hinge": {"gap": -0.1}}, "`gap` to be a finite number of at least 0, but got -0.1"),
+        ({"hinge": {"margin": 0}}, "`margin` to be a positive finite number, but got 0"),
     ],
 )
-def test_unknown_and_missing_names_list_the_choices(weights, message):
-    with pytest.raises(ValueError, match=message):
-        combined_loss(*draw(), weights)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_wrong_weights_are_refused_with_two_zeros_as_a_batch(weights, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        combined_loss(torch.zeros(2), torch.zeros(2), weights)
 
 
 # --- batches in which nothing varies ----------------------------------------------------------------------------------
@@ -141,15 +181,6 @@ def test_pearson_of_a_constant_is_one_without_a_gradient(dtype, level, count):
         (slope,) = torch.autograd.grad(found, constant)
         assert found.item() == 1
         assert (slope == 0).all()
-
-
-def test_pairwise_of_equal_ratings_is_zero_without_a_gradient():
-    scores, _ = draw()
-    scores.requires_grad_()
-    found = pairwise_loss(scores, torch.full_like(scores, 0.3))
-    (slope,) = torch.autograd.grad(found, scores)
-    assert found.item() == 0
-    assert (slope == 0).all()
 
 
 # --- gradients and autocast -------------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@ from scipy.stats import pearsonr
 
 from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule
+from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
+from textmover.training.rating_task import segment_scores
 from textmover.training.report import judge
 from textmover.types import InputError
 
@@ -74,7 +76,7 @@ def test_training_raises_the_agreement_on_held_back_references(tiny_encoder: Pat
 def test_the_head_maps_to_the_scale_of_the_ratings(tiny_encoder: Path, ratings: Path) -> None:
     trained = module(tiny_encoder)
     data = fit(trained, ratings, epochs=2)
-    human = data.ratings_of(data.segments)
+    human = RatedSource.ratings_of(data.segments)
     scores = Scorer(trained.metric).score(
         [one.hypothesis for one in data.segments], [one.references for one in data.segments]
     )
@@ -93,8 +95,8 @@ def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: P
     part = data.parts["held-back"]
     scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
     of_group = np.array([one.groups["group"] == "g1" for one in part])
-    expected = pearsonr(scores[of_group], data.ratings_of(part)[of_group]).statistic
-    assert trained.validation["held-back"]["g1"].pearson == pytest.approx(expected, abs=1e-6)
+    expected = pearsonr(scores[of_group], RatedSource.ratings_of(part)[of_group]).statistic
+    assert trained.validation["held-back"].details["g1"].pearson == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, ratings: Path) -> None:
@@ -148,7 +150,7 @@ def test_several_references_train_on_the_best_of_them(tiny_encoder: Path, tmp_pa
     batch = next(iter(data.val_dataloader()[0]))
     trained.eval()
     with torch.no_grad():
-        scores = trained._segment_scores(batch)
+        scores = segment_scores(trained.metric, batch)
     part = data.parts["held-back"]
     expected = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
     assert scores.numpy() == pytest.approx(expected[batch.positions.numpy()], abs=1e-5)
@@ -179,10 +181,12 @@ def test_an_unknown_loss_is_refused_before_anything_is_read(tiny_encoder: Path) 
 
 
 def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tiny_encoder: Path, ratings: Path) -> None:
-    trained = module(tiny_encoder)
-    with torch.no_grad():
-        trained.metric.encoder.model.embeddings.word_embeddings.weight.fill_(float("nan"))
-    trained.prepared.fill_(True)
+    class Broken(RatingsModule):
+        def on_train_start(self) -> None:
+            with torch.no_grad():
+                self.metric.encoder.model.embeddings.word_embeddings.weight.fill_(float("nan"))
+
+    trained = Broken(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
     with pytest.raises(InputError, match="finite loss"):
         fit(trained, ratings, epochs=1)
 

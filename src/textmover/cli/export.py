@@ -1,52 +1,26 @@
-"""``textmover export``: a training run, or any other metric, becomes a folder that scores, with its back-ends."""
+"""``textmover export``: training runs, or any other metric, become a folder that scores, with its back-ends."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-import yaml
-from torch import Tensor
 
-from textmover import __version__
 from textmover.cli.console import set_up_logging
-from textmover.presets import PRESETS, build_metric
+from textmover.cli.export_mix import add_mix_options, check_mix_options, mixed
+from textmover.cli.export_runs import metric_and_card
+from textmover.files import atomic_file
+from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
-from textmover.scoring.checkpoint import CARD, load_metric, save_checkpoint
-from textmover.scoring.probes import PROBES
+from textmover.scoring.checkpoint import CARD, check_replaceable, load_metric, save_checkpoint
+from textmover.scoring.hub import check_repository, push_to_hub
+from textmover.scoring.probes import PROBES, probe_scores
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["add_arguments", "run"]
-
-PREFIX = "metric."
-"""What the names of the metric's weights start with in a run's checkpoint."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run's checkpoint says of its metric.
-
-    Attributes:
-        path: The checkpoint.
-        start: Preset, folder or hub id that training started from.
-        config: The metric's configuration.
-        weights: Weights and fitted statistics by name.
-        step: Optimiser steps done.
-        epoch: Epoch that was running, counted from 1.
-    """
-
-    path: Path
-    start: str
-    config: dict[str, Any]
-    weights: dict[str, Tensor]
-    step: int
-    epoch: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="where the metric goes: configuration, weights, model card")
     parser.add_argument("--overwrite", action="store_true", help="replace what is in the folder")
     parser.add_argument(
+        "--adapter",
+        type=int,
+        metavar="RANK",
+        help="store the encoder as its difference from the pretrained one, of this rank on the mean: a few megabytes; "
+        "16 is usual",
+    )
+    parser.add_argument(
+        "--adapter-dtype", choices=("float16", "float32"), help="type of the adapter's numbers, float16 if not given"
+    )
+    add_mix_options(parser)
+    parser.add_argument(
         "--backend", action="append", choices=EXPORTED, help="also write what this back-end runs; may be repeated"
     )
     parser.add_argument(
@@ -65,50 +50,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("exact", "int8"),
         help="its arithmetic, float32 if not given (which serves bfloat16 too); may be repeated",
     )
+    parser.add_argument("--push", metavar="OWNER/NAME", help="also put the folder on the Hugging Face Hub")
+    parser.add_argument("--private", action="store_true", help="make its repository there private, where it is new")
+    parser.add_argument("--push-revision", metavar="BRANCH", help="branch there; the main one if not given")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rebuild a metric, write it as a folder, and measure the back-ends that go with it.
+    """Rebuild a metric, mix it with others, write it as a folder, measure what goes with it, and push it.
 
     Raises:
-        InputError: If the metric cannot be used, a back-end not be made, or the folder not be written.
+        InputError: If a metric cannot be used, a back-end not be made, or the folder not be written or pushed.
     """
     set_up_logging(quiet=True)
     folder = Path(options.folder)
-    _check_folder(folder)
-    if options.precision and not options.backend:
-        raise InputError("Expected `--backend` beside `--precision`, but got none: name what is to be written.")
+    _check_folder(folder, overwrite=options.overwrite)
+    adapter = _check_options(options)
     # Both in the order in which they were given, each once.
     backends, precisions = dict.fromkeys(options.backend or ()), dict.fromkeys(options.precision or ("exact",))
     wanted = [(name, precision) for name in backends for precision in precisions]
     for name in backends:
         check_backend(name, torch.device("cpu"))
-    metric, card = _metric_and_card(options.run_checkpoint)
+    metric, card = mixed(options, *metric_and_card(options.run_checkpoint))
     lines: list[str] = []
 
     def add_backends(beside: Path) -> None:
         lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
 
-    save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends)
+    save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends, adapter=adapter)
+    if adapter is not None:
+        lines.append(_adapter_line(metric, folder))
+        with atomic_file(folder / CARD) as stream:
+            stream.write(_adapter_card(card, folder, lines[-1]))
     sys.stdout.write(
         f"Exported to {folder}. Score with it:\n"
         f"  textmover score -i hypotheses.txt references.txt --model {options.folder}\n" + "".join(lines)
     )
+    if options.push is not None:
+        address = push_to_hub(folder, options.push, private=options.private, revision=options.push_revision)
+        sys.stdout.write(f"Pushed to {address}\n")
 
 
-def _metric_and_card(name: str) -> tuple[SegmentMetric, str]:
-    """The metric of a run, a folder or a preset, and its model card."""
-    path = Path(name)
-    if path.is_dir():
-        card = path / CARD
-        return load_metric(name), card.read_text(encoding="utf-8") if card.is_file() else f"# {path.name}\n"
-    if not path.is_file() and name in PRESETS:
-        metric = load_metric(name)
-        return metric, _card(f"The metric `{name}`", f"from the preset `{name}`", metric.config.to_dict(), metric)
-    found = _read_run(path)
-    metric = _rebuild(found)
-    origin = f"from `{path.name}`, after step {found.step} (epoch {found.epoch}) of its training run"
-    return metric, _card(f"A text-generation metric trained from `{found.start}`", origin, found.config, metric)
+def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
+    """Refuse what does not go together, before the work; what kind of adapter is wanted, if any."""
+    check_mix_options(options)
+    if options.precision and not options.backend:
+        raise InputError("Expected `--backend` beside `--precision`, but got none: name what is to be written.")
+    if options.adapter is None and options.adapter_dtype is not None:
+        raise InputError("Expected `--adapter RANK` beside `--adapter-dtype`, but got none: give a rank, such as 16.")
+    if options.adapter is not None and options.backend:
+        raise InputError(
+            "Expected `--backend` without `--adapter`, but got both: what a back-end runs holds all weights, so export "
+            "it in full."
+        )
+    if options.push is None and (options.private or options.push_revision is not None):
+        raise InputError("Expected `--push OWNER/NAME` beside `--private` or `--push-revision`, but got none: give it.")
+    if options.push is not None:
+        check_repository(options.push)
+    return None if options.adapter is None else AdapterConfig(options.adapter, options.adapter_dtype or "float16")
 
 
 def _described(backend: str, precision: str, prepared: Prepared) -> str:
@@ -119,97 +117,39 @@ def _described(backend: str, precision: str, prepared: Prepared) -> str:
     return f"{backend} {precision}: largest deviation from torch on {len(PROBES)} pairs: {', '.join(measured)}.\n"
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuse a place that cannot be written to before anything is loaded."""
-    existing = next(parent for parent in folder.absolute().parents if parent.exists())
+def _adapter_line(metric: SegmentMetric, folder: Path) -> str:
+    """One line on an adapter's size, and on how far it is from the metric that it was made of."""
+    report = adapter_report(folder)
+    if report is None:
+        raise RuntimeError(f"Expected {folder} to hold the adapter that was written there, but it does not.")
+    parts = [f"{report.size / 1e6:.2f} MB"]
+    if report.matrix is not None:
+        parts.append(f"relative error of all matrices {report.error:.1e}")
+        parts.append(f"largest of one {report.largest_error:.1e} ({report.matrix})")
+    again = load_metric(folder)
+    if not metric.needs_fit:
+        deviation = float((probe_scores(again) - probe_scores(metric)).abs().max())
+        parts.append(f"largest deviation of an uncalibrated score on {len(PROBES)} pairs {deviation:.1e}")
+    return (
+        f"Adapter of rank {report.rank} ({report.dtype}) over {report.base} (sha256 {report.sha256[:16]}…): "
+        f"{', '.join(parts)}.\n"
+    )
+
+
+def _adapter_card(card: str, folder: Path, line: str) -> str:
+    """The model card with what an adapter's reader has to know."""
+    signature = load_metric(folder).signature
+    return (
+        f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which has "
+        f"to be at hand with the same hash. Signature as an adapter:\n`{signature}`\n"
+    )
+
+
+def _check_folder(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a place that cannot be written, before the work rather than after it."""
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise InputError(
             f"Expected to be able to write {folder}, but {existing} does not allow it: give another place."
         )
-
-
-def _read_run(path: Path) -> Run:
-    """A run's checkpoint, read without running any code in it."""
-    if not path.is_file():
-        raise InputError(
-            f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
-            "the folder of a metric, or a preset (see `textmover list`)."
-        )
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
-        raise InputError(
-            f"Expected {path} to be the checkpoint of a training run, but torch cannot read it as tensors and plain "
-            f"values ({type(error).__name__}): it is damaged, of another kind, or holds objects that would run code "
-            "when they are loaded."
-        ) from error
-    return _run_of(path, content)
-
-
-def _run_of(path: Path, content: Any) -> Run:
-    state = content.get("state_dict") if isinstance(content, Mapping) else None
-    if not isinstance(state, Mapping):
-        raise InputError(
-            f"Expected {path} to be a Lightning checkpoint, but it holds no `state_dict`: give a .ckpt file of "
-            "`textmover train`."
-        )
-    about = content.get("textmover")
-    if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:
-        raise InputError(
-            f"Expected {path} to be of `textmover train`, but it does not say (under `textmover`) which metric it "
-            "holds: give a .ckpt file of a run that trained a metric."
-        )
-    weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}
-    if not weights:
-        raise InputError(
-            f"Expected {path} to hold a metric, but none of its weights are under `{PREFIX}`: give a .ckpt file of a "
-            "run that trained a metric."
-        )
-    step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
-    return Run(path, str(about["start"]), dict(about["config"]), weights, step, epoch)
-
-
-def _rebuild(found: Run) -> SegmentMetric:
-    """The metric with the run's configuration and weights."""
-    if found.start in PRESETS and not Path(found.start).is_dir():
-        metric: Any = build_metric(found.config)
-    else:
-        metric = _restart(found)
-    try:
-        metric.load_state_dict(found.weights)
-    except RuntimeError as error:
-        lines = [line.strip() for line in str(error).splitlines()]
-        raise InputError(
-            f"Expected the weights in {found.path} to fit its configuration, but got: {' '.join(lines[:2])} "
-            "Give the checkpoint of a run of this version."
-        ) from error
-    metric.eval()
-    return metric
-
-
-def _restart(found: Run) -> SegmentMetric:
-    """The checkpoint that training started from, in the run's configuration: it brings its own encoder along."""
-    try:
-        metric = load_metric(found.start)
-        own = metric.config.to_dict()
-        changes = {name: value for name, value in found.config.items() if name not in own or own[name] != value}
-        return load_metric(found.start, **changes) if changes else metric
-    except InputError as error:
-        raise InputError(f"{error} (It is what {found.path} was trained from.)") from error
-
-
-def _card(title: str, origin: str, fields: Mapping[str, Any], metric: SegmentMetric) -> str:
-    """The model card, Markdown."""
-    config = yaml.safe_dump(dict(fields), sort_keys=False, allow_unicode=True).strip()
-    return (
-        "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
-        f"# {title}\n\n"
-        f"Signature: `textmover:{__version__}|{metric.signature}`\n\n"
-        "```python\nfrom textmover import Scorer\n\n"
-        'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
-        f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
-        "`textmover evaluate` does that.\n\n"
-        f"## Configuration\n\n```yaml\n{config}\n```\n"
-    )
+    check_replaceable(folder, overwrite=overwrite)

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytorch_lightning as pl
-import torch
 from jsonargparse import ActionConfigFile
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from textmover.cli.console import console, guarded, set_up_logging
-from textmover.data.datamodule import RatingsDataModule
-from textmover.scoring.checkpoint import check_replaceable, save_checkpoint
+from textmover.cli.console import guarded, set_up_logging
+from textmover.cli.train_export import ExportOptions, finish_run
+from textmover.data.datamodule import SourcesDataModule
+from textmover.scoring.adapter import AdapterConfig
+from textmover.scoring.checkpoint import check_replaceable
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
-from textmover.training.ratings import RatingsModule
-from textmover.training.report import judge
+from textmover.training.stage import StageModule
 from textmover.types import InputError
 
 __all__ = ["TrainCLI", "main"]
@@ -83,6 +83,15 @@ class TrainCLI(LightningCLI):
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add what is neither trainer, model nor data."""
         parser.add_argument("--export", type=str | None, default=None, help="Folder for the checkpoint that scores.")
+        parser.add_argument(
+            "--adapter",
+            type=AdapterConfig | None,
+            default=None,
+            help="Export low-rank differences from the pretrained encoder in place of all weights.",
+        )
+        parser.add_argument(
+            "--untrained_share", type=float, default=0.0, help="Share of the untrained encoder in what is exported."
+        )
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """The trainer, which writes checkpoints whole or not at all."""
@@ -92,26 +101,22 @@ class TrainCLI(LightningCLI):
 
     def before_fit(self) -> None:
         """Refuse an export folder that cannot be written, before the work rather than after it."""
-        folder = self._setting("export")
-        if folder is not None:
-            _check_writable(Path(folder))
+        options = self._export_options()
+        if options.folder is not None:
+            _check_writable(Path(options.folder))
 
     def after_fit(self) -> None:
         """Report the gain on every part that was kept from training, and export."""
         module, data, trainer = self.model, self.datamodule, self.trainer
-        if not isinstance(module, RatingsModule) or not isinstance(data, RatingsDataModule):
+        if not isinstance(module, StageModule) or not isinstance(data, SourcesDataModule):
             return
         if trainer.fast_dev_run or trainer.interrupted or not trainer.is_global_zero:
             return
-        _load_best(module, trainer)
-        report = judge(module, data)
-        console().print(report.table())
-        if data.notice:
-            console().print(data.notice.strip(), style="bold", soft_wrap=True)
-        folder = self._setting("export")
-        if folder is not None:
-            save_checkpoint(module.metric.eval(), folder, card=report.card(self._recipe()), overwrite=True)
-            self._say_how_to_score(folder)
+        finish_run(module, data, trainer, self._export_options(), self._recipe())
+
+    def _export_options(self) -> ExportOptions:
+        share = self._setting("untrained_share")
+        return ExportOptions(self._setting("export"), self.config_init[self.subcommand].adapter, share)
 
     def _setting(self, name: str) -> Any:
         return self.config[self.subcommand].get(name)
@@ -119,11 +124,6 @@ class TrainCLI(LightningCLI):
     def _recipe(self) -> str:
         """The configuration of this run as YAML, for the model card."""
         return self._parser(self.subcommand).dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
-
-    @staticmethod
-    def _say_how_to_score(folder: str) -> None:
-        console().print(f"Exported to {folder}. Score with it:", soft_wrap=True)
-        console().print(f"  textmover score -i hypotheses.txt references.txt --model {folder}", soft_wrap=True)
 
 
 class SayHowToResume(pl.Callback):
@@ -174,16 +174,6 @@ def _lightning_errors() -> Iterator[None]:
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from stop
         raise
-
-
-def _load_best(module: RatingsModule, trainer: pl.Trainer) -> None:
-    """Weights of the best validation, where a checkpoint callback watched one; else those of the last step."""
-    watchers = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint) and one.monitor is not None]
-    path = next((one.best_model_path for one in watchers if one.best_model_path), None)
-    if path is not None:
-        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-        module.load_state_dict(state)
-        logger.info("Best weights: %s", path)
 
 
 def _check_files(arguments: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from textmover.data.datamodule import RatingsDataModule
+    from textmover.data.datamodule import MixtureDataModule, RatingsDataModule
     from textmover.data.judgements import (
         ReadyScores,
         SetDescription,
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
         read_scores,
         read_tac,
     )
+    from textmover.data.overlap import PairFile
+    from textmover.data.perturbed import PerturbedDataModule
     from textmover.data.readers import Columns, read_lines, read_segments
 
 __all__ = [
     "Columns",
+    "MixtureDataModule",
+    "PairFile",
+    "PerturbedDataModule",
     "RatingsDataModule",
     "ReadyScores",
     "SetDescription",
@@ -38,6 +43,9 @@ __all__ = [
 
 _HOMES = {
     "Columns": "textmover.data.readers",
+    "MixtureDataModule": "textmover.data.datamodule",
+    "PairFile": "textmover.data.overlap",
+    "PerturbedDataModule": "textmover.data.perturbed",
     "RatingsDataModule": "textmover.data.datamodule",
     "ReadyScores": "textmover.data.judgements",
     "SetDescription": "textmover.data.judgements",

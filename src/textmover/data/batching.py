@@ -1,77 +1,35 @@
-"""Rated segments as training batches of like length, in an order that a resumed run can take up in the middle."""
+"""Batches of items of like length, from one source or several, in an order that a resumed run can take up anywhere."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from textmover.types import InputError, Segment, TokenBatch
+from textmover.data.sources import Source, Tokenize
+from textmover.types import InputError
 
-if TYPE_CHECKING:
-    from torch import Tensor
-    from typing_extensions import Self
-
-__all__ = ["LengthBuckets", "RatingBatch", "RatingLoader", "Tokenize"]
-
-Tokenize = Callable[[Sequence[str]], TokenBatch]
-"""Texts to token ids: a metric's own ``tokenize``."""
-
-LENGTH_CHUNK = 1024
-"""Texts that are tokenised at a time to learn their lengths."""
+__all__ = ["LengthBuckets", "MixedBatches", "PartLoader", "TrainingLoader"]
 
 
-@dataclass(frozen=True)
-class RatingBatch:
-    """Rated segments, one row per pair of a hypothesis and one of its references.
+class LengthBuckets:
+    """Batches of items of like length, shuffled anew in each epoch.
 
-    Attributes:
-        hypotheses: Tokens of the hypotheses, ``R`` rows (a hypothesis is repeated for each of its references).
-        references: Tokens of the references, ``R`` rows.
-        owners: Segment of each row, int64 ``[R]``, ascending from 0.
-        ratings: Human scores, float64 ``[B]``.
-        positions: Place of each segment in its part of the data, int64 ``[B]``.
-    """
-
-    hypotheses: TokenBatch
-    references: TokenBatch
-    owners: Tensor
-    ratings: Tensor
-    positions: Tensor
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def to(self, device: torch.device | str) -> Self:
-        """The same batch on ``device`` (ratings stay float64, so this is not for MPS)."""
-        return type(self)(
-            self.hypotheses.to(device),
-            self.references.to(device),
-            self.owners.to(device),
-            self.ratings.to(device),
-            self.positions.to(device),
-        )
-
-
-class LengthBuckets(Sampler[list[int]]):
-    """Batches of segments of like length, shuffled anew in each epoch.
-
-    The segments are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool, cut into batches,
-    and the batches shuffled. Padding shrinks to almost nothing, while which segments meet stays random. The order
-    follows from seed and epoch alone. With several ranks, each takes every ``world``-th batch; the last ones are left
-    out where they do not go round.
+    The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool, cut into batches,
+    and the batches shuffled. Padding shrinks to almost nothing, while which items meet stays random. The order follows
+    from seed and epoch alone. Where items have groups, those of one group meet only each other.
 
     Args:
-        lengths: Length of each segment in tokens.
-        batch_size: Segments to a batch.
+        lengths: Length of each item in tokens.
+        batch_size: Items to a batch.
         seed: Seed of the order.
         pool: Batches that are sorted together; 1 mixes lengths at random.
-        rank: This process.
-        world: Number of processes.
+        groups: Group of each item; ``None`` where all may meet.
 
     Example:
         >>> buckets = LengthBuckets([5, 50, 6, 51], batch_size=2, seed=0, pool=2)
@@ -80,92 +38,164 @@ class LengthBuckets(Sampler[list[int]]):
     """
 
     def __init__(
-        self, lengths: Sequence[int], batch_size: int, *, seed: int = 0, pool: int = 32, rank: int = 0, world: int = 1
+        self,
+        lengths: Sequence[int],
+        batch_size: int,
+        *,
+        seed: int = 0,
+        pool: int = 32,
+        groups: Sequence[str] | None = None,
     ) -> None:
         if batch_size < 1 or pool < 1:
             raise InputError(f"Expected `batch_size` and `pool` to be at least 1, but got {batch_size} and {pool}.")
         self.lengths = np.asarray(lengths)
         self.batch_size, self.seed, self.pool = batch_size, seed, pool
+        labels = np.zeros(len(lengths), dtype=np.int64) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self._members = [np.flatnonzero(labels == label) for label in range(int(labels.max(initial=0)) + 1)]
+
+    def __len__(self) -> int:
+        return sum(-(-len(members) // self.batch_size) for members in self._members)
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """All batches of an epoch."""
+        rng = np.random.default_rng((self.seed, epoch))
+        batches = [batch for members in self._members for batch in self._cut(members, rng)]
+        return [batches[place] for place in rng.permutation(len(batches))]
+
+    def _cut(self, members: np.ndarray[Any, Any], rng: np.random.Generator) -> list[list[int]]:
+        """Batches of the items of one group."""
+        order = members[rng.permutation(len(members))]
+        size = self.pool * self.batch_size
+        pools = [order[start : start + size] for start in range(0, len(order), size)]
+        ordered = np.concatenate([pool[np.argsort(self.lengths[pool], kind="stable")] for pool in [*pools, order[:0]]])
+        return [ordered[at : at + self.batch_size].tolist() for at in range(0, len(ordered), self.batch_size)]
+
+
+class MixedBatches(Sampler[list[tuple[int, int]]]):
+    r"""Batches of several sources in one order, each batch of one source.
+
+    An epoch takes :math:`k_s` batches of source :math:`s`, spread at random over the epoch. A source whose own epoch is
+    longer than that goes on where it stopped in the next one; a shorter one is gone through several times. With
+    several processes, each takes every ``world``-th item of every batch, so that all of them together train on the
+    batches that a single one would; a batch with fewer items than processes is left out.
+
+    Items are numbered through, source after source; an iteration gives the numbers of this process's items, each with
+    the size of the whole batch. The order follows from the seed and the epoch alone.
+
+    Args:
+        buckets: Batches of each source.
+        counts: Batches of each source to an epoch.
+        seed: Seed of the mixture.
+        rank: This process.
+        world: Number of processes.
+
+    Example:
+        >>> two = [LengthBuckets([1] * 4, 2), LengthBuckets([1] * 6, 2)]
+        >>> mixed = MixedBatches(two, counts=[2, 1])
+        >>> sorted(place for batch in mixed.batches(0) for place in batch if place < 4)
+        [0, 1, 2, 3]
+    """
+
+    def __init__(
+        self, buckets: Sequence[LengthBuckets], counts: Sequence[int], *, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        self.buckets, self.counts, self.seed = list(buckets), list(counts), seed
         self.rank, self.world = rank, world
         self.epoch = self.start = 0
         """Epoch that the next iteration runs, and the batch that it starts from."""
+        sizes = [len(one.lengths) for one in self.buckets]
+        self._offsets = [sum(sizes[:place]) for place in range(len(sizes))]
+        self._made: tuple[int, list[list[int]]] | None = None
 
     def __len__(self) -> int:
-        return -(-len(self.lengths) // self.batch_size) // self.world
+        return len(self.batches(self.epoch))
 
-    def __iter__(self) -> Iterator[list[int]]:
-        yield from self.batches(self.epoch)[self.start :]
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        for batch in self.batches(self.epoch)[self.start :]:
+            yield [(number, len(batch)) for number in batch[self.rank :: self.world]]
 
     def batches(self, epoch: int) -> list[list[int]]:
-        """All batches of this rank in an epoch."""
-        rng = np.random.default_rng((self.seed, epoch))
-        order = rng.permutation(len(self.lengths))
-        pools = [order[start : start + self.pool * self.batch_size] for start in self._steps(self.pool)]
-        ordered = np.concatenate([pool[np.argsort(self.lengths[pool], kind="stable")] for pool in pools])
-        batches = [ordered[start : start + self.batch_size].tolist() for start in self._steps(1)]
-        shuffled = [batches[place] for place in rng.permutation(len(batches))]
-        return shuffled[self.rank :: self.world][: len(self)]
+        """The batches of an epoch, each with the items of all processes."""
+        if self._made is None or self._made[0] != epoch:
+            self._made = (epoch, [batch for batch in self._order(epoch) if len(batch) >= self.world])
+        return self._made[1]
 
-    def _steps(self, batches: int) -> range:
-        return range(0, len(self.lengths), batches * self.batch_size)
+    def _order(self, epoch: int) -> list[list[int]]:
+        taken = [self._taken(place, epoch) for place in range(len(self.buckets))]
+        if len(taken) == 1:
+            return taken[0]
+        turns = np.repeat(np.arange(len(taken)), [len(one) for one in taken])
+        np.random.default_rng((self.seed, epoch, len(taken))).shuffle(turns)
+        following = [iter(one) for one in taken]
+        return [next(following[turn]) for turn in turns]
+
+    def _taken(self, place: int, epoch: int) -> list[list[int]]:
+        """The batches of one source that an epoch of the mixture takes."""
+        buckets, count, offset = self.buckets[place], self.counts[place], self._offsets[place]
+        own, found = len(buckets), []
+        first = epoch * count
+        for number in range(first // own, -(-(first + count) // own)):
+            start = number * own
+            batches = buckets.batches(number)
+            found += batches[max(0, first - start) : first + count - start]
+        return [[offset + position for position in batch] for batch in found]
 
 
-class RatingLoader(DataLoader[int]):
-    """Loader of rating batches whose place can be saved and taken up again.
+class TrainingLoader(DataLoader[Any]):
+    """Loader of training batches whose place can be saved and taken up again.
 
     Lightning keeps :meth:`state_dict` in its checkpoints and gives it back on resuming, so that a run that was killed
     in the middle of an epoch goes on with the next batch.
 
     Args:
-        segments: Rated segments.
+        sources: What to learn from.
         tokenize: The metric's tokeniser.
-        batch_size: Segments to a batch.
-        shuffle: Whether to draw batches by :class:`LengthBuckets`; otherwise they come sorted by length, the longest
-            first.
+        mix: Batches of each source to an epoch, given how many it has.
         seed: Seed of the order.
         epoch: Tells the epoch when an iteration starts.
         rank: This process.
-        world: Number of processes; a loader that does not shuffle deals out single segments instead of batches.
+        world: Number of processes.
         workers: Processes that tokenise ahead.
     """
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        sources: Sequence[Source[Any]],
         tokenize: Tokenize,
-        batch_size: int,
         *,
-        shuffle: bool,
+        mix: Callable[[Sequence[int]], Sequence[int]] = list,
         seed: int = 0,
         epoch: Callable[[], int] = lambda: 0,
         rank: int = 0,
         world: int = 1,
         workers: int = 0,
     ) -> None:
-        lengths = _token_lengths(segments, tokenize)
+        buckets = [
+            LengthBuckets(one.lengths(one.items, tokenize), one.batch_size, seed=seed, groups=one.batch_groups)
+            for one in sources
+        ]
+        counts = mix([len(one) for one in buckets])
         self._epoch = epoch
-        self._batches = LengthBuckets(lengths, batch_size, seed=seed, rank=rank, world=world) if shuffle else None
+        self._batches = MixedBatches(buckets, counts, seed=seed, rank=rank, world=world)
         self._state: dict[str, int] = {"epoch": 0, "batch": 0}
         self._restored: dict[str, int] | None = None
-        # Its own generator: the default one would draw from the global state at the start of every iteration.
-        generator = torch.Generator().manual_seed(seed)
-        batches = self._batches or _sorted_batches(lengths, batch_size, rank, world)
         super().__init__(
-            _Positions(len(segments)),
-            batch_sampler=batches,
-            collate_fn=_Collate(segments, tokenize),
-            generator=generator,
+            _Positions(sum(len(one.items) for one in sources)),
+            batch_sampler=self._batches,
+            collate_fn=_Collate(sources, tokenize),
+            # Its own generator: the default one would draw from the global state at the start of every iteration.
+            generator=torch.Generator().manual_seed(seed),
             num_workers=workers,
             persistent_workers=workers > 0,
         )
 
     def __iter__(self) -> Any:
         epoch, start = self._epoch(), 0
+        self._batches.epoch = epoch
         if self._restored is not None and self._restored["epoch"] == epoch and self._restored["batch"] < len(self):
             start = self._restored["batch"]
         self._restored = None
-        if self._batches is not None:
-            self._batches.epoch, self._batches.start = epoch, start
+        self._batches.start = start
         self._state = {"epoch": epoch, "batch": start}
         for batch in super().__iter__():
             self._state["batch"] += 1
@@ -180,8 +210,32 @@ class RatingLoader(DataLoader[int]):
         self._restored = dict(state)
 
 
-class _Positions(Dataset[int]):
-    """The positions 0 … n − 1; the texts are fetched by the collation, a batch at a time."""
+class PartLoader(DataLoader[Any]):
+    """Loader of a part that was kept from training, sorted by length, the longest first.
+
+    Args:
+        source: What the part is of.
+        part: Its name.
+        tokenize: The metric's tokeniser.
+        rank: This process, which gets every ``world``-th item.
+        world: Number of processes.
+    """
+
+    def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:
+        items = source.parts[part]
+        lengths = source.lengths(items, tokenize)
+        order = sorted(range(len(items)), key=lambda position: -lengths[position])[rank::world]
+        size = source.validation_batch_size
+        super().__init__(
+            _Positions(len(items)),
+            batch_sampler=[order[start : start + size] for start in range(0, len(order), size)],
+            collate_fn=lambda places: source.collate([items[at] for at in places], places, len(places), tokenize),
+            generator=torch.Generator().manual_seed(0),
+        )
+
+
+class _Positions(Dataset[Any]):
+    """Hands out the numbers that it is asked for; the texts are fetched by the collation, a batch at a time."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -189,46 +243,19 @@ class _Positions(Dataset[int]):
     def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, position: int) -> int:
-        return position
+    def __getitem__(self, number: Any) -> Any:
+        return number
 
 
 class _Collate:
-    """Positions of segments to a batch."""
+    """Numbered items of one source, with the size of the whole batch, to a batch."""
 
-    def __init__(self, segments: Sequence[Segment], tokenize: Tokenize) -> None:
-        self.segments, self.tokenize = segments, tokenize
+    def __init__(self, sources: Sequence[Source[Any]], tokenize: Tokenize) -> None:
+        self.sources, self.tokenize = sources, tokenize
+        self.ends = list(accumulate(len(one.items) for one in sources))
 
-    def __call__(self, positions: list[int]) -> RatingBatch:
-        segments = [self.segments[position] for position in positions]
-        owners = [row for row, segment in enumerate(segments) for _ in segment.references]
-        return RatingBatch(
-            hypotheses=self.tokenize([segments[row].hypothesis for row in owners]),
-            references=self.tokenize([text for segment in segments for text in segment.references]),
-            owners=torch.tensor(owners),
-            ratings=torch.tensor([_rating(segment) for segment in segments], dtype=torch.float64),
-            positions=torch.tensor(positions),
-        )
-
-
-def _rating(segment: Segment) -> float:
-    if segment.score is None:
-        raise InputError(
-            f"Expected rated segments, but {segment.hypothesis[:60]!r} has no score: name the score column."
-        )
-    return segment.score
-
-
-def _token_lengths(segments: Sequence[Segment], tokenize: Tokenize) -> list[int]:
-    """Tokens that each segment costs: the longer of its hypothesis and its longest reference."""
-    texts = list(dict.fromkeys(text for one in segments for text in (one.hypothesis, *one.references)))
-    lengths: dict[str, int] = {}
-    for start in range(0, len(texts), LENGTH_CHUNK):
-        chunk = texts[start : start + LENGTH_CHUNK]
-        lengths.update(zip(chunk, tokenize(chunk).lengths.tolist(), strict=True))
-    return [max(lengths[text] for text in (one.hypothesis, *one.references)) for one in segments]
-
-
-def _sorted_batches(lengths: Sequence[int], batch_size: int, rank: int, world: int) -> Any:
-    order = sorted(range(len(lengths)), key=lambda position: -lengths[position])[rank::world]
-    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    def __call__(self, numbers: list[tuple[int, int]]) -> Any:
+        place = bisect_right(self.ends, numbers[0][0])
+        source = self.sources[place]
+        positions = [number - self.ends[place] + len(source.items) for number, _ in numbers]
+        return source.collate([source.items[at] for at in positions], positions, numbers[0][1], self.tokenize)

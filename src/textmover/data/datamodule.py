@@ -1,21 +1,26 @@
-"""Human ratings as a Lightning data module: files in, training batches and held-back parts out."""
+"""Lightning data modules: files in, training batches and kept-back parts out; of one source, or of several mixed."""
 
 from __future__ import annotations
 
 import logging
+import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
-from numpy.typing import NDArray
 
-from textmover.data.batching import RatingLoader, Tokenize
+from textmover.data.batching import PartLoader, TrainingLoader
+from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
+from textmover.data.rating_scales import Scales, on_one_scale
 from textmover.data.readers import Columns, read_segments
+from textmover.data.sources import RatedSource, Source, Tokenize
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.types import InputError, Segment
 
-__all__ = ["HELD_BACK", "HELD_OUT", "RatingsDataModule"]
+__all__ = ["HELD_BACK", "HELD_OUT", "MixtureDataModule", "RatingsDataModule", "SourcesDataModule"]
 
 logger = logging.getLogger(__name__)
 
@@ -23,25 +28,122 @@ HELD_BACK, HELD_OUT = "held-back", "held-out"
 """Names of the parts kept from training: by a hash of the reference, and by group."""
 
 
-class RatingsDataModule(pl.LightningDataModule):
+class SourcesDataModule(pl.LightningDataModule):
+    """What every data module has: sources, their batches to train on, and the parts kept from training.
+
+    The tokeniser is that of the module that is trained.
+
+    Args:
+        seed: Seed of the order of batches.
+        workers: Processes that tokenise ahead; 0 tokenises in between.
+    """
+
+    def __init__(self, seed: int = 0, workers: int = 0) -> None:
+        super().__init__()
+        self.seed, self.workers = seed, workers
+        self.sources: dict[str, Source[Any]] = {}
+        """What to learn from, by name, once :meth:`setup` has run."""
+
+    @abstractmethod
+    def read(self) -> list[Source[Any]]:
+        """Read the sources from their files."""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Read the files, once."""
+        if not self.sources:
+            self.sources = {source.name: source for source in self.read()}
+
+    @property
+    def judged(self) -> list[tuple[Source[Any], str]]:
+        """Source and name of each part that validation judges, in the order of the validation loaders."""
+        return [(source, part) for source in self.sources.values() for part in source.parts]
+
+    def label(self, source: Source[Any], part: str) -> str:
+        """What results of a part are logged by: its name, with that of its source where there are several."""
+        return part if len(self.sources) == 1 else f"{source.name}/{part}"
+
+    def batch_counts(self, batches: Sequence[int]) -> Sequence[int]:
+        """Batches of each source to an epoch, given how many it has."""
+        return batches
+
+    def train_dataloader(self) -> TrainingLoader:
+        """Batches of like length, shuffled by seed and epoch."""
+        trainer = self._trainer()
+        sources = list(self.sources.values())
+        return TrainingLoader(
+            sources,
+            self._tokenizer(),
+            mix=self.batch_counts,
+            seed=self.seed,
+            epoch=lambda: trainer.current_epoch,
+            rank=trainer.global_rank,
+            world=trainer.world_size,
+            workers=self.workers,
+        )
+
+    def val_dataloader(self) -> list[PartLoader]:
+        """One loader for each part, in the order of :attr:`judged`."""
+        trainer, tokenize = self._trainer(), self._tokenizer()
+        return [
+            PartLoader(source, part, tokenize, rank=trainer.global_rank, world=trainer.world_size)
+            for source, part in self.judged
+        ]
+
+    def training_texts(self, most: int) -> list[str]:
+        """Up to ``most`` distinct texts to train on, evenly spread over the data."""
+        sources = self.sources.values()
+        texts = list(dict.fromkeys(text for one in sources for item in one.items for text in one.texts(item)))
+        step = max(1, len(texts) // max(1, most))
+        return texts[::step][:most]
+
+    def describe(self) -> dict[str, str]:
+        """What the data are, for the model card."""
+        if len(self.sources) == 1:
+            return next(iter(self.sources.values())).describe()
+        return {f"{name}, {key}": value for name, one in self.sources.items() for key, value in one.describe().items()}
+
+    @property
+    def notices(self) -> list[str]:
+        """What a reader of the results must know about the data."""
+        return [source.notice.strip() for source in self.sources.values() if source.notice]
+
+    def _trainer(self) -> pl.Trainer:
+        if self.trainer is None:
+            raise RuntimeError("Expected the data module to be used by a trainer, but it has none.")
+        return self.trainer
+
+    def _tokenizer(self) -> Tokenize:
+        module: Any = self._trainer().lightning_module
+        metric = getattr(module, "metric", None)
+        if metric is None:
+            raise TypeError(f"Expected the trained module to hold a `metric`, but {type(module).__name__} holds none.")
+        return metric.tokenize
+
+
+class RatingsDataModule(SourcesDataModule):
     """Rated segments from files, split for training and validation.
 
     A part of the references is held back by a hash of their text, so that it is the same for everyone and no
-    reference stands on both sides. Whole groups can be held out beside it. The tokeniser is that of the module that is
-    trained.
+    reference stands on both sides. Whole groups can be held out beside it.
 
     Args:
         train: Files (or ``hub:owner/name``) with ratings to train on.
         validation: Files with ratings to validate on, in place of a held-back part.
         columns: What the columns mean.
+        where: Rows to train on, as values by group key; all if ``None``.
+        validation_where: Rows of the validation files, likewise.
+        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
+        scales: Whether the files' ratings are on the ``same`` scale (which is checked roughly), are to be taken
+            ``as-is``, or are standardised ``per-file``.
         group: Group key to correlate within, such as ``lp``; None correlates over all segments.
         held_back: Share of the references to hold back, where no validation files are given.
         held_out: Groups to keep from training, as values by group key. Those of held-back references become a second
             validation part: texts of which training has seen neither the reference nor the kind.
         beside: Groups that stand beside the held-out ones in that part, as values by group key, where the question is
             whether a metric tells the unseen kinds from these.
-        batch_size: Segments to a batch.
+        batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
+        batch_group: Group key of which each batch holds one value only; None lets all segments meet.
         seed: Seed of the order of batches.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these ratings; printed with them and put on the card.
@@ -52,105 +154,168 @@ class RatingsDataModule(pl.LightningDataModule):
         train: list[str],
         validation: list[str] | None = None,
         columns: Columns = Columns(),  # noqa: B008 - frozen
+        where: dict[str, list[str]] | None = None,
+        validation_where: dict[str, list[str]] | None = None,
+        without: list[PairFile] | None = None,
+        scales: Scales = "same",
         group: str | None = None,
         held_back: float = HELD_BACK_SHARE,
         held_out: dict[str, list[str]] | None = None,
         beside: dict[str, list[str]] | None = None,
         batch_size: int = 16,
         validation_batch_size: int = 64,
+        batch_group: str | None = None,
         seed: int = 0,
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(seed, workers)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
-        if group is not None and group not in columns.groups:
-            raise InputError(f"Expected `group` to be among `columns.groups`, but got {group!r}: add it there.")
+        for name, keys in (
+            ("group", [group]), ("batch_group", [batch_group]),
+            ("where", where or ()), ("validation_where", validation_where or ()),
+        ):  # fmt: skip
+            for key in keys:
+                if key is not None and key not in columns.groups:
+                    raise InputError(f"Expected `{name}` to be among `columns.groups`, but got {key!r}: add it there.")
         self.train_files, self.validation_files = list(train), list(validation or [])
-        self.columns, self.group = columns, group
+        self.columns, self.where, self.validation_where = columns, where or {}, validation_where or {}
+        self.without, self.scales = list(without or []), scales
+        self.group, self.batch_group = group, batch_group
         self.held_back, self.held_out, self.beside = held_back, held_out or {}, beside or {}
         self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
-        self.seed, self.workers, self.notice = seed, workers, notice
-        self.segments: list[Segment] = []
-        """The segments to train on, once :meth:`setup` has run."""
-        self.parts: dict[str, list[Segment]] = {}
-        """The segments kept from training, by name of the part."""
+        self.notice = notice
 
-    def setup(self, stage: str | None = None) -> None:
-        """Read and split the files, once."""
-        if self.segments:
-            return
-        segments = [segment for name in self.train_files for segment in read_segments(name, self.columns)]
-        if self.validation_files:
-            held_back = [segment for name in self.validation_files for segment in read_segments(name, self.columns)]
-        else:
-            segments, held_back = split_held_back(segments, self.held_back)
-        self.parts = {HELD_BACK: held_back}
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments to train on, once :meth:`setup` has run."""
+        return [item for source in self.sources.values() for item in source.items]
+
+    @property
+    def parts(self) -> dict[str, list[Segment]]:
+        """The segments kept from training, by name of the part."""
+        return next((source.parts for source in self.sources.values()), {})
+
+    def read(self) -> list[Source[Any]]:
+        """Read and split the files."""
+        segments, held_back, about = self._training_part()
+        parts = {HELD_BACK: held_back}
         if self.held_out:
             segments, _ = hold_out_groups(segments, self.held_out)
-            self.parts[HELD_BACK], unseen = hold_out_groups(held_back, self.held_out)
-            self.parts[HELD_OUT] = unseen + (hold_out_groups(held_back, self.beside)[1] if self.beside else [])
-        for name, part in [("training", segments), *self.parts.items()]:
+            parts[HELD_BACK], unseen = hold_out_groups(held_back, self.held_out)
+            parts[HELD_OUT] = unseen + (hold_out_groups(held_back, self.beside)[1] if self.beside else [])
+            about["held out"] = str(self.held_out)
+        for name, part in [("training", segments), *parts.items()]:
             if len(part) < 3:
                 raise InputError(
                     f"Expected at least 3 segments in the {name} part, but got {len(part)} "
                     f"of {', '.join(self.train_files)}: give more ratings, or change `held_back`."
                 )
-        self.segments = segments
-        sizes = ", ".join(f"{len(part)} {name}" for name, part in self.parts.items())
+        sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %d to train on, %s", len(segments), sizes)
+        within = None if self.batch_group is None else [one.groups[self.batch_group] for one in segments]
+        return [
+            RatedSource(
+                "ratings",
+                segments,
+                parts,
+                batch_size=self.batch_size,
+                validation_batch_size=self.validation_batch_size,
+                batch_groups=within,
+                about=about,
+                notice=self.notice,
+                group=self.group,
+            )
+        ]
 
-    def train_dataloader(self) -> RatingLoader:
-        """Batches of like length, shuffled by seed and epoch."""
-        return self._loader(self.segments, self.batch_size, shuffle=True)
+    def _training_part(self) -> tuple[list[Segment], list[Segment], dict[str, str]]:
+        """The segments to train on, those held back, and what the card says of them."""
+        about = {"training files": ", ".join(self.train_files)}
+        rated = {name: self._read(name, self.where) for name in self.train_files}
+        validation = {name: self._read(name, self.validation_where) for name in self.validation_files}
+        kept = {name: split_held_back(part, self.held_back) for name, part in rated.items()}
+        if validation:
+            kept = {name: (part, []) for name, part in rated.items()}
+        training = {name: part for name, (part, _) in kept.items()}
+        ratings = {name: [*part, *held_back] for name, (part, held_back) in kept.items()}
+        scaled = on_one_scale(ratings, self.scales, training)
+        segments = [one for name in kept for one in scaled[name][: len(training[name])]]
+        held_back = [one for name in kept for one in scaled[name][len(training[name]) :]]
+        if validation:
+            held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
+        if self.without:
+            before = len(segments)
+            segments = without_pairs(segments, set().union(*map(read_pairs, self.without)))
+            names = ", ".join(file.path for file in self.without)
+            about["without the pairs of"] = f"{names} ({before - len(segments)} segments left out)"
+            logger.info("Ratings: %d segments left out that are pairs of %s", before - len(segments), names)
+        return segments, held_back, about
 
-    def val_dataloader(self) -> list[RatingLoader]:
-        """One loader for each part, in the order of :attr:`parts`."""
-        return [self._loader(part, self.validation_batch_size, shuffle=False) for part in self.parts.values()]
+    def _read(self, name: str, where: Mapping[str, Sequence[str]]) -> list[Segment]:
+        return rows_where(read_segments(name, self.columns), where, name)
 
-    def groups_of(self, segments: Sequence[Segment]) -> list[str]:
-        """The group that each segment is correlated in."""
-        return ["all" if self.group is None else segment.groups[self.group] for segment in segments]
 
-    def ratings_of(self, segments: Sequence[Segment]) -> NDArray[np.float64]:
-        """Human scores of segments, float64 ``[n]``."""
-        return np.array([segment.score for segment in segments], dtype=np.float64)
+class MixtureDataModule(SourcesDataModule):
+    r"""Several data modules mixed: each batch is of one of them.
 
-    def training_texts(self, most: int) -> list[str]:
-        """Up to ``most`` distinct texts to train on, evenly spread over the data."""
-        texts = list(dict.fromkeys(text for one in self.segments for text in (one.hypothesis, *one.references)))
-        step = max(1, len(texts) // max(1, most))
-        return texts[::step][:most]
+    An epoch takes a share :math:`p_s \propto w_s\,n_s^{1/\tau}` of its batches from source :math:`s`, which has
+    :math:`n_s` batches of its own: :math:`\tau = 1` mixes by size, larger values give small sources more than their
+    share (they are gone through several times), as in multilingual and multi-task training.
 
-    def describe(self) -> Mapping[str, str]:
-        """What the ratings are, for the model card."""
-        return {
-            "training files": ", ".join(self.train_files),
-            "segments": str(len(self.segments)),
-            **{f"{name} segments": str(len(part)) for name, part in self.parts.items()},
-            **({"held out": str(self.held_out)} if self.held_out else {}),
-        }
+    Args:
+        sources: Data modules by the name that their source gets. The first one of ratings sets the scale of the scores.
+        temperature: :math:`\tau`, at least 1.
+        weights: :math:`w_s` by name; 1 where none is given.
+        batches: Batches to an epoch; those of all sources together if None.
+        seed: Seed of the order of batches.
+        workers: Processes that tokenise ahead; 0 tokenises in between.
 
-    def _loader(self, segments: Sequence[Segment], batch_size: int, *, shuffle: bool) -> RatingLoader:
-        trainer = self.trainer
-        if trainer is None:
-            raise RuntimeError("Expected the data module to be used by a trainer, but it has none.")
-        return RatingLoader(
-            segments,
-            self._tokenizer(trainer.lightning_module),
-            batch_size,
-            shuffle=shuffle,
-            seed=self.seed,
-            epoch=lambda: trainer.current_epoch,
-            rank=trainer.global_rank,
-            world=trainer.world_size,
-            workers=self.workers if shuffle else 0,
-        )
+    Reference:
+        Arivazhagan et al. 2019 (arXiv:1907.05019), section 4.2, for the temperature.
+    """
 
-    @staticmethod
-    def _tokenizer(module: Any) -> Tokenize:
-        metric = getattr(module, "metric", None)
-        if metric is None:
-            raise TypeError(f"Expected the trained module to hold a `metric`, but {type(module).__name__} holds none.")
-        return metric.tokenize
+    def __init__(
+        self,
+        sources: dict[str, SourcesDataModule],
+        temperature: float = 1.0,
+        weights: dict[str, float] | None = None,
+        batches: int | None = None,
+        seed: int = 0,
+        workers: int = 0,
+    ) -> None:
+        super().__init__(seed, workers)
+        if not sources:
+            raise InputError("Expected `sources` to name at least one data module, but got none: name one.")
+        for name in sources:
+            if not re.fullmatch(r"[\w-]+", name):
+                raise InputError(f"Expected `sources` to have names of letters, digits, - and _, but got {name!r}.")
+        if not 1 <= temperature < float("inf"):
+            raise InputError(f"Expected `temperature` to be a finite number of at least 1, but got {temperature}.")
+        unknown = sorted(set(weights or {}) - set(sources))
+        if unknown:
+            raise InputError(
+                f"Expected `weights` of sources ({', '.join(sources)}), but got {unknown[0]!r}: name one of them."
+            )
+        if any(not 0 < weight < float("inf") for weight in (weights or {}).values()):
+            raise InputError(f"Expected `weights` to be finite numbers above 0, but got {weights}.")
+        if batches is not None and batches < len(sources):
+            raise InputError(f"Expected `batches` to be at least {len(sources)}, one a source, but got {batches}.")
+        self.members, self.temperature, self.weights, self.batches = sources, temperature, weights or {}, batches
+
+    def read(self) -> list[Source[Any]]:
+        """Read all sources."""
+        found = []
+        for name, module in self.members.items():
+            module.setup()
+            for source in module.sources.values():
+                own = name if len(module.sources) == 1 else f"{name}-{source.name}"
+                found.append(replace(source, name=own))
+        return found
+
+    def batch_counts(self, batches: Sequence[int]) -> list[int]:
+        """Batches of each source to an epoch, at least one."""
+        weights = np.array([self.weights.get(name, 1.0) for name in self.sources])
+        shares = weights * np.asarray(batches, dtype=np.float64) ** (1 / self.temperature)
+        total = sum(batches) if self.batches is None else self.batches
+        return [max(1, round(total * share)) for share in shares / shares.sum()]

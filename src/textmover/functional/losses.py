@@ -7,14 +7,28 @@ all scores of the batch are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from textmover.functional.ranking_losses import cosent_loss, hinge_loss, listwise_loss, pairwise_loss
 from textmover.types import InputError
 
-__all__ = ["LOSSES", "combined_loss", "huber_loss", "mse_loss", "pairwise_loss", "pearson_loss"]
+__all__ = [
+    "LOSSES",
+    "OPTIONS",
+    "LossWeights",
+    "combined_loss",
+    "cosent_loss",
+    "hinge_loss",
+    "huber_loss",
+    "listwise_loss",
+    "mse_loss",
+    "pairwise_loss",
+    "pearson_loss",
+]
 
 
 def mse_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
@@ -54,49 +68,48 @@ def pearson_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> F
     return 1 - torch.where(varies, (x / lengths[0] * (y / lengths[1])).sum(), 0.0 * x.sum())
 
 
-def pairwise_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
-    r"""Logistic ranking loss over all pairs of the batch, each weighted by how far people hold the two apart.
-
-    :math:`\sum_{y_i > y_j} (y_i - y_j)\,\log(1 + e^{-(s_i - s_j)}) \big/ \sum_{y_i > y_j} (y_i - y_j)`; 0 where all
-    ratings are equal. Only the order and the distance of the ratings matter, not their level.
-
-    Example:
-        >>> pairwise_loss(torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.0]))
-        tensor(0.1269)
-    """
-    gap = (ratings[:, None] - ratings[None, :]).clamp(min=0)
-    lost = torch.nn.functional.softplus(scores[None, :] - scores[:, None])
-    total = gap.sum()
-    return (gap * lost).sum() / torch.where(total > 0, total, 1.0)
-
-
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+LOSSES: dict[str, Callable[..., Tensor]] = {
     "mse": mse_loss,
     "huber": huber_loss,
     "pearson": pearson_loss,
     "pairwise": pairwise_loss,
+    "listwise": listwise_loss,
+    "cosent": cosent_loss,
+    "hinge": hinge_loss,
 }
 """Losses by the names that configurations use."""
 
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "listwise": ("temperature",),
+    "cosent": ("scale",),
+    "hinge": ("gap", "margin"),
+}
+"""Options of the losses that have any."""
 
-def combined_loss(
-    scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], weights: Mapping[str, float]
-) -> Float[Tensor, ""]:
+LossWeights: TypeAlias = Mapping[str, float | Mapping[str, float]]
+"""A weight by the name of each loss, or its weight and options: ``{"mse": 1, "cosent": {"weight": 2, "scale": 3}}``."""
+
+
+def combined_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], weights: LossWeights) -> Float[Tensor, ""]:
     r"""Weighted sum of named losses, :math:`\sum_k w_k\,\ell_k(s, y)`.
 
     Args:
         scores: Scores of the batch.
         ratings: Human ratings of the same segments.
-        weights: Weight of each loss of :data:`LOSSES` by name.
+        weights: Weight of each loss of :data:`LOSSES` by name, or a mapping of its ``weight`` (1 if not named) and its
+            options, those of :data:`OPTIONS`.
 
     Returns:
         The sum.
 
     Raises:
-        InputError: If a name is unknown or no loss is named.
+        InputError: If no loss is named, a name or an option is unknown, or a number is out of its range. Two zeros as
+            scores and ratings find that out before training starts.
 
     Example:
         >>> combined_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]), {"mse": 0.5, "pearson": 1.0})
+        tensor(1.)
+        >>> combined_loss(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0]), {"hinge": {"weight": 2.0, "margin": 1.5}})
         tensor(1.)
     """
     unknown = sorted(set(weights) - set(LOSSES))
@@ -104,4 +117,28 @@ def combined_loss(
         raise InputError(
             f"Expected losses to be named among {', '.join(LOSSES)}, but got {', '.join(unknown) or 'none'}."
         )
-    return torch.stack([weight * LOSSES[name](scores, ratings) for name, weight in weights.items()]).sum()
+    lost = []
+    for name, given in weights.items():
+        weight, options = _weight_and_options(name, given)
+        lost.append(weight * LOSSES[name](scores, ratings, **options))
+    return torch.stack(lost).sum()
+
+
+def _weight_and_options(name: str, given: float | Mapping[str, float]) -> tuple[float, dict[str, float]]:
+    options = dict(given) if isinstance(given, Mapping) else {"weight": given}
+    weight, allowed = options.pop("weight", 1.0), OPTIONS.get(name, ())
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise InputError(
+            f"Expected options of the loss `{name}` to be named among {', '.join(('weight', *allowed))}, "
+            f"but got {', '.join(unknown)}: leave that out."
+        )
+    for option, value in {"weight": weight, **options}.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"Expected `{option}` of the loss `{name}` to be a number, but got {value!r}: give one.")
+    if not 0 <= weight < float("inf"):
+        raise InputError(
+            f"Expected the weight of the loss `{name}` to be a finite number of at least 0, but got {weight}: "
+            "choose another."
+        )
+    return weight, options

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from textmover.modules.base_encoder import BaseEncoder, base_of, remember_base
 from textmover.modules.config import MetricConfig
 from textmover.modules.encoder import Encoder, plain_errors
 from textmover.modules.encoder_facts import default_layer, position_limit
-from textmover.modules.encoder_source import resolve_encoder
+from textmover.modules.encoder_source import EncoderSource, resolve_encoder
 from textmover.modules.layers import PowerMeans, Routing, ScalarMix, SingleLayer
 from textmover.modules.static_vectors import StaticEncoder, StaticVectors, is_static
 from textmover.modules.stop_words import stop_words
@@ -21,10 +22,13 @@ from textmover.modules.weighting import needs_traits
 from textmover.modules.word_tokenizer import WordTokenizer
 from textmover.types import InputError
 
-__all__ = ["Parts", "assemble", "build_layers", "reassemble", "save_parts"]
+__all__ = ["DIFFERENCE", "ENCODER_FOLDER", "Parts", "assemble", "build_layers", "reassemble", "save_parts", "untrained"]
 
 ENCODER_FOLDER = "encoder"
 """Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
+
+DIFFERENCE = "difference"
+"""How an adapter stores its encoder: as the difference from its base, which brings the rest along."""
 
 Layers = SingleLayer | PowerMeans | ScalarMix | Routing
 
@@ -50,24 +54,44 @@ def assemble(config: MetricConfig) -> Parts:
     Raises:
         InputError: If the encoder cannot be found or has no such layer.
     """
-    from transformers import AutoConfig
-
     if is_static(config.encoder):
         return _static(config, StaticVectors.open(config.encoder, config.unknown_words))
     source = resolve_encoder(config.encoder, config.revision)
-    with plain_errors(source.folder):
-        encoder_config = AutoConfig.from_pretrained(str(source.folder))
+    encoder_config = _encoder_config(source.folder)
     layers = _layers(config, encoder_config.num_hidden_layers)
-    tokenizer = _tokenizer(config, source.folder, encoder_config)
-    encoder = Encoder.from_source(
-        source,
-        encoder_config,
-        layers,
-        getattr(torch, config.dtype),
-        config.freeze_layers,
-        window=tokenizer.max_length if config.long_texts == "window" else None,
+    name = config.encoder.rstrip("/").rsplit("/", 1)[-1]
+    parts = _pretrained(config, source, encoder_config, layers, getattr(torch, config.dtype))
+    remember_base(parts.encoder, BaseEncoder.found(config.encoder, config.revision, source))
+    return replace(parts, identity=f"{name}@{source.sha256[:8]}")
+
+
+def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
+    """The encoder as it was before any training: its base, cut alike.
+
+    Args:
+        encoder: An encoder that knows its base.
+        dtype: Type of the weights; that of the encoder if ``None``.
+
+    Raises:
+        InputError: If the base is not known, is nowhere, or has another hash.
+    """
+    base = base_of(encoder)
+    if base is None:
+        raise InputError(
+            "Expected an encoder that knows the pretrained one it started from, but got one that does not: build the "
+            "metric from its configuration, or load it from a checkpoint."
+        )
+    source = base.find()
+    found = Encoder.from_source(
+        source, _encoder_config(source.folder), encoder.layers, dtype or next(encoder.parameters()).dtype, None
     )
-    return Parts(encoder, tokenizer, f"{config.encoder.rstrip('/').rsplit('/', 1)[-1]}@{source.sha256[:8]}")
+    if found.depth != encoder.depth:
+        raise InputError(
+            f"Expected the base encoder {base.name} to have {encoder.depth} layers, but got {found.depth}: give the "
+            "encoder that the metric was trained from."
+        )
+    remember_base(found, replace(BaseEncoder.found(base.name, base.revision, source), weights=base.weights))
+    return found.eval()
 
 
 def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
@@ -92,23 +116,66 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
         return {"identity": parts.identity, "static": True}
     parts.encoder.model.config.save_pretrained(str(target))
     parts.tokenizer.save(target)
-    return {"identity": parts.identity, "depth": parts.encoder.depth, "layers": list(parts.encoder.layers)}
+    base = base_of(parts.encoder)
+    return {
+        "identity": parts.identity,
+        "depth": parts.encoder.depth,
+        "layers": list(parts.encoder.layers),
+        **({} if base is None else {"base": base.entry()}),
+    }
 
 
 def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
-    """What :func:`save_parts` wrote, with random weights."""
-    from transformers import AutoConfig
+    """What :func:`save_parts` wrote, with random weights; an adapter's with those of its base.
 
+    Raises:
+        InputError: If the base of an adapter cannot be found, or is another one.
+    """
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))
-    with plain_errors(encoder_folder):
-        encoder_config = AutoConfig.from_pretrained(str(encoder_folder))
+    base = BaseEncoder.from_entry(entry, config.encoder, config.revision)
+    if entry.get("stored") == DIFFERENCE:
+        return _over_base(config, BaseEncoder(**entry["base"]), entry)
+    encoder_config = _encoder_config(encoder_folder)
     tokenizer = _tokenizer(config, encoder_folder, encoder_config)
     window = tokenizer.max_length if config.long_texts == "window" else None
     encoder = Encoder.from_config(encoder_config, entry["depth"], entry["layers"], config.freeze_layers, window=window)
     encoder.to(getattr(torch, config.dtype))
+    remember_base(encoder, base)
     return Parts(encoder, tokenizer, entry["identity"])
+
+
+def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> Parts:
+    """The parts of an adapter, with the weights of its base in the type in which the difference was taken."""
+    source = base.find()
+    encoder_config = _encoder_config(source.folder)
+    if encoder_config.num_hidden_layers != entry["depth"]:
+        raise InputError(
+            f"Expected the base encoder {base.name} to have {entry['depth']} layers, but that in {source.folder} has "
+            f"{encoder_config.num_hidden_layers}: give the right one as `encoder`."
+        )
+    parts = _pretrained(config, source, encoder_config, tuple(entry["layers"]), getattr(torch, entry["dtype"]))
+    remember_base(parts.encoder, replace(base, folder=source.folder))
+    return replace(parts, identity=entry["identity"])
+
+
+def _pretrained(
+    config: MetricConfig, source: EncoderSource, encoder_config: Any, layers: tuple[int, ...], dtype: torch.dtype
+) -> Parts:
+    """The encoder of a folder with its tokenizer, still without a name."""
+    tokenizer = _tokenizer(config, source.folder, encoder_config)
+    window = tokenizer.max_length if config.long_texts == "window" else None
+    encoder = Encoder.from_source(source, encoder_config, layers, dtype, config.freeze_layers, window=window)
+    return Parts(encoder, tokenizer, "")
+
+
+def _encoder_config(folder: Path) -> Any:
+    """The Hugging Face configuration of an encoder."""
+    from transformers import AutoConfig
+
+    with plain_errors(folder):
+        return AutoConfig.from_pretrained(str(folder))
 
 
 def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:

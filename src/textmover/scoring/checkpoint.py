@@ -1,32 +1,46 @@
 """Checkpoints: folders that hold everything to rebuild a metric, without pickle.
 
 ``config.json`` names the kind, the configuration and the hash of each file; ``model.safetensors`` holds the weights and
-fitted statistics; ``README.md`` is the model card; ``encoder/`` the encoder's configuration and tokenizer.
+fitted statistics; ``README.md`` is the model card; ``encoder/`` the encoder's configuration and tokenizer. An adapter
+has no such folder: it names the base encoder, and its weights are the difference from that one.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from textmover import __version__
 from textmover.files import atomic_folder
+from textmover.modules.assembly import ENCODER_FOLDER
 from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
+from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
+from textmover.scoring.encoder_weights import name_weights
 from textmover.scoring.shipped import fill_mean
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["FORMAT", "checkpoint_folder", "load_checkpoint", "load_metric", "save_checkpoint"]
+__all__ = [
+    "FORMAT",
+    "check_checkpoint",
+    "check_replaceable",
+    "checkpoint_folder",
+    "load_checkpoint",
+    "load_metric",
+    "save_checkpoint",
+]
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-"""Version of the folder's layout; a reader refuses a later one."""
+FORMAT = 2
+"""Version of the folder's layout: 1 holds all weights, 2 an adapter; a reader refuses a later one."""
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
@@ -38,8 +52,12 @@ def save_checkpoint(
     card: str,
     overwrite: bool = False,
     add: Callable[[Path], None] | None = None,
+    adapter: AdapterConfig | None = None,
 ) -> Path:
     """Write a metric as a folder; it appears under its name only when it is complete.
+
+    A metric that is written in full takes the name of its present weights into its signature (see
+    :func:`~textmover.scoring.encoder_weights.name_weights`), so that it is the one that the loaded metric has.
 
     Args:
         metric: A metric that is a ``torch.nn.Module``.
@@ -47,12 +65,15 @@ def save_checkpoint(
         card: Text of the model card, Markdown.
         overwrite: Whether an earlier folder may be replaced.
         add: Writes further files into the folder that it is given, such as those of back-ends.
+        adapter: How to store the encoder as a low-rank difference from the pretrained one that it started from, which
+            has to be at hand to save and to load; all its weights are written if ``None``. How much that loses,
+            :func:`~textmover.scoring.adapter.adapter_report` tells.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If the place is taken or cannot be written to.
+        InputError: If the place is taken or cannot be written to, or the encoder has no such difference.
     """
     from safetensors.torch import save_file
 
@@ -60,16 +81,21 @@ def save_checkpoint(
         raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
     folder = Path(folder)
     check_replaceable(folder, overwrite=overwrite)
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in metric.state_dict().items()}
+    if adapter is None:
+        name_weights(metric)
     with atomic_folder(folder, overwrite=overwrite) as beside:
         entries = metric.save_files(beside)
-        state = {name: tensor.detach().cpu().contiguous() for name, tensor in metric.state_dict().items()}
+        if adapter is not None:
+            state, entries["encoder"], entries["adapter"] = as_adapter(metric, state, entries["encoder"], adapter)
+            shutil.rmtree(beside / ENCODER_FOLDER)  # the base brings its own
         save_file(state, str(beside / WEIGHTS), metadata={"format": "pt"})
         (beside / CARD).write_text(card, encoding="utf-8")
         if add is not None:
             add(beside)
         files = sorted(path for path in beside.rglob("*") if path.is_file() and path.name != CARD)
         config = {
-            "format": FORMAT,
+            "format": 1 if adapter is None else FORMAT,  # full weights can be read by earlier versions
             "textmover": __version__,
             "kind": metric.config.kind,
             **entries,
@@ -105,18 +131,65 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
 
     Args:
         folder: What :func:`save_checkpoint` wrote.
-        **overrides: Fields of the configuration to change, except those that would need other weights.
+        **overrides: Fields of the configuration to change, except those that would need other weights. For an adapter
+            ``encoder`` and ``revision`` say where its base is; the hash has to be the same.
 
     Returns:
         The metric in evaluation mode.
 
     Raises:
-        InputError: If a file is missing or damaged, or the folder is of a later version.
+        InputError: If a file is missing or damaged, the folder is of a later version, or the base of an adapter cannot
+            be found or is another one.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     folder = Path(folder)
+    entries = check_checkpoint(folder)
+    is_adapter = "adapter" in entries
+    try:
+        if is_adapter:
+            entries, overrides = _placed(entries, overrides)
+        metric: Any = KINDS[entries["kind"]].load_files(folder, entries, overrides)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
+            "export or copy the checkpoint anew."
+        ) from error
+    try:
+        state = load_file(str(folder / WEIGHTS))
+        if is_adapter:
+            state = restore_state(metric, state)
+        found = metric.load_state_dict(state, strict=False)
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
+    if is_adapter:
+        metric.cast_encoder(getattr(torch, metric.config.dtype))  # the sum was that of the type it was saved in
+    # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.
+    optional = metric.optional_parts if overrides else ()
+    misfits = [key for key in (*found.missing_keys, *found.unexpected_keys) if not key.startswith(optional)]
+    if misfits:
+        raise InputError(
+            f"Expected {folder / WEIGHTS} to fit {CONFIG}, but {misfits[0]} "
+            f"{'is missing' if misfits[0] in found.missing_keys else 'is not described there'}: "
+            "export or copy the checkpoint anew."
+        )
+    return metric.eval()
+
+
+def check_checkpoint(folder: Path) -> dict[str, Any]:
+    """Make sure that a checkpoint is whole.
+
+    Args:
+        folder: What :func:`save_checkpoint` wrote.
+
+    Returns:
+        What its ``config.json`` holds.
+
+    Raises:
+        InputError: If a file is missing or damaged, or the folder is of a later version.
+    """
     entries = _read_config(folder)
     for name, expected in {WEIGHTS: None, **entries["files"]}.items():
         path = folder / name
@@ -129,28 +202,7 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
                 f"Expected {path} to have the hash that {CONFIG} names, but it differs, so the file is damaged or was "
                 "exchanged: export or copy the checkpoint anew."
             )
-    try:
-        metric: Any = KINDS[entries["kind"]].load_files(folder, entries, overrides)
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
-            "export or copy the checkpoint anew."
-        ) from error
-    try:
-        found = metric.load_state_dict(load_file(str(folder / WEIGHTS)), strict=False)
-    except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"Expected {folder / WEIGHTS} to fit {CONFIG}, but got: {reason}") from error
-    # Overrides may add a part that starts afresh (a calibration head, say) or leave one out.
-    optional = metric.optional_parts if overrides else ()
-    misfits = [key for key in (*found.missing_keys, *found.unexpected_keys) if not key.startswith(optional)]
-    if misfits:
-        raise InputError(
-            f"Expected {folder / WEIGHTS} to fit {CONFIG}, but {misfits[0]} "
-            f"{'is missing' if misfits[0] in found.missing_keys else 'is not described there'}: "
-            "export or copy the checkpoint anew."
-        )
-    return metric.eval()
+    return entries
 
 
 def load_metric(
@@ -225,6 +277,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew."
         )
     return entries
+
+
+def _placed(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The entries of an adapter whose base is where the overrides say, and the other overrides."""
+    place = {key: overrides[key] for key in ("encoder", "revision") if key in overrides}
+    if "encoder" in place:
+        place = {"revision": None, **place}
+    base = {**entries["encoder"]["base"], **{"name" if key == "encoder" else key: one for key, one in place.items()}}
+    moved = {
+        **entries,
+        "metric": {**entries["metric"], **place},
+        "encoder": {**entries["encoder"], "base": base},
+    }
+    return moved, {key: one for key, one in overrides.items() if key not in place}
 
 
 def _download(name: str, revision: str | None) -> Path:

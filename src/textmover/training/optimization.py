@@ -1,22 +1,28 @@
-"""Optimiser groups and the schedule of the learning rate."""
+"""Optimiser groups, their depth in the encoder, and the schedule of the learning rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from textmover.modules.encoder import Encoder
 from textmover.types import InputError
 
-__all__ = ["OptimizerConfig", "build_optimizer", "warmup_then_linear_decay"]
+__all__ = ["OptimizerConfig", "build_optimizer", "build_schedule", "checkpoint_activations", "layer_depths"]
+
+Schedule = Literal["linear", "cosine", "constant"]
 
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with warm-up and linear decay."""
+    """AdamW with warm-up and decay, layer by layer if wanted."""
 
     learning_rate: float = 3e-5  # of the encoder, at its peak
     head_learning_rate: float = 1e-3  # of temperature and calibration, at its peak
@@ -24,7 +30,12 @@ class OptimizerConfig:
     beta1: float = 0.9  # decay of the gradient's running mean
     beta2: float = 0.999  # decay of its running square
     warmup: float = 0.1  # share of the steps over which the rate rises from 0
-    final: float = 0.0  # share of the peak rate at the last step
+    final: float = 0.0  # share of the peak rate at the last step; the constant schedule keeps all of it
+    schedule: Schedule = "linear"  # how the rate falls after the warm-up
+    layer_decay: float = 1.0  # rate of a layer as a share of that of the layer above it; 1 treats all alike
+    thaw: float = (
+        0.0  # share of the steps after which one more layer, from the top, starts to move; 0 moves all at once
+    )
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -32,56 +43,190 @@ class OptimizerConfig:
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise InputError(f"Expected `{name}` to be a finite number of at least 0, but got {value}.")
-        for name in ("beta1", "beta2", "warmup", "final"):
+        for name in ("beta1", "beta2", "warmup", "final", "thaw"):
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise InputError(f"Expected `{name}` to be between 0 and 1, but got {value}.")
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(
+                f"Expected `layer_decay` to be above 0 and at most 1, but got {self.layer_decay}: to keep lower "
+                "layers as they are, set `freeze_layers`."
+            )
+        if self.schedule not in get_args(Schedule):
+            raise InputError(
+                f"Expected `schedule` to be one of {', '.join(get_args(Schedule))}, but got {self.schedule!r}."
+            )
+
+    @property
+    def by_depth(self) -> bool:
+        """Whether layers are treated differently."""
+        return self.layer_decay != 1 or self.thaw != 0
+
+
+def layer_depths(model: nn.Module) -> dict[str, int]:
+    """How deep each parameter of an encoder sits: 0 the embeddings, ``i`` the ``i``-th block, what follows as the last.
+
+    The blocks are the first list of modules, as everywhere in Hugging Face encoders. Embedding tables count as
+    embeddings wherever they are kept (those of relative positions, which all blocks read, stand behind the blocks).
+
+    Args:
+        model: An :class:`~textmover.modules.encoder.Encoder`, whose blocks above the highest layer that is read count
+            as the last one below, or a Hugging Face encoder.
+
+    Returns:
+        Depth by the names of ``model.named_parameters()``.
+
+    Raises:
+        InputError: If the model has no list of blocks.
+
+    Example:
+        >>> blocks = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+        >>> layer_depths(nn.Sequential(nn.Embedding(5, 2), blocks, nn.Linear(2, 2, bias=False)))
+        {'0.weight': 0, '1.0.weight': 1, '1.0.bias': 1, '1.1.weight': 2, '1.1.bias': 2, '2.weight': 2}
+    """
+    blocks = next((one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0), None)
+    if blocks is None:
+        raise InputError(
+            f"Expected an encoder with a list of blocks, but {type(model).__name__} has none: leave `layer_decay` at 1 "
+            "and `thaw` at 0."
+        )
+    top = max(model.layers) if isinstance(model, Encoder) else len(blocks)
+    known = {id(one): min(i, top) for i, block in enumerate(blocks, start=1) for one in block.parameters()}
+    tables = (one for one in model.modules() if isinstance(one, nn.Embedding))
+    known |= {id(one): 0 for table in tables for one in table.parameters() if id(one) not in known}
+    depths, behind = {}, False
+    for name, parameter in model.named_parameters():
+        inside = known.get(id(parameter))
+        behind = behind or bool(inside)
+        depths[name] = inside if inside is not None else top if behind else 0
+    return depths
 
 
 def build_optimizer(
-    encoder: Iterable[tuple[str, nn.Parameter]], head: Iterable[tuple[str, nn.Parameter]], config: OptimizerConfig
+    encoder: Iterable[tuple[str, nn.Parameter]],
+    head: Iterable[tuple[str, nn.Parameter]],
+    config: OptimizerConfig,
+    *,
+    depths: Mapping[str, int] | None = None,
 ) -> torch.optim.AdamW:
     """AdamW over the trainable parameters of an encoder and of the head behind it.
 
     Args:
-        encoder: Named parameters that take the encoder's rate.
+        encoder: Named parameters that take the encoder's rate, lower layers less of it if ``layer_decay`` says so.
         head: Named parameters that take the head's rate, without decay.
         config: Rates and decay.
+        depths: Depth of the encoder's parameters by name (:func:`layer_depths`); needed for ``layer_decay`` and
+            ``thaw`` alone.
 
     Returns:
-        The optimiser (fused: one pass over all parameters).
+        The optimiser (fused: one pass over all parameters). Each group has a ``name`` and a ``below``: how many layers
+        it is under the highest that is trained.
+
+    Raises:
+        InputError: If everything is frozen, or a depth is needed and not known.
+
+    Reference:
+        Howard and Ruder 2018, Universal Language Model Fine-tuning (rates by layer, gradual unfreezing); Clark et al.
+        2020, ELECTRA (the same decay from layer to layer).
     """
     trained = [(name, parameter) for name, parameter in encoder if parameter.requires_grad]
-    matrices = [parameter for _, parameter in trained if parameter.ndim > 1]
-    others = [parameter for _, parameter in trained if parameter.ndim <= 1]
+    layers: dict[int, list[nn.Parameter]] = {}
+    for name, parameter in trained:
+        layers.setdefault(_depth(name, depths) if config.by_depth else 0, []).append(parameter)
+    top = max(layers, default=0)
+    groups: list[dict[str, Any]] = []
+    for depth in sorted(layers, reverse=True):
+        label = f"encoder layer {depth}" if config.by_depth else "encoder"
+        common = {"lr": config.learning_rate * config.layer_decay ** (top - depth), "below": top - depth}
+        matrices = [parameter for parameter in layers[depth] if parameter.ndim > 1]
+        others = [parameter for parameter in layers[depth] if parameter.ndim <= 1]
+        groups.append({"params": matrices, **common, "weight_decay": config.weight_decay, "name": label})
+        groups.append({"params": others, **common, "weight_decay": 0.0, "name": f"{label} without decay"})
     heads = [parameter for _, parameter in head if parameter.requires_grad]
-    groups = [
-        {"params": matrices, "lr": config.learning_rate, "weight_decay": config.weight_decay, "name": "encoder"},
-        {"params": others, "lr": config.learning_rate, "weight_decay": 0.0, "name": "encoder without decay"},
-        {"params": heads, "lr": config.head_learning_rate, "weight_decay": 0.0, "name": "head"},
-    ]
+    rate = config.head_learning_rate
+    groups.append({"params": heads, "lr": rate, "below": 0, "weight_decay": 0.0, "name": "head"})
     kept = [group for group in groups if group["params"]]
     if not kept:
         raise InputError("Expected something to train, but every parameter is frozen: lower `freeze_layers`.")
     return torch.optim.AdamW(kept, betas=(config.beta1, config.beta2), fused=True)
 
 
-def warmup_then_linear_decay(optimizer: torch.optim.Optimizer, steps: int, config: OptimizerConfig) -> LambdaLR:
-    """Factor on the learning rates by step: linear up over the warm-up, then linear down to the final share.
+def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: OptimizerConfig) -> LambdaLR:
+    """Factors on the learning rates by step: linear up over the warm-up, then down to the final share as configured.
+
+    With ``thaw``, a group that is ``n`` layers below the highest has the factor 0 until that share of the steps has
+    passed ``n`` times: AdamW then leaves it exactly as it is, decay included. Its gradients are computed and enter the
+    running moments (and the norm that clipping looks at) all the same, so that distributed training sees the same
+    parameters at every step, and a resumed run goes on as an unbroken one would.
+
+    Args:
+        optimizer: What :func:`build_optimizer` made, or any other, whose groups then all count as the highest layer.
+        steps: Optimiser steps of the whole run.
+        config: Warm-up, schedule, final share and thaw.
+
+    Returns:
+        The schedule, to be advanced after every optimiser step.
 
     Example:
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
-        >>> factor = warmup_then_linear_decay(optimizer, 10, OptimizerConfig(warmup=0.2)).lr_lambdas[0]
+        >>> factor = build_schedule(optimizer, 10, OptimizerConfig(warmup=0.2)).lr_lambdas[0]
         >>> [factor(step) for step in (0, 1, 2, 6, 10)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     rising = max(1, round(config.warmup * steps)) if config.warmup else 0
     falling = max(1, steps - rising)
 
-    def factor(step: int) -> float:
+    def factor(step: int, still: int) -> float:
+        if step < still:
+            return 0.0
         if step < rising:
             return step / rising
-        left = max(0.0, 1 - (step - rising) / falling)
-        return config.final + (1 - config.final) * left
+        return config.final + (1 - config.final) * _left(min(1.0, (step - rising) / falling))
 
-    return LambdaLR(optimizer, factor)
+    def _left(done: float) -> float:
+        if config.schedule == "constant":
+            return 1.0
+        return 1 - done if config.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+
+    still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
+    factors: list[Callable[[int], float]] = [partial(factor, still=one) for one in still]
+    return LambdaLR(optimizer, factors)
+
+
+def checkpoint_activations(encoder: nn.Module) -> None:
+    """Keep the input of each block alone for the backward pass, which computes the rest again: less memory, more time.
+
+    The gradients are the same. Nothing changes outside of training mode.
+
+    Args:
+        encoder: An :class:`~textmover.modules.encoder.Encoder`, changed in place.
+
+    Raises:
+        InputError: If the encoder has no blocks that can do so.
+
+    Reference:
+        Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost.
+    """
+    model: Any = encoder.model if isinstance(encoder, Encoder) else None
+    if not getattr(model, "supports_gradient_checkpointing", False):
+        raise InputError(
+            f"Expected an encoder that supports gradient checkpointing, but {type(model or encoder).__name__} does "
+            "not: leave it off."
+        )
+    # Hugging Face 5 has renamed it. Not reentrant: neither frozen embeddings nor DDP stand in its way.
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
+    if getattr(model, "_require_grads_hook", None) is not None:
+        model.disable_input_require_grads()  # for the reentrant kind alone, and it cannot be pickled
+
+
+warmup_then_linear_decay = build_schedule
+
+
+def _depth(name: str, depths: Mapping[str, int] | None) -> int:
+    if depths is None or name not in depths:
+        raise InputError(
+            f"Expected `depths` to tell how deep {name} sits, since `layer_decay` or `thaw` ask for it, but it does "
+            "not: give those of `layer_depths`."
+        )
+    return depths[name]

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from textmover import __version__
-from textmover.data.datamodule import RatingsDataModule
+from textmover.data.datamodule import SourcesDataModule
+from textmover.data.sources import RatedSource
 from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain
 from textmover.scoring.scorer import Scorer
-from textmover.training.ratings import RatingsModule
-from textmover.types import Segment, Signature
+from textmover.training.rating_task import STATISTICS
+from textmover.training.stage import StageModule
+from textmover.types import Signature
 
 __all__ = ["FitReport", "PartReport", "judge"]
-
-STATISTICS = ("pearson", "spearman", "kendall")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class FitReport:
     signature: Signature
     start: str
     data: dict[str, str]
-    notice: str | None
+    notices: list[str]
 
     def table(self) -> Table:
         """The report for the terminal."""
@@ -61,7 +61,7 @@ class FitReport:
             for name, gain in part.gains.items()
         )
         about = "\n".join(f"* {key}: {value}" for key, value in self.data.items())
-        notice = f"\n**{self.notice.strip()}**\n" if self.notice else ""
+        notice = "".join(f"\n**{one}**\n" for one in self.notices)
         return (
             "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
             f"# A text-generation metric trained from `{self.start}`\n{notice}\n"
@@ -77,8 +77,8 @@ class FitReport:
         )
 
 
-def judge(module: RatingsModule, data: RatingsDataModule, *, samples: int = 1000) -> FitReport:
-    """Score every part with the metric as it was and as it is, and compare both with the ratings.
+def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> FitReport:
+    """Score every rated part with the metric as it was and as it is, and compare both with the ratings.
 
     Args:
         module: The trained module, with the weights to judge.
@@ -91,24 +91,24 @@ def judge(module: RatingsModule, data: RatingsDataModule, *, samples: int = 1000
     before, after = Scorer(module.untrained()), Scorer(module.metric)
     parts = [
         PartReport(
-            name=name,
-            segments=len(segments),
-            groups=len(set(data.groups_of(segments))),
-            gains=_gains(before, after, segments, data, samples),
+            name=data.label(source, name),
+            segments=len(source.parts[name]),
+            groups=len(set(source.groups_of(source.parts[name]))),
+            gains=_gains(before, after, source, name, samples),
         )
-        for name, segments in data.parts.items()
+        for source, name in data.judged
+        if isinstance(source, RatedSource)
     ]
-    return FitReport(parts, after.signature, module.start, dict(data.describe()), data.notice)
+    return FitReport(parts, after.signature, module.start, data.describe(), data.notices)
 
 
-def _gains(
-    before: Scorer, after: Scorer, segments: list[Segment], data: RatingsDataModule, samples: int
-) -> dict[str, Gain]:
+def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, samples: int) -> dict[str, Gain]:
+    segments = source.parts[part]
     hypotheses, references = [one.hypothesis for one in segments], [one.references for one in segments]
     first, second = (_upwards(scorer, hypotheses, references) for scorer in (before, after))
-    human = data.ratings_of(segments)
+    human = source.ratings_of(segments)
     clusters = ["\n".join(one.references) for one in segments]
-    groups = data.groups_of(segments)
+    groups = source.groups_of(segments)
     return {
         name: bootstrap_gain(first, second, human, groups, statistic=name, samples=samples, clusters=clusters)
         for name in STATISTICS

@@ -1,0 +1,107 @@
+"""What ``textmover export`` does to weights on their way: averages, interpolation, and statistics fitted anew."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from textmover.cli.export_runs import metric_and_card, write_card
+from textmover.cli.options import COLUMN_OPTIONS, add_column_options, flags_named, read_tables
+from textmover.scoring.averaging import average_metrics, fitted_names, interpolate, refit
+from textmover.types import InputError, Segment, SegmentMetric
+
+__all__ = ["add_mix_options", "check_mix_options", "mixed"]
+
+FLAGS = {"share": "--untrained", "metrics": "--average"}
+"""The flag behind each argument that an error may name."""
+
+
+def add_mix_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that mix weights."""
+    parser.add_argument(
+        "--average",
+        nargs="+",
+        metavar="RUN",
+        help="the mean of the weights of RUN and of these, all of one recipe (other seeds, other steps)",
+    )
+    parser.add_argument(
+        "--untrained",
+        type=float,
+        metavar="SHARE",
+        help="weights that are this share of the way back to the untrained encoder: 0 as trained, 1 untrained",
+    )
+    parser.add_argument(
+        "--ratings",
+        metavar="FILE",
+        help="table of rated segments that corpus statistics and calibration are fitted on anew, after the mixing",
+    )
+    add_column_options(parser, score=True)
+
+
+def check_mix_options(options: argparse.Namespace) -> None:
+    """Refuse options that do not go together, before anything is loaded.
+
+    Raises:
+        InputError: If a share lies outside 0 to 1, or columns are named without a table.
+    """
+    if options.untrained is not None and not 0 <= options.untrained <= 1:
+        raise InputError(
+            f"Expected `--untrained` to be between 0 (as trained) and 1 (untrained), but got {options.untrained:g}."
+        )
+    named = [name for name in COLUMN_OPTIONS if getattr(options, name) is not None]
+    if named and options.ratings is None:
+        raise InputError(
+            f"Expected `--ratings FILE` beside `--{named[0].replace('_', '-')}`, but got none: give the table."
+        )
+
+
+def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tuple[SegmentMetric, str]:
+    """A metric mixed as the options say, and its card.
+
+    Args:
+        options: The command's options.
+        metric: The metric of the run that stands first.
+        card: Its card, which stays where nothing is mixed.
+
+    Raises:
+        InputError: If the weights do not go together, or there is nothing to fit on the ratings.
+    """
+    if options.average is None and options.untrained is None and options.ratings is None:
+        return metric, card
+    rated = None if options.ratings is None else read_tables([options.ratings], options, score=True)[0]
+    names, made = [Path(options.run_checkpoint).name], []
+    with flags_named(FLAGS):
+        if options.average is not None:
+            others = [metric_and_card(name)[0] for name in options.average]
+            names += [Path(name).name for name in options.average]
+            texts = None if rated is None else _texts(metric, rated)
+            metric = average_metrics([metric, *others], texts=texts)
+            made.append(f"as the mean of the weights of {', '.join(f'`{name}`' for name in names)}")
+        else:
+            made.append(f"from `{names[0]}`")
+        if options.untrained is not None:
+            metric = interpolate(metric, options.untrained)
+            made.append(f"{options.untrained:g} of the way back to the untrained encoder")
+        if rated is not None:
+            made.append(f"with {' and '.join(_fit(metric, rated))} fitted on `{Path(options.ratings).name}`")
+    title = "A text-generation metric of mixed weights" if len(made) > 1 or len(names) > 1 else "A refitted metric"
+    return metric, write_card(title, ", ".join(made), metric)
+
+
+def _fit(metric: SegmentMetric, rated: list[Segment]) -> list[str]:
+    """Fit everything that a metric has room for on rated segments; returns what that was."""
+    texts, calibrated = _texts(metric, rated), bool(getattr(metric.config, "calibrate", False))
+    if texts is None and not calibrated:
+        raise InputError(
+            "Expected a metric with corpus statistics or calibration to fit on --ratings, but got one with neither: "
+            "leave --ratings out."
+        )
+    refit(metric, texts=texts, rated=rated if calibrated else None)
+    return [*(fitted_names(metric) if texts is not None else ()), *(("calibration",) if calibrated else ())]
+
+
+def _texts(metric: SegmentMetric, rated: list[Segment]) -> list[str] | None:
+    """The distinct texts of rated segments, where there are statistics to fit on them."""
+    if not fitted_names(metric):
+        return None
+    return list(dict.fromkeys(text for one in rated for text in (one.hypothesis, *one.references)))

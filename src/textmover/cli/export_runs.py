@@ -1,0 +1,181 @@
+"""Metrics that ``textmover export`` reads: a training run's checkpoint, a folder, or a preset, with its model card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import Tensor
+
+from textmover import __version__
+from textmover.presets import PRESETS, build_metric
+from textmover.scoring.checkpoint import CARD, load_metric
+from textmover.scoring.encoder_weights import name_weights
+from textmover.types import InputError, SegmentMetric
+
+__all__ = ["metric_and_card", "write_card"]
+
+LORA = ".lora_A."
+"""What the names of LoRA's matrices hold."""
+
+PREFIX = "metric."
+"""What the names of the metric's weights start with in a run's checkpoint."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run's checkpoint says of its metric.
+
+    Attributes:
+        path: The checkpoint.
+        start: Preset, folder or hub id that training started from.
+        config: The metric's configuration.
+        weights: Weights and fitted statistics by name.
+        step: Optimiser steps done.
+        epoch: Epoch that was running, counted from 1.
+    """
+
+    path: Path
+    start: str
+    config: dict[str, Any]
+    weights: dict[str, Tensor]
+    step: int
+    epoch: int
+
+
+def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
+    """The metric of a run, a folder or a preset, and its model card.
+
+    Args:
+        name: Checkpoint of ``textmover train`` (.ckpt), folder, or preset.
+
+    Raises:
+        InputError: If it is none of these, or cannot be loaded.
+    """
+    path = Path(name)
+    if path.is_dir():
+        card = path / CARD
+        return load_metric(name), card.read_text(encoding="utf-8") if card.is_file() else f"# {path.name}\n"
+    if not path.is_file() and name in PRESETS:
+        metric = load_metric(name)
+        return metric, write_card(f"The metric `{name}`", f"from the preset `{name}`", metric)
+    found = _read_run(path)
+    metric = _rebuild(found)
+    origin = f"from `{path.name}`, after step {found.step} (epoch {found.epoch}) of its training run"
+    return metric, write_card(f"A text-generation metric trained from `{found.start}`", origin, metric, found.config)
+
+
+def _read_run(path: Path) -> Run:
+    """A run's checkpoint, read without running any code in it."""
+    if not path.is_file():
+        raise InputError(
+            f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
+            "the folder of a metric, or a preset (see `textmover list`)."
+        )
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
+        raise InputError(
+            f"Expected {path} to be the checkpoint of a training run, but torch cannot read it as tensors and plain "
+            f"values ({type(error).__name__}): it is damaged, of another kind, or holds objects that would run code "
+            "when they are loaded."
+        ) from error
+    return _run_of(path, content)
+
+
+def _run_of(path: Path, content: Any) -> Run:
+    state = content.get("state_dict") if isinstance(content, Mapping) else None
+    if not isinstance(state, Mapping):
+        raise InputError(
+            f"Expected {path} to be a Lightning checkpoint, but it holds no `state_dict`: give a .ckpt file of "
+            "`textmover train`."
+        )
+    about = content.get("textmover")
+    if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:
+        raise InputError(
+            f"Expected {path} to be of `textmover train`, but it does not say (under `textmover`) which metric it "
+            "holds: give a .ckpt file of a run that trained a metric."
+        )
+    state = _without_lora(path, state, about.get("lora"))
+    weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}
+    if not weights:
+        raise InputError(
+            f"Expected {path} to hold a metric, but none of its weights are under `{PREFIX}`: give a .ckpt file of a "
+            "run that trained a metric."
+        )
+    step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
+    return Run(path, str(about["start"]), dict(about["config"]), weights, step, epoch)
+
+
+def _rebuild(found: Run) -> SegmentMetric:
+    """The metric with the run's configuration and weights."""
+    if found.start in PRESETS and not Path(found.start).is_dir():
+        metric: Any = build_metric(found.config)
+    else:
+        metric = _restart(found)
+    try:
+        metric.load_state_dict(found.weights)
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        raise InputError(
+            f"Expected the weights in {found.path} to fit its configuration, but got: {' '.join(lines[:2])} "
+            "Give the checkpoint of a run of this version."
+        ) from error
+    metric.eval()
+    return metric
+
+
+def _restart(found: Run) -> SegmentMetric:
+    """The checkpoint that training started from, in the run's configuration: it brings its own encoder along."""
+    try:
+        metric = load_metric(found.start)
+        own = metric.config.to_dict()
+        changes = {name: value for name, value in found.config.items() if name not in own or own[name] != value}
+        return load_metric(found.start, **changes) if changes else metric
+    except InputError as error:
+        raise InputError(f"{error} (It is what {found.path} was trained from.)") from error
+
+
+def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mapping[str, Tensor]:
+    """The state of a run with LoRA's matrices added to the weights that they belong to."""
+    if not any(LORA in name for name in state):
+        return state
+    if not isinstance(config, Mapping):
+        raise InputError(
+            f"Expected {path} to say (under `textmover`) how its LoRA matrices are scaled, but it does not: give a "
+            ".ckpt file of a run of this version."
+        )
+    from textmover.training.lora import LoraConfig, merged_state
+
+    return merged_state(state, LoraConfig(**config))
+
+
+def write_card(title: str, origin: str, metric: SegmentMetric, fields: Mapping[str, Any] | None = None) -> str:
+    """The model card of an exported metric, Markdown.
+
+    Args:
+        title: What it is.
+        origin: What it was made from, behind "Exported by textmover".
+        metric: The metric.
+        fields: Its configuration, where that is told otherwise than the metric's own.
+    """
+    name_weights(metric)
+    config = yaml.safe_dump(
+        dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
+    ).strip()
+    return (
+        "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
+        f"# {title}\n\n"
+        f"Signature: `textmover:{__version__}|{metric.signature}`\n\n"
+        "```python\nfrom textmover import Scorer\n\n"
+        'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
+        f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
+        "`textmover evaluate` does that.\n\n"
+        f"## Configuration\n\n```yaml\n{config}\n```\n"
+    )

@@ -1,0 +1,341 @@
+"""Texts, or pairs of texts, with a label: read from tables or the hub, split, and made into batches."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from textmover.data.datamodule import HELD_BACK, SourcesDataModule
+from textmover.data.glue import TASKS, LabelColumns, LabelNames, TaskName, label_names
+from textmover.data.overlap import PairFile, read_pairs, rows_where
+from textmover.data.readers import TableRow, read_rows
+from textmover.data.sources import Source, Tokenize
+from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference
+from textmover.types import InputError, TokenBatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from typing_extensions import Self
+
+__all__ = [
+    "LabelBatch",
+    "LabelledSource",
+    "LabelledText",
+    "LabelsDataModule",
+    "evenly",
+    "filled_columns",
+    "read_labelled",
+]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """A text, or a pair of texts, and its class.
+
+    Attributes:
+        texts: One text or two.
+        label: Number of its class.
+        groups: Values by group key.
+    """
+
+    texts: tuple[str, ...]
+    label: int
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LabelBatch:
+    """Labelled texts.
+
+    Attributes:
+        texts: Tokens of the texts, ``B`` rows; of pairs those of the first and of the second texts.
+        labels: Number of each item's class, int64 ``[B]``.
+        positions: Place of each item in its part of the data, int64 ``[B]``.
+        source: Name of the source that the items are of.
+        joint: Items of the batch over all processes, of which process ``r`` of ``w`` has every ``w``-th from ``r``.
+    """
+
+    texts: tuple[TokenBatch, ...]
+    labels: Tensor
+    positions: Tensor
+    source: str
+    joint: int
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on ``device``."""
+        texts = tuple(one.to(device) for one in self.texts)
+        return type(self)(texts, self.labels.to(device), self.positions.to(device), self.source, self.joint)
+
+
+@dataclass
+class LabelledSource(Source[LabelledText]):
+    """Labelled texts.
+
+    Attributes:
+        classes: The classes, by their numbers.
+    """
+
+    classes: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the items are pairs of texts."""
+        return len(self.items[0].texts) == 2
+
+    def texts(self, item: LabelledText) -> tuple[str, ...]:
+        """The text, or both texts of a pair."""
+        return item.texts
+
+    def length(self, lengths: Mapping[str, int], item: LabelledText) -> int:
+        """Tokens of both texts, which may be read as one."""
+        return sum(lengths[text] for text in item.texts)
+
+    def collate(
+        self, items: Sequence[LabelledText], positions: Sequence[int], joint: int, tokenize: Tokenize
+    ) -> LabelBatch:
+        """Items to a batch."""
+        return LabelBatch(
+            texts=tuple(tokenize(texts) for texts in zip(*(item.texts for item in items), strict=True)),
+            labels=torch.tensor([item.label for item in items]),
+            positions=torch.tensor(positions),
+            source=self.name,
+            joint=joint,
+        )
+
+    def counts(self, items: Sequence[LabelledText]) -> str:
+        """How many items each class has, for people to read."""
+        counted = Counter(item.label for item in items)
+        return ", ".join(f"{counted[number]} {name}" for number, name in enumerate(self.classes))
+
+
+class LabelsDataModule(SourcesDataModule):
+    """Labelled texts or pairs of texts from files or the hub, split for training and validation.
+
+    Where no validation files are given, a part is held back by a hash of the first text, the same for everyone. Items
+    to train on that share a text with it are left out, so that no text stands on both sides. Items without a label are
+    left out too. Both are counted on the card.
+
+    Args:
+        train: Files, or ``hub:owner/name/configuration``, to train on.
+        task: Task whose columns and classes the files have, unless ``columns`` and ``labels`` say otherwise.
+        columns: What the columns mean, where they are not those of the task.
+        labels: The classes in the order of the numbers that stand for them, or the class by each way to write it.
+        validation: Files to validate on, in place of a held-back part.
+        split: Split of a hub data set to train on; plain files have none.
+        validation_split: Split of a hub data set to validate on; that of the task if ``None``.
+        where: Rows to train on, as values by group key; all if ``None``.
+        validation_where: Rows of the validation files, likewise.
+        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
+        held_back: Share of the first texts to hold back, where no validation files are given.
+        most: Items to train on at most, evenly spread over the files.
+        batch_size: Items to a batch, those of all processes together.
+        validation_batch_size: Items to a batch of validation.
+        seed: Seed of the order of batches.
+        workers: Processes that tokenise ahead; 0 tokenises in between.
+        notice: What a reader of the results must know about these labels.
+
+    Reference:
+        Wang et al. 2018, GLUE: A Multi-Task Benchmark and Analysis Platform for Natural Language Understanding.
+    """
+
+    def __init__(
+        self,
+        train: list[str],
+        task: TaskName | None = None,
+        columns: LabelColumns = LabelColumns(),  # noqa: B008 - frozen
+        labels: list[str] | dict[str, str] | None = None,
+        validation: list[str] | None = None,
+        split: str = "train",
+        validation_split: str | None = None,
+        where: dict[str, list[str]] | None = None,
+        validation_where: dict[str, list[str]] | None = None,
+        without: list[PairFile] | None = None,
+        held_back: float = HELD_BACK_SHARE,
+        most: int | None = None,
+        batch_size: int = 32,
+        validation_batch_size: int = 64,
+        seed: int = 0,
+        workers: int = 0,
+        notice: str | None = None,
+    ) -> None:
+        super().__init__(seed, workers)
+        self.names = label_names(task, labels)
+        self.columns = filled_columns(task, columns, (where, validation_where))
+        if self.columns.label is None:
+            raise InputError("Expected `columns.label` to name the column of the labels, but got none: name it.")
+        if most is not None and most < 3:
+            raise InputError(f"Expected `most` to be at least 3, but got {most}: give more items, or leave it out.")
+        self.train_files, self.validation_files = list(train), list(validation or [])
+        self.splits = split, validation_split or ("validation" if task is None else TASKS[task].validation)
+        self.where, self.validation_where, self.without = where or {}, validation_where or {}, list(without or [])
+        self.held_back, self.most, self.notice = held_back, most, notice
+        self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
+
+    def read(self) -> list[Source[Any]]:
+        """Read and split the files."""
+        about = {"training files": ", ".join(self.train_files)}
+        items, unlabelled = self._read(self.train_files, self.splits[0], self.where)
+        if self.validation_files:
+            training = items
+            held_back, more = self._read(self.validation_files, self.splits[1], self.validation_where)
+            about["validation files"] = ", ".join(self.validation_files)
+            unlabelled += more
+        else:
+            training, held_back = _split(items, self.held_back)
+            about["held back"] = (
+                f"{self.held_back:.0%} by a hash of the first text ({len(items) - len(training) - len(held_back)} "
+                "items left out that share a text with them)"
+            )
+        if unlabelled:
+            about["without a label"] = f"{unlabelled} left out"
+        training = self._without_pairs(training, about)
+        training = training if self.most is None else evenly(training, self.most)
+        source = LabelledSource(
+            "labels",
+            training,
+            {HELD_BACK: held_back},
+            batch_size=self.batch_size,
+            validation_batch_size=self.validation_batch_size,
+            about=about,
+            notice=self.notice,
+            classes=self.names.classes,
+        )
+        self._check(source)
+        about |= {"classes": source.counts(training), f"{HELD_BACK} classes": source.counts(held_back)}
+        logger.info("Labels: %d to train on (%s), %d held back", len(training), about["classes"], len(held_back))
+        return [source]
+
+    def _read(
+        self, files: Sequence[str], split: str, where: Mapping[str, Sequence[str]]
+    ) -> tuple[list[LabelledText], int]:
+        """Items of several files, and how many have no label."""
+        found: list[LabelledText] = []
+        unlabelled = 0
+        for name in files:
+            items, left_out = read_labelled(name, self.columns, self.names, split=split)
+            rows: list[Any] = list(items)  # which have groups, as segments do
+            found += rows_where(rows, where, name)
+            unlabelled += left_out
+        return found, unlabelled
+
+    def _without_pairs(self, items: list[LabelledText], about: dict[str, str]) -> list[LabelledText]:
+        if not self.without:
+            return items
+        pairs = set().union(*map(read_pairs, self.without))
+        kept = [item for item in items if frozenset(map(normalise_reference, item.texts)) not in pairs]
+        names = ", ".join(file.path for file in self.without)
+        about["without the pairs of"] = f"{names} ({len(items) - len(kept)} items left out)"
+        return kept
+
+    def _check(self, source: LabelledSource) -> None:
+        for name, part in (("training", source.items), *source.parts.items()):
+            if len(part) < 3:
+                raise InputError(
+                    f"Expected at least 3 items in the {name} part, but got {len(part)} of "
+                    f"{', '.join(self.train_files)}: give more, or change `held_back`."
+                )
+        if len({item.label for item in source.items}) < 2:
+            raise InputError(
+                f"Expected at least two classes to learn, but all items of {', '.join(self.train_files)} are "
+                f"{source.classes[source.items[0].label]!r}: give others as well, or take ParaphrasesDataModule for "
+                "paraphrases alone."
+            )
+
+
+def filled_columns(
+    task: str | None, columns: LabelColumns, wheres: Sequence[Mapping[str, Sequence[str]] | None] = ()
+) -> LabelColumns:
+    """The columns that are named, those of the task where they are not.
+
+    Raises:
+        InputError: If there are no columns of texts, or rows are chosen by a column that is not read.
+    """
+    known = LabelColumns() if task is None else TASKS[task].columns
+    texts = columns.texts or known.texts
+    if not texts:
+        raise InputError("Expected `columns.texts` to name the columns of the texts, but got none: name one or two.")
+    for key in (key for where in wheres for key in where or ()):
+        if key not in columns.groups:
+            raise InputError(f"Expected rows to be chosen by `columns.groups`, but got {key!r}: add it there.")
+    return LabelColumns(tuple(texts), columns.label or known.label, tuple(columns.groups))
+
+
+def read_labelled(
+    path: str, columns: LabelColumns, names: LabelNames, *, split: str = "train"
+) -> tuple[list[LabelledText], int]:
+    r"""Read a table of labelled texts.
+
+    Args:
+        path: CSV, TSV, JSON Lines or Parquet, or ``hub:owner/name/configuration``
+            (as for :func:`~textmover.data.readers.read_segments`).
+        columns: What the columns mean, all named.
+        names: How the classes are written.
+        split: Split of a hub data set.
+
+    Returns:
+        The items in the order of the file, and how many were left out because they have no label.
+
+    Raises:
+        InputError: If the file cannot be read, lacks a column, or holds a label that is not known.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "nli.tsv"
+        >>> _ = path.write_text("a\tb\tlabel\nIt rains.\tIt is wet.\t0\nIt rains.\tIt is Monday.\t-1\n")
+        >>> read_labelled(str(path), LabelColumns(("a", "b"), "label"), label_names("rte", None))
+        ([LabelledText(texts=('It rains.', 'It is wet.'), label=0, groups={})], 1)
+    """
+    label = columns.label or ""
+    fields = [("columns.texts", name) for name in columns.texts]
+    fields += [("columns.label", label), *(("columns.groups", name) for name in columns.groups)]
+    found, unlabelled = [], 0
+    for _, row in read_rows(path, fields, split=split):
+        if isinstance(row, InputError):
+            raise row
+        place = _label(row, label, names)
+        if place is None:
+            unlabelled += 1
+            continue
+        texts = tuple(row.text(name) for name in columns.texts)
+        found.append(LabelledText(texts, place, {name: row.group(name) for name in columns.groups}))
+    return found, unlabelled
+
+
+def _label(row: TableRow, column: str, names: LabelNames) -> int | None:
+    value = row.cells.get(column)
+    try:
+        return names.place(value)
+    except KeyError:
+        raise InputError(
+            f"Expected a label in column {column!r} of {row.name}, {row.unit} {row.number}, among {names.known}, but "
+            f"got {value!r}: correct it, or say with `labels` which class it is."
+        ) from None
+
+
+def _split(items: Sequence[LabelledText], share: float) -> tuple[list[LabelledText], list[LabelledText]]:
+    """Items to train on and those held back, which have no text in common."""
+    held_back = [item for item in items if is_held_back(item.texts[0], share)]
+    theirs = {normalise_reference(text) for item in held_back for text in item.texts}
+    # A held-back first text is among these, and second texts such as "A man is outside." are often shared.
+    training = [item for item in items if not any(normalise_reference(text) in theirs for text in item.texts)]
+    return training, held_back
+
+
+def evenly(items: Sequence[Any], most: int) -> list[Any]:
+    """At most so many of the items, evenly spread.
+
+    Example:
+        >>> evenly("abcdefgh", 3)
+        ['a', 'c', 'f']
+    """
+    count = min(most, len(items))
+    return [items[place * len(items) // count] for place in range(count)]

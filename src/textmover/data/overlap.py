@@ -1,0 +1,80 @@
+"""Keep the pairs of a test set out of training, by their normalised text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from textmover.data.readers import Columns, read_segments
+from textmover.data.split import normalise_reference
+from textmover.types import InputError, Segment
+
+__all__ = ["PairFile", "read_pairs", "rows_where", "without_pairs"]
+
+Pair = frozenset[str]
+
+
+@dataclass(frozen=True)
+class PairFile:
+    """A file of text pairs, such as a test set.
+
+    Attributes:
+        path: The file, or ``hub:owner/name``.
+        columns: The two columns that hold the texts.
+        where: Rows that count, as values by column; all if empty.
+    """
+
+    path: str
+    columns: tuple[str, str] = ("hypothesis", "reference")
+    where: dict[str, list[str]] = field(default_factory=dict)
+
+
+def read_pairs(file: PairFile) -> set[Pair]:
+    """The pairs of a file, normalised, without order.
+
+    Raises:
+        InputError: If the file or a column is missing, or no row fits ``where``.
+    """
+    first, second = file.columns
+    columns = Columns(first, second, score=None, groups=tuple(file.where))
+    segments = rows_where(read_segments(file.path, columns), file.where, file.path)
+    return {_pair(one.hypothesis, one.references[0]) for one in segments}
+
+
+def rows_where(segments: Sequence[Segment], where: Mapping[str, Sequence[str]], path: str) -> list[Segment]:
+    """The segments whose groups have one of the values that are named for each key.
+
+    Raises:
+        InputError: If a value occurs in none of the segments.
+
+    Example:
+        >>> rows = [Segment("a", ("b",), groups={"split": split}) for split in ("train", "test")]
+        >>> len(rows_where(rows, {"split": ["train"]}, "pairs.tsv"))
+        1
+    """
+    for key, values in where.items():
+        present = {segment.groups[key] for segment in segments}
+        missing = [value for value in values if value not in present]
+        if missing:
+            raise InputError(
+                f"Expected rows of {path} whose {key!r} is {missing[0]!r}, but got none: it holds "
+                f"{', '.join(sorted(present)[:8])}."
+            )
+    return [one for one in segments if all(one.groups[key] in values for key, values in where.items())]
+
+
+def without_pairs(segments: Sequence[Segment], pairs: set[Pair]) -> list[Segment]:
+    """The segments that are no pair of a set: neither hypothesis and reference as they are nor the other way round.
+
+    Texts are compared as :func:`~textmover.data.split.normalise_reference` leaves them.
+
+    Example:
+        >>> rows = [Segment("The cat", ("a dog",)), Segment("The cat", ("a cat",))]
+        >>> len(without_pairs(rows, {frozenset({"a dog", "the cat"})}))
+        1
+    """
+    return [one for one in segments if not any(_pair(one.hypothesis, text) in pairs for text in one.references)]
+
+
+def _pair(first: str, second: str) -> Pair:
+    return frozenset((normalise_reference(first), normalise_reference(second)))

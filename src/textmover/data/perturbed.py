@@ -1,0 +1,163 @@
+"""Plain sentences and damaged versions of them as ratings: what a metric can learn without people."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from textmover.data.datamodule import HELD_BACK, SourcesDataModule
+from textmover.data.perturbations import PERTURBATIONS, perturb
+from textmover.data.phrases import WordPool
+from textmover.data.readers import read_texts
+from textmover.data.severity import shipped_table
+from textmover.data.sources import RatedSource, Source
+from textmover.data.split import HELD_BACK_SHARE, split_held_back
+from textmover.types import InputError, Segment
+
+__all__ = ["PerturbedDataModule", "perturbed_segments"]
+
+logger = logging.getLogger(__name__)
+
+NOTICE = (
+    "The ratings of damaged sentences follow from a fixed table of how bad each kind of damage is; agreeing with them "
+    "is not agreeing with people."
+)
+
+
+NEIGHBOURS = 128
+"""Texts that give one another words and unrelated sentences."""
+
+ATTEMPTS = 4
+"""Tries for each version, of which some find nothing to damage or what is there already."""
+
+
+class PerturbedDataModule(SourcesDataModule):
+    """Plain sentences as references, damaged versions of them as hypotheses, the severity of the damage as rating.
+
+    Args:
+        texts: Files of sentences, one a line; with ``column`` tables.
+        column: Column of the sentences where the files are tables.
+        sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
+        words: Least and greatest number of words of a sentence.
+        versions: Damaged versions of each sentence, each by one or two kinds of damage.
+        types: Kinds of damage and their weights; all with the same weight if None.
+        held_back: Share of the sentences to hold back for validation.
+        batch_size: Segments to a batch, those of all processes together.
+        validation_batch_size: Segments to a batch of validation.
+        seed: Seed of sentences, damage and the order of batches.
+        workers: Processes that tokenise ahead; 0 tokenises in between.
+    """
+
+    def __init__(
+        self,
+        texts: list[str],
+        column: str | None = None,
+        sentences: int | None = None,
+        words: tuple[int, int] = (4, 40),
+        versions: int = 2,
+        types: dict[str, float] | None = None,
+        held_back: float = HELD_BACK_SHARE,
+        batch_size: int = 16,
+        validation_batch_size: int = 64,
+        seed: int = 0,
+        workers: int = 0,
+    ) -> None:
+        super().__init__(seed, workers)
+        chosen = dict.fromkeys(PERTURBATIONS, 1.0) if types is None else types
+        for name, weight in chosen.items():
+            if name not in PERTURBATIONS or not 0 <= weight < float("inf"):
+                raise InputError(
+                    f"Expected `types` to give weights of at least 0 to {', '.join(PERTURBATIONS)}, but got "
+                    f"{name}: {weight}."
+                )
+        if not any(chosen.values()):
+            raise InputError("Expected `types` to give some kind of damage a weight above 0, but got none.")
+        if versions < 1 or not 1 <= words[0] <= words[1]:
+            raise InputError(
+                f"Expected `versions` of at least 1 and `words` from 1 on in ascending order, but got {versions} and "
+                f"{words}."
+            )
+        self.files, self.column, self.sentences, self.words = list(texts), column, sentences, words
+        self.versions, self.types, self.held_back = versions, chosen, held_back
+        self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
+
+    def read(self) -> list[Source[Any]]:
+        """Read the sentences and damage them."""
+        texts = self._sentences()
+        segments = perturbed_segments(texts, self.types, self.versions, self.seed)
+        training, held_back = split_held_back(segments, self.held_back)
+        if len(training) < 3 or len(held_back) < 3:
+            raise InputError(
+                f"Expected sentences for at least 3 segments to train on and 3 to hold back, but got {len(training)} "
+                f"and {len(held_back)} of {', '.join(self.files)}: give more sentences, or change `words`."
+            )
+        logger.info(
+            "Damaged sentences: %d sentences, %d segments to train on, %d held back",
+            len(texts), len(training), len(held_back),
+        )  # fmt: skip
+        return [
+            RatedSource(
+                "perturbed",
+                training,
+                {HELD_BACK: held_back},
+                batch_size=self.batch_size,
+                validation_batch_size=self.validation_batch_size,
+                about={"sentences": f"{len(texts)} of {', '.join(Path(name).name for name in self.files)}"},
+                notice=NOTICE,
+            )
+        ]
+
+    def _sentences(self) -> list[str]:
+        """Distinct sentences of the wanted length, in an order that follows from the seed and each text alone."""
+        found = dict.fromkeys(text.strip() for name in self.files for text in read_texts(name, self.column))
+        low, high = self.words
+        fitting = [text for text in found if low <= len(text.split()) <= high]
+        fitting.sort(key=lambda text: hashlib.sha256(f"{self.seed} {text}".encode("utf-8", "surrogatepass")).digest())
+        return fitting[: self.sentences]
+
+
+def perturbed_segments(texts: Sequence[str], types: Mapping[str, float], versions: int, seed: int) -> list[Segment]:
+    """Damaged versions of texts, rated from 0 (worthless) to 100 (as good as the text).
+
+    Which kinds of damage a text gets follows from the text and the seed alone, but for the words and sentences that are
+    put in its place, which come from its neighbours. Kinds that do not apply to a text are replaced by others.
+
+    Args:
+        texts: Sentences.
+        types: Weights of the kinds of damage.
+        versions: Versions of each text; fewer where fewer differ.
+        seed: Seed of all choices.
+
+    Returns:
+        Segments with the group ``perturbation``, text after text.
+    """
+    kinds, weights = list(types), list(types.values())
+    segments: list[Segment] = []
+    for start in range(0, len(texts), NEIGHBOURS):
+        pool = WordPool(texts[start : start + NEIGHBOURS])
+        for text in texts[start : start + NEIGHBOURS]:
+            segments += _versions(text, kinds, weights, versions, seed, pool)
+    return segments
+
+
+def _versions(
+    text: str, kinds: Sequence[str], weights: Sequence[float], versions: int, seed: int, pool: WordPool
+) -> Iterator[Segment]:
+    """Distinct damaged versions of one text."""
+    table = shipped_table()
+    key = hashlib.sha256(f"{seed}\n{text}".encode("utf-8", "surrogatepass")).digest()
+    rng = Random(int.from_bytes(key[:8], "big"))
+    made: set[str] = set()
+    for attempt in range(ATTEMPTS * versions):
+        if len(made) == versions:
+            return
+        kind = rng.choices(kinds, weights)[0]
+        degree = rng.choice(table.degrees(kind))
+        found = perturb(text, kind, degree, seed=seed + attempt, pool=pool)
+        if found is not None and found.text not in made:
+            made.add(found.text)
+            yield Segment(found.text, (text,), score=found.rating, groups={"perturbation": kind})

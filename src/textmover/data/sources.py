@@ -1,0 +1,182 @@
+"""What is learned from: items of one kind with the parts that are kept from training, and how they become batches.
+
+A data module has one source or several; a training module learns one task from each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from textmover.types import InputError, Segment, TokenBatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from typing_extensions import Self
+
+__all__ = ["RatedSource", "RatingBatch", "Source", "Tokenize"]
+
+Item = TypeVar("Item")
+
+Tokenize = Callable[[Sequence[str]], TokenBatch]
+"""Texts to token ids: a metric's own ``tokenize``."""
+
+LENGTH_CHUNK = 1024
+"""Texts that are tokenised at a time to learn their lengths."""
+
+
+@dataclass(frozen=True)
+class RatingBatch:
+    """Rated segments, one row per pair of a hypothesis and one of its references.
+
+    Attributes:
+        hypotheses: Tokens of the hypotheses, ``R`` rows (a hypothesis is repeated for each of its references).
+        references: Tokens of the references, ``R`` rows.
+        owners: Segment of each row, int64 ``[R]``, ascending from 0.
+        ratings: Human scores, float64 ``[B]``.
+        positions: Place of each segment in its part of the data, int64 ``[B]``.
+        source: Name of the source that the segments are of.
+        joint: Segments of the batch over all processes, of which process ``r`` of ``w`` has every ``w``-th from ``r``.
+    """
+
+    hypotheses: TokenBatch
+    references: TokenBatch
+    owners: Tensor
+    ratings: Tensor
+    positions: Tensor
+    source: str
+    joint: int
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on ``device`` (ratings stay float64, so this is not for MPS)."""
+        return type(self)(
+            self.hypotheses.to(device),
+            self.references.to(device),
+            self.owners.to(device),
+            self.ratings.to(device),
+            self.positions.to(device),
+            self.source,
+            self.joint,
+        )
+
+
+@dataclass
+class Source(ABC, Generic[Item]):
+    """Items of one kind to learn from, and parts of them that are kept from training.
+
+    Attributes:
+        name: What batches, losses and results are named by.
+        items: What is trained on.
+        parts: What is kept from training, by name of the part.
+        batch_size: Items to a batch, those of all processes together.
+        validation_batch_size: Items to a batch of validation, in each process.
+        batch_groups: Group of each item to train on, where a batch is to hold items of one group only.
+        about: What the items are, for the model card.
+        notice: What a reader of the results must know about them.
+    """
+
+    name: str
+    items: list[Item]
+    parts: dict[str, list[Item]]
+    batch_size: int = 16
+    validation_batch_size: int = 64
+    batch_groups: list[str] | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+    notice: str | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: a source is read only, and copies of a training module share it."""
+        return self
+
+    @abstractmethod
+    def texts(self, item: Item) -> tuple[str, ...]:
+        """The texts of an item."""
+
+    @abstractmethod
+    def collate(self, items: Sequence[Item], positions: Sequence[int], joint: int, tokenize: Tokenize) -> Any:
+        """Items to a batch.
+
+        Args:
+            items: The items.
+            positions: Their places in the part that they are of.
+            joint: Items of the batch over all processes.
+            tokenize: The metric's tokeniser.
+        """
+
+    def length(self, lengths: Mapping[str, int], item: Item) -> int:
+        """Tokens that an item costs, given those of each text: the longest of its texts."""
+        return max(lengths[text] for text in self.texts(item))
+
+    def lengths(self, items: Sequence[Item], tokenize: Tokenize) -> list[int]:
+        """Tokens that each item costs."""
+        texts = list(dict.fromkeys(text for item in items for text in self.texts(item)))
+        known: dict[str, int] = {}
+        for start in range(0, len(texts), LENGTH_CHUNK):
+            chunk = texts[start : start + LENGTH_CHUNK]
+            known.update(zip(chunk, tokenize(chunk).lengths.tolist(), strict=True))
+        return [self.length(known, item) for item in items]
+
+    def describe(self) -> dict[str, str]:
+        """What the source is, for the model card."""
+        sizes = {f"{name} items": str(len(part)) for name, part in self.parts.items()}
+        return {**self.about, "items": str(len(self.items)), **sizes}
+
+
+@dataclass
+class RatedSource(Source[Segment]):
+    """Rated segments.
+
+    Attributes:
+        group: Group key to correlate within; ``None`` correlates over all segments of a part.
+    """
+
+    group: str | None = None
+
+    def texts(self, item: Segment) -> tuple[str, ...]:
+        """Hypothesis and references."""
+        return (item.hypothesis, *item.references)
+
+    def collate(
+        self, items: Sequence[Segment], positions: Sequence[int], joint: int, tokenize: Tokenize
+    ) -> RatingBatch:
+        """Segments to a batch.
+
+        Raises:
+            InputError: If a segment has no score.
+        """
+        owners = [row for row, segment in enumerate(items) for _ in segment.references]
+        return RatingBatch(
+            hypotheses=tokenize([items[row].hypothesis for row in owners]),
+            references=tokenize([text for segment in items for text in segment.references]),
+            owners=torch.tensor(owners),
+            ratings=torch.tensor([_rating(segment) for segment in items], dtype=torch.float64),
+            positions=torch.tensor(positions),
+            source=self.name,
+            joint=joint,
+        )
+
+    def groups_of(self, segments: Sequence[Segment]) -> list[str]:
+        """The group that each segment is correlated in."""
+        return ["all" if self.group is None else segment.groups[self.group] for segment in segments]
+
+    @staticmethod
+    def ratings_of(segments: Sequence[Segment]) -> NDArray[np.float64]:
+        """Human scores of segments, float64 ``[n]``."""
+        return np.array([segment.score for segment in segments], dtype=np.float64)
+
+
+def _rating(segment: Segment) -> float:
+    if segment.score is None:
+        raise InputError(
+            f"Expected rated segments, but {segment.hypothesis[:60]!r} has no score: name the score column."
+        )
+    return segment.score

@@ -1,0 +1,212 @@
+"""LoRA: small trained matrices beside frozen weights of an encoder, merged into them when training is over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.encoder import Encoder
+from textmover.types import InputError
+
+__all__ = ["LoraConfig", "add_lora", "has_lora", "merge_lora", "merged_state"]
+
+LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
+"""How peft names the two matrices of an adapted layer, and what it was before."""
+
+
+@dataclass(frozen=True)
+class LoraConfig:
+    r"""Low-rank updates of linear layers, :math:`W + \frac{\alpha}{r} B A`, with ``B`` 0 at the start.
+
+    Reference:
+        Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, section 4.1.
+    """
+
+    rank: int = 8  # r: rows of A [r, in] and columns of B [out, r]
+    alpha: float = 16.0  # the update is scaled by alpha / rank
+    dropout: float = 0.0  # share of the input that the update does not see in training
+    targets: str | list[str] = "attention"  # linear layers of the blocks: "attention", "all", or ends of their names
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
+            raise InputError(f"Expected `rank` to be a whole number of at least 1, but got {self.rank!r}.")
+        if not 0 < self.alpha < float("inf"):
+            raise InputError(f"Expected `alpha` to be a positive finite number, but got {self.alpha}.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"Expected `dropout` to be at least 0 and below 1, but got {self.dropout}.")
+        named = isinstance(self.targets, str) and self.targets in ("attention", "all")
+        if not named and (isinstance(self.targets, str) or not self.targets):
+            raise InputError(
+                f"Expected `targets` to be 'attention', 'all' or a list of names, but got {self.targets!r}: one layer "
+                "is a list of one."
+            )
+
+    @property
+    def scaling(self) -> float:
+        """Factor on the product of the two matrices."""
+        return self.alpha / self.rank
+
+
+def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
+    """Put LoRA matrices beside linear layers of an encoder, in place, and freeze everything else in it.
+
+    What ``freeze_layers`` keeps from training gets none. The outputs are those of before until the first step.
+
+    Args:
+        encoder: An :class:`~textmover.modules.encoder.Encoder`. One that shares weights with others leaves them first.
+        config: Size and place of the matrices.
+
+    Raises:
+        InputError: If peft is not installed, the encoder is of another kind or has LoRA already, or no layer fits
+            ``targets``.
+
+    Reference:
+        Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models.
+    """
+    peft = _peft()
+    if not isinstance(encoder, Encoder):
+        raise InputError(
+            f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: leave `lora` out to train it."
+        )
+    if has_lora(encoder):
+        raise InputError("Expected an encoder without LoRA, but got one that has it: merge that with `merge_lora`.")
+    encoder.leave()
+    encoder.run_with(None)
+    model: nn.Module = encoder.model
+    targets = _targets(model, config.targets)
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    peft.inject_adapter_in_model(
+        peft.LoraConfig(r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules=targets),
+        model,
+    )
+    model.trained_before_lora = trained  # type: ignore[assignment]
+
+
+def has_lora(encoder: nn.Module) -> bool:
+    """Whether an encoder has LoRA matrices that are not merged."""
+    return any(name.endswith(LORA_A) for name, _ in encoder.named_parameters())
+
+
+@torch.no_grad()
+def merge_lora(encoder: Encoder) -> None:
+    """Add the LoRA matrices to the weights beside them and take them away, in place.
+
+    What is left are plain modules under their own names, with the parameters trainable that were so before
+    :func:`add_lora`. The outputs in evaluation mode stay the same to the rounding of the weights' dtype.
+
+    Args:
+        encoder: An encoder that :func:`add_lora` has changed.
+
+    Raises:
+        InputError: If it has no LoRA matrices.
+    """
+    model: nn.Module = encoder.model
+    if not has_lora(encoder):
+        raise InputError("Expected an encoder with LoRA, but got a plain one: there is nothing to merge.")
+    adapted = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_A")]
+    for name, module in adapted:
+        plain: Any = module.get_base_layer()
+        update = _update(module.lora_A["default"].weight, module.lora_B["default"].weight, module.scaling["default"])
+        plain.weight.copy_(_sum(plain.weight, update))
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, plain)
+    trained: Any = model.trained_before_lora
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in trained)
+    del model.trained_before_lora, model.peft_config
+    encoder.run_with(None)
+
+
+def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, Tensor]:
+    """The state of a module whose encoder has LoRA as that of the same module after :func:`merge_lora`.
+
+    Args:
+        state: A state dictionary, of a metric or of a whole Lightning module; without LoRA it comes back as it is.
+        config: What the matrices were made by: a state does not tell their scale.
+
+    Returns:
+        A new dictionary; tensors that have no LoRA matrices beside them are the same objects.
+
+    Raises:
+        InputError: If the matrices are of another rank than the configuration says, or one of them is missing.
+
+    Example:
+        >>> state = {"q.base_layer.weight": torch.zeros(1, 2), "q.base_layer.bias": torch.ones(1)}
+        >>> state |= {"q.lora_A.default.weight": torch.ones(1, 2), "q.lora_B.default.weight": torch.ones(1, 1)}
+        >>> merged_state(state, LoraConfig(rank=1, alpha=3.0))
+        {'q.weight': tensor([[3., 3.]]), 'q.bias': tensor([1.])}
+    """
+    own = [name for name in state if name.endswith((LORA_A, LORA_B))]
+    adapted = dict.fromkeys(name.removesuffix(LORA_A).removesuffix(LORA_B) for name in own)
+    merged = {name.replace(BASE, "."): tensor for name, tensor in state.items() if name not in own}
+    for name in adapted:
+        down, up, base = (state.get(f"{name}{end}") for end in (LORA_A, LORA_B, f"{BASE}weight"))
+        if down is None or up is None or base is None:
+            raise InputError(
+                f"Expected {name} with both LoRA matrices and its weight, but one of the three is missing."
+            )
+        if len(down) != config.rank:
+            raise InputError(
+                f"Expected LoRA matrices of rank {config.rank}, but {name} has rank {len(down)}: give the "
+                "configuration that it was trained with."
+            )
+        merged[f"{name}.weight"] = _sum(base, _update(down, up, config.scaling))
+    return merged
+
+
+def _update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
+    """What the two matrices add to the weight ``[out, in]``, in at least float32."""
+    dtype = torch.promote_types(up.dtype, torch.float32)
+    return scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
+
+
+def _sum(weight: Tensor, update: Tensor) -> Tensor:
+    return (weight.detach() + update).to(weight.dtype)  # in the wider of the two types
+
+
+def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
+    """Names of the linear layers in the blocks that are trained and wanted."""
+    linear = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and module.weight.requires_grad and re.search(r"\.\d+\.", name)
+    ]
+    if wanted == "all":
+        found = linear
+    elif isinstance(wanted, str):
+        found = [name for name in linear if re.search("attention|attn", name, re.IGNORECASE)]
+    else:
+        missing = [end for end in wanted if not any(_ends(name, end) for name in linear)]
+        if missing:
+            ends = sorted({re.split(r"\.\d+\.", name)[-1] for name in linear})
+            raise InputError(
+                f"Expected `targets` to name linear layers that are trained, but got {', '.join(missing)}: there are "
+                f"{', '.join(ends) or 'none'}."
+            )
+        found = [name for name in linear if any(_ends(name, end) for end in wanted)]
+    if not found:
+        raise InputError(
+            f"Expected linear layers for LoRA with targets={wanted!r}, but none that is trained fits: lower "
+            "`freeze_layers`, or name others."
+        )
+    return found
+
+
+def _ends(name: str, end: str) -> bool:
+    return name == end or name.endswith(f".{end}")
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise InputError(
+            "Expected the package peft for LoRA, but it is not installed: pip install 'textmover[peft]'."
+        ) from error
+    return peft

@@ -1,0 +1,199 @@
+"""Learning to agree with ratings: by regression, correlation or ranking, and with the scores of other metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from textmover.data.sources import RatedSource, RatingBatch
+from textmover.functional.losses import combined_loss, pearson_loss
+from textmover.meta_evaluation.correlation import Correlation, MeanCorrelation, grouped_correlations, mean_correlation
+from textmover.metrics.ordered import OrderedScores
+from textmover.modules.calibration import Calibration
+from textmover.scoring.lexical import LEXICAL, lexical_scores
+from textmover.scoring.scorer import Scorer
+from textmover.training.joint import joint_values
+from textmover.training.tasks import Context, Judgement, Task
+from textmover.types import InputError, Segment, SegmentMetric, TokenBatch
+
+__all__ = ["STATISTICS", "RatingTask", "segment_scores"]
+
+CALIBRATION_SEGMENTS = 1000
+"""Rated segments that scale and offset start from."""
+
+STATISTICS = ("pearson", "spearman", "kendall")
+
+UNTRAINED = "untrained"
+"""Name of the signal that is the metric itself before training."""
+
+
+class RatingTask(Task[RatedSource]):
+    r"""Agreement with the ratings of one source.
+
+    Ratings keep their own scale: the losses see scores and ratings in units of the ratings' standard deviation. The
+    source that is ``main`` sets the scale of the metric's calibration head; another one has a head of its own behind
+    it, which training alone uses. *Signals* are further targets for the same pairs, scores :math:`z` of other metrics
+    (or of the metric itself before training), each with the loss :math:`1 - r(s, z)` within the batch.
+
+    Args:
+        source: Rated segments.
+        losses: Weight of each loss.
+        signals: Weight of each signal by name: ``untrained``, a metric of surface overlap, a preset, a checkpoint.
+        main: Whether the ratings' scale is that of the metric.
+
+    Reference:
+        Sellam et al. 2020 (BLEURT), section 4.2, for signals of several metrics.
+    """
+
+    def __init__(
+        self, source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float], *, main: bool
+    ) -> None:
+        super().__init__(source)
+        self.losses, self.signals = dict(losses), dict(signals)
+        self.head = None if main else Calibration()
+        self.rating_mean: Tensor
+        self.rating_deviation: Tensor
+        self.register_buffer("rating_mean", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("rating_deviation", torch.ones((), dtype=torch.float64))
+        # Of every segment to train on, one column a signal: computed anew by a resumed run.
+        self.signal_values: Tensor
+        self.register_buffer("signal_values", torch.zeros(0, len(self.signals)), persistent=False)
+        self._collected: dict[str, OrderedScores] = {}
+
+    def prepare(self, metric: Any, context: Context) -> None:
+        """Take mean and deviation of the ratings, fit the calibration head, and compute the signals.
+
+        Raises:
+            InputError: If all ratings are equal, or a signal cannot be had.
+        """
+        if self.signals and len(self.signal_values) == 0:
+            self._compute_signals(context)
+        if bool(self.prepared):
+            return
+        segments = self.source.items
+        ratings = torch.from_numpy(self.source.ratings_of(segments))
+        deviation = ratings.std()
+        if not deviation > 0:
+            raise InputError(
+                f"Expected ratings that differ, but all ratings to train on are equal in {self.source.name}: check the "
+                "column."
+            )
+        self.rating_mean.copy_(ratings.mean())
+        self.rating_deviation.copy_(deviation)
+        step = max(1, len(segments) // CALIBRATION_SEGMENTS)
+        sample = segments[::step][:CALIBRATION_SEGMENTS]
+        human = torch.from_numpy(self.source.ratings_of(sample))
+        with context.autocast():
+            if self.head is None:
+                metric.fit_calibration(_pairs(metric, sample), human)
+            else:
+                self.head.fit(_scores(metric, sample), human)
+        self.prepared.fill_(True)
+
+    def loss(self, metric: Any, batch: RatingBatch) -> Tensor:
+        """Weighted losses between scores and ratings, and one minus the correlations with the signals."""
+        scores = segment_scores(metric, batch)
+        scores = scores if self.head is None else self.head(scores)
+        scores = joint_values(self._standardized(scores), batch.joint)
+        ratings = joint_values(self._standardized(batch.ratings), batch.joint)
+        loss = combined_loss(scores, ratings, self.losses)
+        if self.signals:
+            values = joint_values(self.signal_values[batch.positions], batch.joint)
+            for place, weight in enumerate(self.signals.values()):
+                loss = loss + weight * pearson_loss(scores, values[:, place])
+        return loss
+
+    def start_judging(self, device: torch.device) -> None:
+        """Start collecting afresh, one collector for each part."""
+        self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
+
+    def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
+        """Keep the scores of a batch."""
+        self._collected[part].update(segment_scores(metric, batch), batch.positions)
+
+    def judge(self, part: str) -> Judgement | None:
+        """Correlate the scores with the ratings, per group, and take the means over groups."""
+        segments = self.source.parts[part]
+        scores = self._collected[part].compute().cpu().numpy()
+        if len(scores) < len(segments):
+            return None
+        by_group = grouped_correlations(scores, self.source.ratings_of(segments), self.source.groups_of(segments))
+        mean = mean_correlation(by_group)
+        return Judgement({name: getattr(mean, name) for name in STATISTICS}, _table(by_group, mean), by_group)
+
+    def _standardized(self, values: Tensor) -> Tensor:
+        return ((values - self.rating_mean) / self.rating_deviation).float()
+
+    def _compute_signals(self, context: Context) -> None:
+        """Scores of every segment to train on, higher is better, standardised."""
+        hypotheses = [one.hypothesis for one in self.source.items]
+        references = [one.references for one in self.source.items]
+        columns = []
+        for name in self.signals:
+            if name in LEXICAL:
+                result, rising = lexical_scores(name, hypotheses, references), LEXICAL[name].higher_is_better
+            else:
+                scorer = Scorer(context.start()) if name == UNTRAINED else Scorer.from_pretrained(name)
+                result, rising = scorer.score(hypotheses, references), scorer.metric.higher_is_better
+            values = np.asarray(result.scores, dtype=np.float64) * (1 if rising else -1)
+            if not np.isfinite(values).all() or not values.std() > 0:
+                raise InputError(
+                    f"Expected the signal {name!r} to give finite scores that differ over {self.source.name}, but it "
+                    "does not: leave it out."
+                )
+            columns.append((values - values.mean()) / values.std())
+        self.signal_values = torch.tensor(
+            np.stack(columns, axis=1), dtype=torch.float32, device=self.rating_mean.device
+        )
+
+
+def segment_scores(metric: Any, batch: RatingBatch) -> Tensor:
+    """Score of each segment ``[B]``: over its references the best, or the mean, as the metric says."""
+    scores: Tensor = metric(batch.hypotheses, batch.references).score
+    if len(batch.owners) == len(batch):
+        return scores
+    reduce = "mean" if metric.multi_reference == "mean" else "amax"
+    start = torch.zeros(len(batch), dtype=scores.dtype, device=scores.device)
+    return start.scatter_reduce(0, batch.owners, scores, reduce, include_self=False)
+
+
+@torch.no_grad()
+def _scores(metric: Any, segments: Sequence[Segment]) -> Tensor:
+    """Scores of segments against their first references ``[n]``, on the CPU."""
+    training = metric.training
+    metric.eval()
+    try:
+        parts = [metric(*(side.to(metric.device) for side in pair)).score for pair in _pairs(metric, segments)]
+    finally:
+        metric.train(training)
+    return torch.cat(parts).cpu()
+
+
+def _pairs(
+    metric: SegmentMetric, segments: Sequence[Segment], size: int = 32
+) -> Iterator[tuple[TokenBatch, TokenBatch]]:
+    """Tokens of hypotheses and their first references, in batches."""
+    for start in range(0, len(segments), size):
+        chunk = segments[start : start + size]
+        yield (
+            metric.tokenize([one.hypothesis for one in chunk]),
+            metric.tokenize([one.references[0] for one in chunk]),
+        )
+
+
+def _table(by_group: Mapping[str, Correlation], mean: MeanCorrelation) -> str:
+    """Correlations per group and their mean as lines of text."""
+    width = max(len("mean"), *(len(group) for group in by_group))
+    lines = [f"  {'':{width}}      n  Pearson Spearman Kendall"]
+    rows: list[tuple[str, Any]] = [*by_group.items()]
+    if len(rows) > 1:
+        rows.append(("mean", mean))
+    lines += [
+        f"  {group:{width}} {row.n:6d}  {row.pearson:7.4f}  {row.spearman:7.4f} {row.kendall:7.4f}"
+        for group, row in rows
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,228 @@
+"""One stage of training: a metric, a task for each source of the data, and what all stages have in common."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from textmover.data.datamodule import SourcesDataModule
+from textmover.data.sources import Source
+from textmover.scoring.checkpoint import load_metric
+from textmover.scoring.precision import has_bfloat16
+from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora
+from textmover.training.optimization import (
+    OptimizerConfig,
+    build_optimizer,
+    build_schedule,
+    checkpoint_activations,
+    layer_depths,
+)
+from textmover.training.tasks import Context, Judgement, Task
+from textmover.types import InputError, SegmentMetric, TrainableMetric
+
+__all__ = ["Bfloat16", "StageModule"]
+
+logger = logging.getLogger(__name__)
+
+FITTING_TEXTS = 2000
+"""Texts of the training part that a corpus mean is fitted on before training."""
+
+Bfloat16 = Literal["auto", "yes", "no"]
+
+
+class StageModule(pl.LightningModule):
+    """Trains a metric's encoder on the tasks that the sources of the data set.
+
+    Stages are chained by checkpoints: what one exports, the next one names as the ``metric`` that it starts from.
+    Before the first step the corpus mean (where there is one) is fitted on the training part, and tasks get ready.
+
+    Args:
+        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
+        optimizer: Rates, decay and schedule.
+        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``. Transport and losses
+            stay in float32.
+        gradient_clip: Largest norm of the gradient; ``None`` leaves it alone.
+        gradient_checkpointing: Whether to keep the input of each of the encoder's blocks alone for the way back, and
+            compute the rest again: a third more time for a fraction of the memory.
+    """
+
+    def __init__(
+        self,
+        metric: str = "twmd",
+        overrides: dict[str, Any] | None = None,
+        optimizer: OptimizerConfig = OptimizerConfig(),  # noqa: B008 - frozen
+        lora: LoraConfig | None = None,
+        bfloat16: Bfloat16 = "auto",
+        gradient_clip: float | None = 1.0,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        self.start, self.overrides = metric, dict(overrides or {})
+        self.optimizer_config = optimizer
+        self.bfloat16, self.gradient_clip = bfloat16, gradient_clip
+        self.metric = self._trainable(**self.starting_overrides())
+        self.lora = lora
+        if lora is not None:
+            add_lora(self.metric.encoder, lora)
+        if gradient_checkpointing:
+            checkpoint_activations(self.metric.encoder)
+        self.tasks = nn.ModuleDict()
+        self.validation: dict[str, Judgement] = {}
+        """What the last validation found of each part, by the name that it is logged by."""
+
+    @abstractmethod
+    def build_task(self, source: Source[Any]) -> Task[Any]:
+        """The task that a source sets.
+
+        Raises:
+            InputError: If the module has no task for sources of this kind.
+        """
+
+    def starting_overrides(self) -> dict[str, Any]:
+        """Fields of the configuration to start with."""
+        return self.overrides
+
+    def _trainable(self, **overrides: Any) -> Any:
+        # A TrainableMetric that is a torch module too, which Python's types cannot say.
+        loaded = load_metric(self.start, shipped=False, **overrides)  # its mean is fitted on the training part
+        if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
+            raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
+        return loaded.train()
+
+    def untrained(self) -> SegmentMetric:
+        """The metric that training starts from, fitted where it needs to be: what a gain is measured against."""
+        metric = self._trainable(**self.overrides).eval().to(self.device)
+        self._fit_statistics(metric)
+        return metric
+
+    def setup(self, stage: str) -> None:
+        """Build the tasks, once."""
+        for name, source in self.data.sources.items():
+            if name not in self.tasks:
+                self.tasks[name] = self.build_task(source)
+
+    def on_fit_start(self) -> None:
+        """Fit the corpus mean on the training part and get the tasks ready; a resumed run brings most of that."""
+        tasks: list[Any] = list(self.tasks.values())
+        if not all(bool(task.prepared) for task in tasks):
+            self._fit_statistics(self.metric)
+        for task in tasks:
+            task.prepare(self.metric, Context(self.untrained, self._autocast))
+
+    def training_step(self, batch: Any, _: int) -> Tensor:
+        """Loss of one batch."""
+        with self._autocast():
+            loss: Tensor = self._task(batch.source).loss(self.metric, batch)
+        if not torch.isfinite(loss):
+            raise InputError(
+                f"Expected a finite loss, but got {loss.item()} at step {self.global_step} ({batch.source}: items "
+                f"{batch.positions.tolist()} of the training part): lower the learning rate."
+            )
+        name = "train/loss" if len(self.tasks) == 1 else f"train/{batch.source}/loss"
+        self.log(name, loss.detach(), prog_bar=True, batch_size=batch.joint)
+        return loss + self._unused()
+
+    def on_validation_epoch_start(self) -> None:
+        """Start collecting afresh."""
+        for task in self.tasks.values():
+            task.start_judging(self.device)  # type: ignore[operator]
+
+    def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
+        """Collect what the metric says; it is judged when everything is there."""
+        source, part = self.data.judged[dataloader_idx]
+        self._task(source.name).collect(part, self.metric, batch)
+
+    def on_validation_epoch_end(self) -> None:
+        """Judge each part and log what was found."""
+        for source, part in self.data.judged:
+            found = self._task(source.name).judge(part)
+            if self.trainer.sanity_checking or found is None:
+                continue  # a few batches say nothing
+            name = self.data.label(source, part)
+            self.validation[name] = found
+            for statistic, value in found.values.items():
+                # float32 is all that loggers and early stopping take; the report computes in float64.
+                self.log(f"{name}/{statistic}", torch.tensor(value, dtype=torch.float32))
+            logger.info("Epoch %d, %s\n%s", self.current_epoch + 1, name, found.table)
+
+    def configure_optimizers(self) -> Any:
+        """AdamW, and its schedule over all steps of the run."""
+        heads = [*self.metric.head_parameters(), *self._task_parameters()]
+        config, encoder = self.optimizer_config, self.metric.encoder
+        depths = layer_depths(encoder) if config.by_depth else None
+        optimizer = build_optimizer(self.metric.encoder_parameters(), heads, config, depths=depths)
+        schedule = build_schedule(optimizer, int(self.trainer.estimated_stepping_batches), config)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def configure_gradient_clipping(
+        self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clip by norm, in one pass over all parameters (Lightning refuses to clip for a fused optimiser).
+
+        Raises:
+            InputError: If the trainer is asked to clip as well.
+        """
+        if gradient_clip_val is not None:
+            raise InputError(
+                "Expected the module alone to clip gradients, but got trainer.gradient_clip_val: "
+                "set model.init_args.gradient_clip instead."
+            )
+        if self.gradient_clip is not None:
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, self.gradient_clip, foreach=True)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep what ``textmover export`` needs to rebuild the metric."""
+        lora = {} if self.lora is None else {"lora": asdict(self.lora)}
+        checkpoint["textmover"] = {"start": self.start, "config": self.metric.config.to_dict(), **lora}
+
+    def finish(self) -> None:
+        """Turn the trained metric into one that scores: low-rank updates become part of the weights."""
+        if has_lora(self.metric.encoder):
+            merge_lora(self.metric.encoder)
+        self.metric.eval()
+
+    @property
+    def data(self) -> SourcesDataModule:
+        """The data module that the trainer was given.
+
+        Raises:
+            InputError: If it is of another kind.
+        """
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        if not isinstance(data, SourcesDataModule):
+            raise InputError("Expected `data` to be a data module of textmover.data: name one by class_path.")
+        return data
+
+    def _task(self, name: str) -> Any:
+        return self.tasks[name]
+
+    def _task_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        tasks: Mapping[str, Any] = dict(self.tasks.items())
+        return [(f"{name}.{key}", one) for name, task in tasks.items() for key, one in task.head_parameters()]
+
+    def _unused(self) -> Tensor | float:
+        """Nothing, from every head: distributed training wants a gradient for each parameter at every step."""
+        heads = [one for _, one in (*self.metric.head_parameters(), *self._task_parameters()) if one.requires_grad]
+        if len(self.tasks) == 1 or not heads:
+            return 0.0
+        return 0.0 * torch.stack([one.sum() for one in heads]).sum()
+
+    def _autocast(self) -> Any:
+        wanted = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))
+        return torch.autocast(self.device.type, dtype=torch.bfloat16) if wanted else contextlib.nullcontext()
+
+    def _fit_statistics(self, metric: SegmentMetric) -> None:
+        if metric.needs_fit:
+            with self._autocast():
+                metric.fit(self.data.training_texts(FITTING_TEXTS))

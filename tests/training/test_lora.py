@@ -1,0 +1,304 @@
+"""LoRA: what trains, what stays, and that merging changes names and nothing else."""
+
+import copy
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from textmover.scoring import save_checkpoint
+from textmover.scoring.checkpoint import load_checkpoint
+from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora, merged_state
+from textmover.training.optimization import OptimizerConfig, build_optimizer, checkpoint_activations, layer_depths
+from textmover.types import InputError
+
+FIRST = ["the old dog ran to the river", "red cat", "we walk home"]
+SECOND = ["the young dog ran to the sea", "green cat sat on the mat", "we walk home"]
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
+    """Folder of a small RoBERTa with the tiny vocabulary."""
+    from transformers import AutoTokenizer, RobertaConfig, RobertaModel
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    config = RobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.2,
+    )
+    folder = tmp_path_factory.mktemp("encoder") / "roberta"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        RobertaModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(params=["tiny", "roberta"])
+def metric(request, tiny_metric, roberta):
+    """A metric on the tiny BERT or RoBERTa."""
+    return tiny_metric() if request.param == "tiny" else tiny_metric(encoder=str(roberta))
+
+
+def scores(metric) -> torch.Tensor:
+    return metric(metric.tokenize(FIRST), metric.tokenize(SECOND)).score
+
+
+def train(metric, steps: int = 3) -> None:
+    """A few steps that move the matrices far from zero."""
+    config = OptimizerConfig(learning_rate=0.05)
+    optimizer = build_optimizer(metric.encoder_parameters(), [], config)
+    metric.train()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        scores(metric).square().sum().backward()
+        optimizer.step()
+    metric.eval()
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_changes_before_the_first_step(metric):
+    before = scores(metric)
+    add_lora(metric.encoder, LoraConfig(dropout=0.5))
+    torch.testing.assert_close(scores(metric), before, rtol=0, atol=1e-7)
+
+
+def test_only_the_matrices_train(metric):
+    before = {name: weight.clone() for name, weight in metric.state_dict().items()}
+    add_lora(metric.encoder, LoraConfig(rank=4))
+    trained = {name for name, one in metric.encoder.named_parameters() if one.requires_grad}
+    assert trained == {name for name, _ in metric.encoder.named_parameters() if "lora_" in name}
+    start = scores(metric)
+    train(metric)
+    assert (scores(metric) - start).abs().max() > 1e-3
+    after = {name.replace(".base_layer", ""): weight for name, weight in metric.state_dict().items()}
+    for name, weight in before.items():
+        assert torch.equal(after[name], weight), name
+
+
+def test_the_update_is_that_of_the_paper(tiny_metric):
+    encoder = tiny_metric().encoder
+    torch.manual_seed(0)
+    add_lora(encoder, LoraConfig(rank=4, alpha=6.0))
+    layer = encoder.model.encoder.layer[0].attention.self.query
+    down, up = layer.lora_A["default"].weight, layer.lora_B["default"].weight
+    assert down.shape == (4, 32)
+    assert up.shape == (32, 4)
+    nn.init.normal_(up)
+    x = torch.randn(5, 32)
+    base = layer.base_layer
+    torch.testing.assert_close(layer(x), x @ base.weight.T + base.bias + 6.0 / 4 * x @ down.T @ up.T)
+
+
+def test_dropout_acts_in_training_alone(tiny_metric):
+    encoder = tiny_metric().encoder
+    add_lora(encoder, LoraConfig(dropout=0.5))
+    layer = encoder.model.encoder.layer[0].attention.self.query
+    nn.init.normal_(layer.lora_B["default"].weight)
+    x = torch.randn(5, 32)
+    assert torch.equal(layer.eval()(x), layer(x))
+    assert not torch.equal(layer.train()(x), layer(x))
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ("attention", {"query", "key", "value", "attention.output.dense"}),
+        ("all", {"query", "key", "value", "attention.output.dense", "intermediate.dense", "2.output.dense"}),
+        (["query", "value"], {"query", "value"}),
+        (["intermediate.dense"], {"intermediate.dense"}),
+    ],
+)
+def test_targets_say_which_layers_get_matrices(tiny_metric, targets, expected):
+    encoder = tiny_metric().encoder
+    add_lora(encoder, LoraConfig(targets=targets))
+    names = [name for name, module in encoder.named_modules() if hasattr(module, "lora_A")]
+    in_each = 6 if targets == "all" else len(expected)
+    assert len(names) == 3 * in_each
+    for end in expected:
+        assert any(name.endswith(end) for name in names), end
+
+
+def test_frozen_layers_get_none(tiny_metric):
+    encoder = tiny_metric(freeze_layers=2).encoder
+    add_lora(encoder, LoraConfig(targets="all"))
+    depths = layer_depths(encoder)
+    assert {depths[name] for name, one in encoder.named_parameters() if "lora_" in name} == {3}
+
+
+def test_layers_decay_with_lora_too(tiny_metric):
+    encoder = tiny_metric().encoder
+    add_lora(encoder, LoraConfig())
+    config = OptimizerConfig(learning_rate=1.0, layer_decay=0.5)
+    optimizer = build_optimizer(encoder.named_parameters(), [], config, depths=layer_depths(encoder))
+    assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.5, 0.25]
+
+
+def test_gradient_checkpointing_changes_no_gradient(tiny_metric):
+    found = []
+    for checkpointing in (False, True):
+        metric = tiny_metric().train()
+        torch.manual_seed(0)
+        add_lora(metric.encoder, LoraConfig())
+        if checkpointing:
+            checkpoint_activations(metric.encoder)
+        torch.manual_seed(1)
+        scores(metric).square().sum().backward()
+        found.append([one.grad for one in metric.encoder.parameters() if one.requires_grad])
+    assert any(one.any() for one in found[0])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-7)
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("targets", ["attention", "all"])
+def test_merged_and_unmerged_score_the_same_under_plain_names(metric, targets):
+    plain, trainable = metric.state_dict().keys(), [one.requires_grad for one in metric.parameters()]
+    add_lora(metric.encoder, LoraConfig(rank=4, dropout=0.3, targets=targets))
+    train(metric)
+    with torch.no_grad():
+        expected = scores(metric)
+        states = metric.encoder(metric.tokenize(FIRST))
+        merge_lora(metric.encoder)
+        torch.testing.assert_close(scores(metric), expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(metric.encoder(metric.tokenize(FIRST)), states, rtol=0, atol=5e-6)
+    assert metric.state_dict().keys() == plain
+    assert [one.requires_grad for one in metric.parameters()] == trainable
+    assert not has_lora(metric.encoder)
+    assert not any("peft" in type(module).__module__ for module in metric.modules())
+
+
+def test_a_merged_metric_is_saved_and_loaded_like_any_other(metric, tmp_path):
+    add_lora(metric.encoder, LoraConfig())
+    train(metric)
+    merge_lora(metric.encoder)
+    loaded = load_checkpoint(save_checkpoint(metric, tmp_path / "metric", card="# Merged"))
+    torch.testing.assert_close(scores(loaded), scores(metric), rtol=0, atol=0)
+
+
+def test_a_merged_encoder_trains_whole_and_can_get_lora_again(tiny_metric):
+    metric = tiny_metric(freeze_layers=1)
+    trained = {name for name, one in metric.named_parameters() if one.requires_grad}
+    add_lora(metric.encoder, LoraConfig())
+    merge_lora(metric.encoder)
+    assert {name for name, one in metric.named_parameters() if one.requires_grad} == trained
+    add_lora(metric.encoder, LoraConfig())
+    assert has_lora(metric.encoder)
+
+
+def test_a_state_with_matrices_becomes_the_one_of_the_merged_metric(metric):
+    config = LoraConfig(rank=2, alpha=5.0, targets="all")
+    add_lora(metric.encoder, config)
+    train(metric)
+    found = merged_state({f"metric.{name}": weight for name, weight in metric.state_dict().items()}, config)
+    merge_lora(metric.encoder)
+    expected = metric.state_dict()
+    assert found.keys() == {f"metric.{name}" for name in expected}
+    for name, weight in expected.items():
+        assert torch.equal(found[f"metric.{name}"], weight), name
+
+
+def test_a_state_goes_round_with_its_matrices(metric, tiny_metric):
+    other = copy.deepcopy(metric)
+    for one in (metric, other):
+        add_lora(one.encoder, LoraConfig())
+    train(metric)
+    other.load_state_dict(metric.state_dict())
+    assert torch.equal(scores(other), scores(metric))
+
+
+def test_a_state_without_lora_stays_as_it_is(tiny_metric):
+    state = tiny_metric().state_dict()
+    found = merged_state(state, LoraConfig())
+    assert found.keys() == state.keys()
+    assert all(found[name] is state[name] for name in state)
+
+
+def test_copies_and_pickles_are_independent_and_merge(metric):
+    add_lora(metric.encoder, LoraConfig())
+    train(metric)
+    before = scores(metric)
+    copied, pickled = copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))
+    model = metric.encoder.copied_model()
+    train(metric)
+    for other in (copied, pickled):
+        assert torch.equal(scores(other), before)
+        merge_lora(other.encoder)
+        torch.testing.assert_close(scores(other), before, rtol=0, atol=1e-6)
+    assert not torch.equal(scores(metric), before)
+    metric.encoder.model = model
+    assert torch.equal(scores(metric), before)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rank": 0}, "`rank` to be a whole number of at least 1, but got 0"),
+        ({"rank": 2.5}, "`rank` to be a whole number of at least 1, but got 2.5"),
+        ({"alpha": 0.0}, "`alpha` to be a positive finite number, but got 0.0"),
+        ({"dropout": 1.0}, "`dropout` to be at least 0 and below 1, but got 1.0"),
+        ({"targets": "query"}, "'attention', 'all' or a list of names, but got 'query': one layer is a list of one"),
+        ({"targets": []}, "'attention', 'all' or a list of names, but got \\[\\]"),
+    ],
+)
+def test_values_out_of_range_are_refused(fields, message):
+    with pytest.raises(InputError, match=message):
+        LoraConfig(**fields)
+
+
+def test_names_that_no_layer_has_list_those_that_there_are(tiny_metric):
+    with pytest.raises(InputError, match=r"but got q_proj: there are attention\.output\.dense, attention\.self\.key"):
+        add_lora(tiny_metric().encoder, LoraConfig(targets=["query", "q_proj"]))
+
+
+def test_an_encoder_that_is_frozen_whole_is_refused(tiny_metric):
+    with pytest.raises(InputError, match="none that is trained fits: lower `freeze_layers`"):
+        add_lora(tiny_metric(freeze_layers=3).encoder, LoraConfig())
+
+
+def test_lora_is_added_once_and_merged_once(tiny_metric):
+    encoder = tiny_metric().encoder
+    with pytest.raises(InputError, match="there is nothing to merge"):
+        merge_lora(encoder)
+    add_lora(encoder, LoraConfig())
+    with pytest.raises(InputError, match="Expected an encoder without LoRA"):
+        add_lora(encoder, LoraConfig())
+
+
+def test_what_is_no_encoder_is_refused():
+    with pytest.raises(InputError, match="but got Embedding"):
+        add_lora(nn.Embedding(3, 2), LoraConfig())
+
+
+def test_a_state_of_another_rank_or_with_a_matrix_missing_is_refused(tiny_metric):
+    encoder = tiny_metric().encoder
+    add_lora(encoder, LoraConfig(rank=4))
+    state = encoder.state_dict()
+    with pytest.raises(InputError, match=r"Expected LoRA matrices of rank 8, but .* has rank 4"):
+        merged_state(state, LoraConfig(rank=8))
+    for part in ("lora_A", "lora_B", "base_layer.weight"):
+        lost = next(name for name in state if part in name)
+        rest = {name: weight for name, weight in state.items() if name != lost}
+        with pytest.raises(InputError, match="one of the three is missing"):
+            merged_state(rest, LoraConfig(rank=4))
+
+
+def test_without_peft_it_is_named(tiny_metric, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(InputError, match=r"not installed: pip install 'textmover\[peft\]'"):
+        add_lora(tiny_metric().encoder, LoraConfig())
