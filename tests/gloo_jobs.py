@@ -75,3 +75,35 @@ def update_with_share(metric: Any, rank: int, pairs: list[tuple[str, str]], repe
         rows = share[start : start + 100]
         hypotheses, references = [pairs[row][0] for row in rows], [pairs[row][1] for row in rows]
         metric.update(hypotheses, references, positions=rows if repeats else None)
+
+
+def joint_gradients(rank: int, rows: int) -> list[torch.Tensor]:
+    """Values, loss and gradients of a batch that is spread over the processes, gradients averaged as strategies do."""
+    from textmover.training.joint import joint_values
+
+    inputs, targets, layer = joint_problem(rows)
+    scores = joint_values(layer(inputs[rank::WORLD]).squeeze(1), rows)
+    loss = joint_loss(scores, joint_values(targets[rank::WORLD], rows))
+    loss.backward()
+    gradients = [one.grad for one in layer.parameters()]
+    for gradient in gradients:
+        distributed.all_reduce(gradient)
+        gradient /= WORLD
+    return [scores.detach(), loss.detach(), *gradients]
+
+
+def joint_problem(rows: int) -> tuple[torch.Tensor, torch.Tensor, torch.nn.Module]:
+    """Inputs, targets and a layer, the same everywhere."""
+    generator = torch.Generator().manual_seed(0)
+    inputs, targets, weights = (
+        torch.randn(*shape, dtype=torch.float64, generator=generator) for shape in ((rows, 3), (rows,), (1, 3))
+    )
+    layer = torch.nn.Linear(3, 1, dtype=torch.float64)
+    layer.load_state_dict({"weight": weights, "bias": torch.zeros(1)})
+    return inputs, targets, layer
+
+
+def joint_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """No mean over rows: it depends on all of them at once."""
+    x, y = scores - scores.mean(), targets - targets.mean()
+    return 1 - (x * y).sum() / (x.norm() * y.norm()) + scores.square().mean()

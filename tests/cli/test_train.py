@@ -72,6 +72,32 @@ def test_the_best_weights_are_exported_and_export_of_its_lightning_checkpoint_gi
     assert first.tolist() == second.tolist()
 
 
+def test_an_adapter_mixed_with_the_untrained_weights_is_what_is_judged_and_exported(
+    tmp_path, tiny_encoder, ratings, capsys
+):
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1)
+    config |= {"adapter": {"rank": 2}, "untrained_share": 0.5}
+    assert run(tmp_path, config) == 0
+    out = capsys.readouterr().out
+    assert "Adapter over" in out
+    card = (tmp_path / "metric" / "README.md").read_text(encoding="utf-8")
+    for words in ("untrained_share: 0.5", "rank: 2", "| held-back |"):
+        assert words in card
+    scorer = Scorer.from_pretrained(tmp_path / "metric")
+    assert str(scorer.signature) in card
+    human = [float(line.rsplit("\t", 1)[1]) for line in ratings.read_text().splitlines()[1:]]
+    scores = scorer.score("old cat sat on mat", "old cat sat on mat").scores
+    assert abs(scores[0] - max(human)) < 30, "the scale was fitted anew for the mixed weights"
+    assert not (tmp_path / "metric" / "encoder").exists()
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.5"])
+def test_a_share_outside_of_0_to_1_is_refused_before_training(tmp_path, tiny_encoder, ratings, share, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), "--untrained_share", share) == 2
+    assert "`untrained_share` to be between 0 and 1" in complaint(capsys)
+    assert not (tmp_path / "metric").exists()
+
+
 def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_encoder, ratings):
     config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
     changes = ["--trainer.max_epochs", "1", "--model.init_args.losses", "{pairwise: 1.0}"]

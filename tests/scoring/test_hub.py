@@ -138,7 +138,7 @@ def test_names_of_repositories_are_checked(hub, folder, name):
     assert hub.asked == []
 
 
-class Answer(Exception):
+class AnswerError(Exception):
     """An error of the client with an answer of the hub."""
 
     def __init__(self, status: int) -> None:
@@ -150,11 +150,11 @@ class Answer(Exception):
     ("error", "said"),
     [
         (LocalTokenNotFoundError("Token is required"), "there is no valid token: log in with `hf auth login`, or set"),
-        (Answer(401), "it answered 401 .* no valid token"),
-        (Answer(403), "it answered 403 .* the token does not allow writing there"),
-        (Answer(404), "it answered 404 .* no such owner"),
-        (Answer(400), "it answered 400 .* the name or the revision does not suit it"),
-        (Answer(503), "it answered 503 .*: try again later"),
+        (AnswerError(401), "it answered 401 .* no valid token"),
+        (AnswerError(403), "it answered 403 .* the token does not allow writing there"),
+        (AnswerError(404), "it answered 404 .* no such owner"),
+        (AnswerError(400), "it answered 400 .* the name or the revision does not suit it"),
+        (AnswerError(503), "it answered 503 .*: try again later"),
         (ConnectionError("Name or service not known"), "it cannot be reached .ConnectionError: Name or service"),
         (OfflineModeIsEnabled("Cannot reach it: offline mode is enabled."), "HF_HUB_OFFLINE is set: unset it"),
     ],

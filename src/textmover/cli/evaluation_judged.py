@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from textmover.cli.experiment_data import READERS
 from textmover.cli.options import flags_named
 from textmover.data.judgements import repeated_rows
+from textmover.data.judgements.formats import READERS
 from textmover.meta_evaluation import (
     LEVELS,
     STATISTICS,
@@ -22,6 +22,7 @@ from textmover.meta_evaluation import (
     MetricScores,
     Protocol,
     evaluate,
+    people,
     preferences_from_ratings,
 )
 from textmover.report import file_remarks
@@ -246,17 +247,16 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
     judgements, dimension = question.judgements, question.dimension
     if protocol.statistic == "darr" and judgements.preferences is not None and not len(judgements.preferences):
         reason = "Expected two outputs for one item that people did not like alike, but got none"
-        if options.preference_gap is not None:
-            assert dimension is not None
+        if dimension is not None:  # from whose ratings the preferences were derived
             ratings = judgements.ratings[dimension]
             reason += (
                 f" with ratings at least {options.preference_gap:g} apart among {np.nanmin(ratings):g} to "
                 f"{np.nanmax(ratings):g}: lower --preference-gap"
             )
         return Failure(judgements.name, dimension, f"{reason}.")
-    scores = np.zeros(len(judgements)) if protocol.statistic == "darr" else judgements.ratings[dimension or ""]
-    rated = (MetricScores("people", scores),)
-    found = _evaluated(question, rated, protocol, options, samples=0, permutations=1, baseline=None)
+    found = _evaluated(
+        question, (people(judgements, dimension),), protocol, options, samples=0, permutations=1, baseline=None
+    )
     return found if isinstance(found, Failure) else question
 
 

@@ -6,12 +6,10 @@ import argparse
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from textmover.cli.experiment_config import Experiment
 from textmover.cli.experiment_scores import Scored
 from textmover.cli.experiment_specs import Column, FigureSpec, TableSpec
-from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, evaluate
+from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, evaluate, people
 from textmover.report.wording import STATISTIC_NAMES, file_remarks, remarks
 from textmover.types import InputError, Judgements
 
@@ -99,7 +97,7 @@ def unanswerable(
     for one in asked:
         judgements = sets[one.set]
         try:
-            _evaluated(one, judgements, [_people(one, judgements)], options, samples=0)
+            _evaluated(one, judgements, [people(judgements, one.dimension)], options, samples=0)
         except InputError as error:
             found[one] = str(error)
     if asked and len(found) == len(asked):
@@ -188,18 +186,6 @@ class Agreements:
                 except InputError as error:  # told under the table, and at the end of the command
                     self._known[key] = error
         return self._known[key]
-
-
-def _people(asked: Question, judgements: Judgements) -> MetricScores:
-    """A metric that agrees with people, so that what it has no value for, no metric has."""
-    if asked.statistic == "darr":
-        return MetricScores("people", np.arange(float(len(judgements))))
-    chosen = asked.dimension
-    if chosen is None and len(judgements.ratings) == 1:
-        chosen = next(iter(judgements.ratings))
-    # Of several dimensions without a choice none can be taken, which the evaluation says.
-    ratings = np.zeros(len(judgements)) if chosen is None else judgements.ratings[chosen]
-    return MetricScores("people", np.asarray(ratings, dtype=np.float64))
 
 
 def _evaluated(

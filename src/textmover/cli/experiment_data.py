@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,13 @@ from textmover.data.judgements import (
     SetDescription,
     built_in_descriptions,
     load_description,
-    read_coco_captions,
-    read_darr,
     read_judgements,
-    read_tac,
 )
+from textmover.data.judgements.formats import READERS
 from textmover.data.judgements.yaml_values import CONVERTERS
 from textmover.types import InputError, Judgements
 
-__all__ = ["READERS", "absent_files", "check_readers", "given_files", "read_set"]
-
-READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {
-    "tac": (read_tac, ("path",)),
-    "darr": (read_darr, ("preferences", "texts")),
-    "coco-captions": (read_coco_captions, ("captions", "references", "ratings")),
-}
-"""Readers of sets that are no tables, with their arguments that are files or folders."""
+__all__ = ["absent_files", "check_readers", "given_files", "read_set"]
 
 TABLE_FILES = ("path",)
 

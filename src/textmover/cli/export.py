@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
 import torch
 
+from textmover import __version__
 from textmover.cli.console import set_up_logging
 from textmover.cli.export_mix import add_mix_options, check_mix_options, mixed
 from textmover.cli.export_runs import metric_and_card
@@ -21,6 +23,9 @@ from textmover.scoring.probes import PROBES, probe_scores
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["add_arguments", "run"]
+
+ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
+"""What an adapter's model card says of it as such."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +76,7 @@ def run(options: argparse.Namespace) -> None:
     for name in backends:
         check_backend(name, torch.device("cpu"))
     metric, card = mixed(options, *metric_and_card(options.run_checkpoint))
+    card = ADAPTER_SECTION.sub("", card)  # of an adapter that it was before
     lines: list[str] = []
 
     def add_backends(beside: Path) -> None:
@@ -141,7 +147,7 @@ def _adapter_card(card: str, folder: Path, line: str) -> str:
     signature = load_metric(folder).signature
     return (
         f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which has "
-        f"to be at hand with the same hash. Signature as an adapter:\n`{signature}`\n"
+        f"to be at hand with the same hash. Signature as an adapter:\n`textmover:{__version__}|{signature}`\n"
     )
 
 

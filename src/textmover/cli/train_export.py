@@ -69,7 +69,8 @@ def finish_run(
         texts = data.training_texts(FITTING_TEXTS) if fitted_names(module.metric) else None
         module.metric = interpolate(module.metric, options.untrained_share, texts=texts, rated=_rated(module, data))
     if options.folder is None:
-        console().print(judge(module, data).table())
+        for table in judge(module, data).tables():
+            console().print(table)
     else:
         _export(module, data, Path(options.folder), options.adapter, recipe)
     for notice in data.notices:
@@ -86,7 +87,9 @@ def _export(
     report = judge(module, data)
     with atomic_file(folder / CARD) as card:
         card.write(report.card(recipe))
-    console().print(report.table())
+    module.export_beside(folder, report.card(recipe))
+    for table in report.tables():
+        console().print(table)
     stored = adapter_report(folder)
     if stored is not None:
         console().print(f"Adapter over {stored.base}: {stored.size / 1e6:.2f} MB, error {stored.error:.3f}")

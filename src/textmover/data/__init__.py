@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textmover.data.datamodule import MixtureDataModule, RatingsDataModule
+    from textmover.data.glue import LabelColumns
     from textmover.data.judgements import (
         ReadyScores,
         SetDescription,
@@ -18,14 +19,19 @@ if TYPE_CHECKING:
         read_scores,
         read_tac,
     )
+    from textmover.data.labelled import LabelsDataModule
     from textmover.data.overlap import PairFile
+    from textmover.data.paraphrases import ParaphrasesDataModule
     from textmover.data.perturbed import PerturbedDataModule
     from textmover.data.readers import Columns, read_lines, read_segments
 
 __all__ = [
     "Columns",
+    "LabelColumns",
+    "LabelsDataModule",
     "MixtureDataModule",
     "PairFile",
+    "ParaphrasesDataModule",
     "PerturbedDataModule",
     "RatingsDataModule",
     "ReadyScores",
@@ -43,8 +49,11 @@ __all__ = [
 
 _HOMES = {
     "Columns": "textmover.data.readers",
+    "LabelColumns": "textmover.data.glue",
+    "LabelsDataModule": "textmover.data.labelled",
     "MixtureDataModule": "textmover.data.datamodule",
     "PairFile": "textmover.data.overlap",
+    "ParaphrasesDataModule": "textmover.data.paraphrases",
     "PerturbedDataModule": "textmover.data.perturbed",
     "RatingsDataModule": "textmover.data.datamodule",
     "ReadyScores": "textmover.data.judgements",

@@ -223,8 +223,9 @@ class LabelsDataModule(SourcesDataModule):
         unlabelled = 0
         for name in files:
             items, left_out = read_labelled(name, self.columns, self.names, split=split)
-            rows: list[Any] = list(items)  # which have groups, as segments do
-            found += rows_where(rows, where, name)
+            rows: Any = items  # which have groups, as segments do
+            chosen: Any = rows_where(rows, where, name)
+            found += chosen
             unlabelled += left_out
         return found, unlabelled
 

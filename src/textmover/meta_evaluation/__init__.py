@@ -31,7 +31,7 @@ from textmover.meta_evaluation.preferences import (
     preferences_from_ratings,
 )
 from textmover.meta_evaluation.protocol import LEVELS, STATISTICS, Protocol
-from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
+from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
 from textmover.meta_evaluation.system_comparison import SystemComparison, paired_bootstrap, paired_randomisation
 from textmover.meta_evaluation.systems import (
     SoftPairwiseAccuracy,
@@ -91,6 +91,7 @@ __all__ = [
     "pair_counts",
     "paired_bootstrap",
     "paired_randomisation",
+    "people",
     "permutation_p_values",
     "permutation_test",
     "preferences_from_ratings",

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from textmover.meta_evaluation.agreement import Exclusion
 from textmover.meta_evaluation.drawn_correlation import Vector
 from textmover.meta_evaluation.protocol import Protocol
-from textmover.types import InputError
+from textmover.types import InputError, Judgements
 
-__all__ = ["Evaluation", "MetricAgreement", "MetricScores"]
+__all__ = ["Evaluation", "MetricAgreement", "MetricScores", "people"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,3 +163,25 @@ class Evaluation:
     def ranked(self) -> tuple[MetricAgreement, ...]:
         """The metrics from the best to the worst; those without a value at the end."""
         return tuple(sorted(self.metrics, key=lambda one: -one.value if not math.isnan(one.value) else math.inf))
+
+
+def people(judgements: Judgements, dimension: str | None) -> MetricScores:
+    """People as a metric that agrees with them, so that where it has no value, no metric has one.
+
+    Args:
+        judgements: The set.
+        dimension: Of its ratings; ``None`` where it has one alone, or preferences.
+
+    Returns:
+        The ratings as scores; where none is chosen (of preferences, or of several dimensions), scores that all differ.
+
+    Example:
+        >>> ratings = {"score": np.array([1.0, 2.0])}
+        >>> rated = Judgements("a set", ("h", "h"), (("r",), ("r",)), ratings, ("all", "all"))
+        >>> people(rated, None).scores.tolist()
+        [1.0, 2.0]
+    """
+    if dimension is None and judgements.preferences is None and len(judgements.ratings) == 1:
+        dimension = next(iter(judgements.ratings))
+    scores = np.arange(float(len(judgements))) if dimension is None else judgements.ratings[dimension]
+    return MetricScores("people", np.asarray(scores, dtype=np.float64))

@@ -45,7 +45,7 @@ class WeightAverage(WeightAveraging):
     def __init__(self, decay: float | None = 0.999, start: float = 0.0) -> None:
         if decay is not None and not 0 <= decay < 1:
             raise InputError(
-                f"Expected `decay` to be at least 0 and below 1, but got {decay}: leave it out (null) for a plain mean."
+                f"Expected `decay` to be at least 0 and below 1, but got {decay}: null (None) gives the plain mean."
             )
         if not 0 <= start < 1:
             raise InputError(f"Expected `start` to be at least 0 and below 1, but got {start}: it is a share of steps.")

@@ -220,9 +220,6 @@ def checkpoint_activations(encoder: nn.Module) -> None:
         model.disable_input_require_grads()  # for the reentrant kind alone, and it cannot be pickled
 
 
-warmup_then_linear_decay = build_schedule
-
-
 def _depth(name: str, depths: Mapping[str, int] | None) -> int:
     if depths is None or name not in depths:
         raise InputError(

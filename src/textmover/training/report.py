@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain
 from textmover.scoring.scorer import Scorer
 from textmover.training.rating_task import STATISTICS
 from textmover.training.stage import StageModule
+from textmover.training.task_report import TaskReport, judge_tasks
 from textmover.types import Signature
 
 __all__ = ["FitReport", "PartReport", "judge"]
@@ -39,9 +40,14 @@ class FitReport:
     start: str
     data: dict[str, str]
     notices: list[str]
+    tasks: list[TaskReport] = field(default_factory=list)
+
+    def tables(self) -> list[Table]:
+        """The report for the terminal: that of the ratings, and those of other tasks."""
+        return [*([self.table()] if self.parts else []), *(one.table() for one in self.tasks)]
 
     def table(self) -> Table:
-        """The report for the terminal."""
+        """The gains on rated parts."""
         table = Table(title="Agreement with the ratings on parts kept from training (95 % interval by bootstrap)")
         for header in ("part", "segments", "groups", "statistic"):
             table.add_column(header)
@@ -55,11 +61,6 @@ class FitReport:
 
     def card(self, recipe: str) -> str:
         """The model card, Markdown."""
-        rows = "\n".join(
-            f"| {part.name} | {part.segments} | {name} | " + " | ".join(_cells(gain)) + " |"
-            for part in self.parts
-            for name, gain in part.gains.items()
-        )
         about = "\n".join(f"* {key}: {value}" for key, value in self.data.items())
         notice = "".join(f"\n**{one}**\n" for one in self.notices)
         return (
@@ -69,16 +70,32 @@ class FitReport:
             "```python\nfrom textmover import Scorer\n\n"
             'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
             f"## Data\n\n{about}\n\n"
+            + "".join(f"{one}\n" for one in (*self._agreement(), *(task.markdown() for task in self.tasks)))
+            + f"## Recipe\n\nMade by textmover {__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
+        )
+
+    def _agreement(self) -> list[str]:
+        """The section of the card on rated parts; none where there are none."""
+        rows = "\n".join(
+            f"| {part.name} | {part.segments} | {name} | " + " | ".join(_cells(gain)) + " |"
+            for part in self.parts
+            for name, gain in part.gains.items()
+        )
+        if not rows:
+            return []
+        return [
             "## Agreement with the ratings on parts kept from training\n\n"
             "Mean over groups, before and after training; the interval (95 %) is that of the gain, by a bootstrap that "
             "draws whole references.\n\n"
             "| part | segments | statistic | before | after | gain | interval |\n|---|---|---|---|---|---|---|\n"
-            f"{rows}\n\n## Recipe\n\nMade by textmover {__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
-        )
+            f"{rows}\n"
+        ]
 
 
 def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> FitReport:
     """Score every rated part with the metric as it was and as it is, and compare both with the ratings.
+
+    Parts of labels and of paraphrases are judged by what their tasks are after.
 
     Args:
         module: The trained module, with the weights to judge.
@@ -88,7 +105,9 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
     Returns:
         The report.
     """
-    before, after = Scorer(module.untrained()), Scorer(module.metric)
+    after = Scorer(module.metric)
+    rated = [(source, name) for source, name in data.judged if isinstance(source, RatedSource)]
+    before = Scorer(module.untrained()) if rated else after
     parts = [
         PartReport(
             name=data.label(source, name),
@@ -96,10 +115,10 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
             groups=len(set(source.groups_of(source.parts[name]))),
             gains=_gains(before, after, source, name, samples),
         )
-        for source, name in data.judged
-        if isinstance(source, RatedSource)
+        for source, name in rated
     ]
-    return FitReport(parts, after.signature, module.start, data.describe(), data.notices)
+    tasks = judge_tasks(module, data, samples=samples)
+    return FitReport(parts, after.signature, module.start, data.describe(), data.notices, tasks)
 
 
 def _gains(before: Scorer, after: Scorer, source: RatedSource, part: str, samples: int) -> dict[str, Gain]:

@@ -7,6 +7,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -192,6 +193,14 @@ class StageModule(pl.LightningModule):
             merge_lora(self.metric.encoder)
         self.metric.eval()
 
+    def export_beside(self, folder: Path, card: str) -> None:
+        """Write what else the stage has learned beside the exported metric; nothing, unless a module says otherwise.
+
+        Args:
+            folder: That of the metric.
+            card: Its model card.
+        """
+
     @property
     def data(self) -> SourcesDataModule:
         """The data module that the trainer was given.
@@ -214,7 +223,7 @@ class StageModule(pl.LightningModule):
     def _unused(self) -> Tensor | float:
         """Nothing, from every head: distributed training wants a gradient for each parameter at every step."""
         heads = [one for _, one in (*self.metric.head_parameters(), *self._task_parameters()) if one.requires_grad]
-        if len(self.tasks) == 1 or not heads:
+        if not heads:
             return 0.0
         return 0.0 * torch.stack([one.sum() for one in heads]).sum()
 

@@ -1,0 +1,363 @@
+"""A classifier of texts or pairs of texts: a metric's encoder, pooling, and a small head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.config import check_choice
+from textmover.modules.encoder import Encoder
+from textmover.modules.fitting import evaluating
+from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokenizer import Tokenizer
+from textmover.types import InputError, SpecialToken, TokenBatch
+
+__all__ = [
+    "ClassifierConfig",
+    "ClassifierHead",
+    "Encoding",
+    "JoinedTexts",
+    "PairTemplate",
+    "Pooling",
+    "TextClassifier",
+    "join_texts",
+    "kept_tokens",
+]
+
+Encoding = Literal["single", "joint", "separate"]
+Pooling = Literal["mean", "cls"]
+
+BATCH = 64
+"""Texts that are classified at a time."""
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """What a classifier is made of, beside its encoder.
+
+    Attributes:
+        classes: Names of the classes, in the order of the outputs.
+        encoding: ``single`` texts; ``joint``: both texts of a pair in one sequence, so that their tokens see each
+            other; ``separate``: each by itself.
+        pooling: From token vectors to one: their ``mean``, or the vector of the first token (``cls``).
+        hidden: Width of a tanh layer between encoder and outputs; 0 for none.
+        dropout: Share of the features that training leaves out.
+
+    Raises:
+        InputError: If a value does not fit.
+    """
+
+    classes: tuple[str, ...]
+    encoding: Encoding = "joint"
+    pooling: Pooling = "mean"
+    hidden: int = 0
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_choice("encoding", self.encoding, ("single", "joint", "separate"))
+        check_choice("pooling", self.pooling, ("mean", "cls"))
+        if len(set(self.classes)) < max(2, len(self.classes)):
+            raise InputError(f"Expected at least two `classes` with different names, but got {list(self.classes)}.")
+        if self.hidden < 0 or not 0 <= self.dropout < 1:
+            raise InputError(
+                "Expected `hidden` to be at least 0 and `dropout` to be from 0 to below 1, but got "
+                f"{self.hidden} and {self.dropout}."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return {**asdict(self), "classes": list(self.classes)}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> ClassifierConfig:
+        """What :meth:`to_dict` gave."""
+        return cls(**{**fields, "classes": tuple(fields["classes"])})
+
+
+class JoinedTexts(NamedTuple):
+    """Pairs of texts as one sequence each.
+
+    Attributes:
+        input_ids: Token ids, int64 ``[B, L]``; 0 where padded.
+        mask: True where there is a token, bool ``[B, L]``.
+        types: 0 or 1 for tokens of the first and second text, as the tokenizer has it, int64 ``[B, L]``.
+    """
+
+    input_ids: Tensor
+    mask: Tensor
+    types: Tensor
+
+
+class PairTemplate(NamedTuple):
+    """How a tokenizer joins two texts: the special tokens around them, and the token type of each stretch.
+
+    Attributes:
+        opening: Ids before the first text.
+        middle: Ids between the texts.
+        closing: Ids behind the second text.
+        types: Token types of these and of the texts, in the order of the sequence: opening, first text, middle, second
+            text, closing (that of the first token of each).
+    """
+
+    opening: tuple[int, ...]
+    middle: tuple[int, ...]
+    closing: tuple[int, ...]
+    types: tuple[int, int, int, int, int]
+
+    @property
+    def size(self) -> int:
+        """Special tokens of a pair."""
+        return len(self.opening) + len(self.middle) + len(self.closing)
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> PairTemplate:
+        """The template of a tokenizer, read off what it makes of a pair.
+
+        Raises:
+            InputError: If it puts nothing between two texts.
+        """
+        found = tokenizer._tokenizer(
+            "a", "b", return_special_tokens_mask=True, return_token_type_ids=True, verbose=False
+        )
+        stretches: list[tuple[int, list[int], int]] = []
+        columns = (found["special_tokens_mask"], found["input_ids"], found["token_type_ids"])
+        for special, token, kind in zip(*columns, strict=True):
+            if not stretches or stretches[-1][0] != special:
+                stretches.append((special, [], kind))
+            stretches[-1][1].append(token)
+        places = [place for place, (special, _, _) in enumerate(stretches) if not special]
+        if len(places) != 2:
+            raise InputError(
+                "Expected a tokenizer that puts special tokens between two texts, but it has none: take the encoding "
+                "`separate`."
+            )
+        first, second = places
+        nothing = (1, list[int](), 0)
+        opening = stretches[first - 1] if first else nothing
+        closing = stretches[second + 1] if second + 1 < len(stretches) else nothing
+        ordered = [opening, stretches[first], stretches[first + 1], stretches[second], closing]
+        kinds = tuple(kind for _, _, kind in ordered)
+        return cls(
+            tuple(opening[1]),
+            tuple(ordered[2][1]),
+            tuple(closing[1]),
+            (kinds[0], kinds[1], kinds[2], kinds[3], kinds[4]),
+        )
+
+
+def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tensor]:
+    """Tokens that are kept of two texts which together have room for so many: the longer one is cut first.
+
+    Args:
+        first: Tokens of the first texts, int64 ``[B]``.
+        second: Tokens of the second texts, int64 ``[B]``.
+        room: Tokens of both together, at least 0.
+
+    Returns:
+        Tokens kept of the first and of the second texts.
+
+    Example:
+        >>> kept_tokens(torch.tensor([9, 2, 9]), torch.tensor([2, 2, 9]), 7)
+        (tensor([5, 2, 3]), tensor([2, 2, 4]))
+    """
+    half = room // 2
+    shorter, longer = torch.minimum(first, second), torch.maximum(first, second)
+    fits = first + second <= room
+    short = torch.where(fits, shorter, shorter.clamp(max=half))
+    long = torch.where(fits, longer, room - short)
+    swapped = first > second
+    return torch.where(swapped, long, short), torch.where(swapped, short, long)
+
+
+def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, limit: int) -> JoinedTexts:
+    """Each pair of texts as one sequence, as the tokenizer would join them, cut to a limit, the longer text first.
+
+    Args:
+        first: The first texts, tokenised by themselves, ``B`` rows.
+        second: The second texts, likewise.
+        template: How they are joined.
+        limit: Longest sequence in tokens, special ones included.
+    """
+    device = first.mask.device
+    own = [one.mask & (one.special == SpecialToken.NONE) for one in (first, second)]
+    kept = kept_tokens(own[0].sum(dim=1), own[1].sum(dim=1), limit - template.size)
+    texts = [inside & (inside.cumsum(dim=1) <= count[:, None]) for inside, count in zip(own, kept, strict=True)]
+    rows = len(first)
+
+    def special(ids: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        tokens = torch.tensor(ids, dtype=torch.long, device=device).expand(rows, -1)
+        return tokens, torch.ones_like(tokens, dtype=torch.bool)
+
+    pieces = [
+        special(template.opening), (first.input_ids, texts[0]), special(template.middle),
+        (second.input_ids, texts[1]), special(template.closing),
+    ]  # fmt: skip
+    ids = torch.cat([tokens for tokens, _ in pieces], dim=1)
+    present = torch.cat([mask for _, mask in pieces], dim=1)
+    widths = torch.tensor([tokens.shape[1] for tokens, _ in pieces], device=device)
+    types = torch.tensor(template.types, device=device).repeat_interleave(widths).expand(rows, -1)
+    order = (~present).int().argsort(dim=1, stable=True)[:, : int(present.sum(dim=1).max()) if rows else 0]
+    mask = present.gather(1, order)
+    return JoinedTexts(ids.gather(1, order) * mask, mask, types.gather(1, order) * mask)
+
+
+class ClassifierHead(nn.Module):
+    r"""From pooled vectors to one logit per class.
+
+    A text, or a pair in one sequence, has the features :math:`u`; a pair read separately
+    :math:`(u, v, |u - v|, u \odot v)`.
+
+    Args:
+        config: Classes, width, dropout.
+        dimension: Width ``D`` of the pooled vectors.
+
+    Reference:
+        Conneau et al. 2017 (InferSent), section 3.1, and Reimers and Gurevych 2019 (Sentence-BERT), section 3.
+    """
+
+    def __init__(self, config: ClassifierConfig, dimension: int) -> None:
+        super().__init__()
+        self.config = config
+        width = dimension * (4 if config.encoding == "separate" else 1)
+        self.dropout = nn.Dropout(config.dropout)
+        self.between = nn.Linear(width, config.hidden) if config.hidden else None
+        self.outputs = nn.Linear(config.hidden or width, len(config.classes))
+
+    def forward(self, first: Tensor, second: Tensor | None = None) -> Tensor:
+        """Pooled vectors ``[B, D]``, of a pair read separately two of them, to logits ``[B, C]`` in float32."""
+        with torch.autocast(first.device.type, enabled=False):
+            u = first.float()
+            if second is not None:
+                v = second.float()
+                u = torch.cat([u, v, (u - v).abs(), u * v], dim=1)
+            u = self.dropout(u)
+            if self.between is not None:
+                u = self.dropout(torch.tanh(self.between(u)))
+            logits: Tensor = self.outputs(u)
+            return logits
+
+
+class TextClassifier(nn.Module):
+    """A metric's encoder with a head that tells classes.
+
+    The encoder, its layers and its tokenizer are those of the metric, which is not copied: what trains the one trains
+    the other.
+
+    Args:
+        metric: A metric on a pretrained encoder.
+        head: The head.
+
+    Raises:
+        InputError: If the metric's encoder is none that is trained, or cannot read pairs jointly where that is asked.
+    """
+
+    def __init__(self, metric: MetricModel, head: ClassifierHead) -> None:
+        super().__init__()
+        if not isinstance(metric.encoder, Encoder) or not isinstance(metric.tokenizer, Tokenizer):
+            raise InputError(
+                "Expected a metric on a pretrained encoder to classify with, but got one on static vectors: choose "
+                "another `encoder`."
+            )
+        self.metric, self.head = metric, head
+        self.template = PairTemplate.of(metric.tokenizer) if self.config.encoding == "joint" else None
+        self.limit: int = metric.tokenizer.max_length
+        if self.template is not None and self.limit < self.template.size + 2:
+            raise InputError(
+                f"Expected `max_length` to leave room for two texts beside {self.template.size} special tokens, but "
+                f"got {self.limit}: raise it."
+            )
+
+    @classmethod
+    def untrained(cls, metric: MetricModel, config: ClassifierConfig) -> TextClassifier:
+        """A classifier whose head starts afresh."""
+        return cls(metric, ClassifierHead(config, metric.encoder.dimension * metric.layers.width_factor))
+
+    @property
+    def config(self) -> ClassifierConfig:
+        """What the classifier is made of."""
+        return self.head.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches have to be."""
+        return self.metric.device
+
+    def tokenize(self, texts: Sequence[str], others: Sequence[str] | None = None) -> tuple[TokenBatch, ...]:
+        """Texts, or both texts of pairs, as token ids, on the CPU.
+
+        Raises:
+            InputError: If pairs are given to a classifier of single texts, or the other way round.
+        """
+        if (others is None) != (self.config.encoding == "single"):
+            wanted = "single texts" if self.config.encoding == "single" else "pairs of texts"
+            raise InputError(f"Expected {wanted}, but got {'pairs' if others is not None else 'single texts'}.")
+        return tuple(self.metric.tokenize(one) for one in (texts, others) if one is not None)
+
+    def forward(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
+        """Logits ``[B, C]`` of texts or pairs, with gradients."""
+        if second is None:
+            return self.head(self._pool(self.metric.token_vectors(first), first.mask))
+        if self.template is not None:
+            joined = join_texts(first, second, self.template, self.limit)
+            return self.head(self._pool(self._joint_vectors(joined), joined.mask))
+        both = TokenBatch.concatenate([first, second])  # one pass through the encoder
+        pooled = self._pool(self.metric.token_vectors(both), both.mask)
+        return self.head(pooled[: len(first)], pooled[len(first) :])
+
+    def cut(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
+        """Whether each text, or pair, was cut at the length limit, bool ``[B]``."""
+        sides = [one for one in (first, second) if one is not None]
+        found = torch.tensor([any(flags) for flags in zip(*(one.truncated for one in sides), strict=True)])
+        found = found.to(first.mask.device)
+        if self.template is None:
+            return found
+        ordinary = sum((one.mask & (one.special == SpecialToken.NONE)).sum(dim=1) for one in sides)
+        return found | (ordinary > self.limit - self.template.size)
+
+    @torch.no_grad()
+    def predict(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
+        """Probability of each class, float32 ``[n, C]``, on the CPU.
+
+        Args:
+            texts: Texts, or the first texts of pairs.
+            others: The second texts of pairs.
+
+        Raises:
+            InputError: If the numbers of texts differ, or pairs are given to a classifier of single texts.
+        """
+        if others is not None and len(others) != len(texts):
+            raise InputError(f"Expected as many second texts as first ones, but got {len(others)} and {len(texts)}.")
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]) + len(others[place] if others else ""))
+        found = torch.zeros(len(texts), len(self.config.classes))
+        with evaluating(self):
+            for start in range(0, len(texts), BATCH):
+                places = order[start : start + BATCH]
+                chosen = None if others is None else [others[place] for place in places]
+                tokens = self.tokenize([texts[place] for place in places], chosen)
+                found[places] = self(*(one.to(self.device) for one in tokens)).softmax(dim=1).cpu()
+        return found
+
+    def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
+        if self.config.pooling == "cls":
+            return vectors[:, 0]
+        kept = mask[:, :, None]
+        return torch.where(kept, vectors, 0.0).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
+
+    def _joint_vectors(self, joined: JoinedTexts) -> Tensor:
+        """Token vectors ``[B, L, D]`` of sequences that hold two texts, in at least float32."""
+        encoder: Any = self.metric.encoder
+        model = encoder.model
+        typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1
+        output = model(
+            input_ids=joined.input_ids,
+            attention_mask=joined.mask.long(),
+            output_hidden_states=not encoder.graph().is_top,
+            **({"token_type_ids": joined.types} if typed else {}),
+        )
+        top = model.config.num_hidden_layers
+        states = [output.last_hidden_state if one == top else output.hidden_states[one] for one in encoder.layers]
+        return self.metric.layers(states).float()

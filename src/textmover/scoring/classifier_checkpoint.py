@@ -1,0 +1,163 @@
+"""Classifiers as folders: a head, and the metric whose encoder it stands on, inside the folder or named.
+
+``config.json`` describes the head and names the metric; ``head.safetensors`` holds the head's weights; ``README.md`` is
+the card. The metric is a checkpoint of its own in ``metric/``, with full weights or as an adapter, or the folder, hub
+id or preset that is named, whose weights have to be those that the head was trained on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from textmover import __version__
+from textmover.files import atomic_folder
+from textmover.modules.base_encoder import weights_print
+from textmover.modules.classifier import ClassifierConfig, TextClassifier
+from textmover.modules.encoder_source import file_sha256
+from textmover.scoring.adapter import AdapterConfig
+from textmover.scoring.checkpoint import CARD, CONFIG, check_replaceable, load_metric, save_checkpoint
+from textmover.scoring.encoder_weights import trained_encoder
+from textmover.types import InputError
+
+__all__ = ["load_classifier", "save_classifier"]
+
+FORMAT = 1
+"""Version of the folder's layout; a reader refuses a later one."""
+
+KIND = "classifier"
+
+HEAD = "head.safetensors"
+
+METRIC_FOLDER = "metric"
+"""Folder within that of the classifier for the metric whose encoder it stands on."""
+
+
+def save_classifier(
+    classifier: TextClassifier,
+    folder: Path | str,
+    *,
+    card: str,
+    metric: str | None = None,
+    adapter: AdapterConfig | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write a classifier as a folder; it appears under its name only when it is complete.
+
+    Args:
+        classifier: The classifier.
+        folder: Where to write.
+        card: Text of the model card, Markdown.
+        metric: Preset, hub id or folder (absolute, or relative to the classifier's) of the metric, where its encoder is
+            to be found there; the metric is written into the classifier's folder if ``None``.
+        adapter: How to store the encoder in that folder as a difference from its base; all its weights if ``None``.
+        overwrite: Whether an earlier folder may be replaced.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: If the place is taken or cannot be written to, or a named metric is to become an adapter.
+    """
+    from safetensors.torch import save_file
+
+    if metric is not None and adapter is not None:
+        raise InputError("Expected `adapter` or `metric`, but got both: the named metric is stored where it is.")
+    folder = Path(folder)
+    check_replaceable(folder, overwrite=overwrite)
+    state = {name: one.detach().cpu().contiguous() for name, one in classifier.head.state_dict().items()}
+    with atomic_folder(folder, overwrite=overwrite) as beside:
+        if metric is None:
+            save_checkpoint(classifier.metric, beside / METRIC_FOLDER, card=card, adapter=adapter)
+        save_file(state, str(beside / HEAD), metadata={"format": "pt"})
+        (beside / CARD).write_text(card, encoding="utf-8")
+        config = {
+            "format": FORMAT,
+            "textmover": __version__,
+            "kind": KIND,
+            "classifier": classifier.config.to_dict(),
+            "metric": metric,
+            # An adapter restores weights that are near those it was made of, and checks them itself.
+            "encoder": None if adapter is not None else _encoder_print(classifier),
+            "files": {HEAD: file_sha256(beside / HEAD)},
+        }
+        (beside / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    return folder
+
+
+def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextClassifier:
+    """Rebuild a classifier from its folder.
+
+    Args:
+        folder: What :func:`save_classifier` wrote.
+        metric: Where the metric is, if it is not where the folder says.
+
+    Returns:
+        The classifier in evaluation mode.
+
+    Raises:
+        InputError: If a file is missing or damaged, or the metric cannot be found or has other weights.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    folder = Path(folder)
+    entries = _read_config(folder)
+    classifier = TextClassifier.untrained(_metric(folder, metric or entries["metric"]), entries["classifier"])
+    expected = entries["encoder"]
+    if expected is not None and _encoder_print(classifier) != expected:
+        raise InputError(
+            f"Expected the encoder that the classifier in {folder} was trained on, with weights of the print "
+            f"{expected}, but got others: give the right one as `metric`."
+        )
+    path = folder / HEAD
+    if not path.is_file() or file_sha256(path) != entries["files"].get(HEAD):
+        raise InputError(f"Expected {path} to be the file that {CONFIG} names, but it is not: copy the folder anew.")
+    try:
+        classifier.head.load_state_dict(load_file(str(path)))
+    except (SafetensorError, RuntimeError) as error:
+        raise InputError(f"Expected {path} to fit {CONFIG}, but got: {' '.join(str(error).split())}") from error
+    return classifier.eval()
+
+
+def _metric(folder: Path, name: str | None) -> Any:
+    if name is None:
+        return load_metric(folder / METRIC_FOLDER)
+    inside = folder / name
+    return load_metric(inside if inside.is_dir() else name)
+
+
+def _encoder_print(classifier: TextClassifier) -> str:
+    encoder = trained_encoder(classifier.metric)
+    return weights_print({name: one.to(torch.float32) for name, one in encoder.state_dict().items()})
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise InputError(f"Expected {folder} to be a classifier, but it holds no {CONFIG}: give another folder.")
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        kind, found = entries["kind"], entries["format"]
+        if kind == KIND and found == FORMAT:
+            entries["classifier"] = ClassifierConfig.from_dict(entries["classifier"])
+            lacking = [key for key in ("metric", "encoder", "files") if key not in entries]
+            if lacking or not isinstance(entries["files"], Mapping):
+                raise KeyError(*lacking[:1])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"Expected {path} to be the configuration of a classifier, but it is not readable as one "
+            f"({type(error).__name__}: {error}): give a folder that `save_classifier` wrote."
+        ) from error
+    if kind != KIND or found != FORMAT:
+        raise InputError(
+            f"Expected {path} to be of a {KIND} in format {FORMAT}, but got a {kind} in format {found}: give a "
+            "classifier's folder, or install a newer textmover."
+        )
+    return entries

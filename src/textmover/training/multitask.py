@@ -1,0 +1,216 @@
+"""Training on sources of several kinds in one run: ratings, labels and paraphrases over one encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from textmover.data.labelled import LabelledSource
+from textmover.data.paraphrases import ParaphraseSource
+from textmover.data.sources import RatedSource, Source
+from textmover.functional.losses import combined_loss
+from textmover.modules.classifier import Pooling
+from textmover.modules.metric_model import MetricModel
+from textmover.scoring.classifier_checkpoint import save_classifier
+from textmover.training.classification_task import ClassificationTask, ClassWeights, LabelOptions
+from textmover.training.contrastive_task import ContrastiveTask
+from textmover.training.lora import LoraConfig
+from textmover.training.optimization import OptimizerConfig
+from textmover.training.rating_task import RatingTask
+from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
+from textmover.training.tasks import Task
+from textmover.types import InputError
+
+__all__ = ["MultiTaskModule", "TaskOptions"]
+
+KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
+    RatedSource: ("ratings", ("losses", "signals")),
+    LabelledSource: ("labels", tuple(one.name for one in fields(LabelOptions))),
+    ParaphraseSource: ("paraphrases", ("temperature",)),
+}
+"""What each kind of source is called, and the options that it has."""
+
+RATING_LOSSES: Mapping[str, Any] = {"mse": 1.0, "pearson": 1.0}
+
+ENCODED = ("mean", "baseline")
+"""Statistics of a metric that follow from its encoder's weights."""
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """How one source is learned from; what is not given is chosen by the kind of the source.
+
+    Attributes:
+        weight: Weight of the source's loss, above 0.
+        losses: Of ratings: weight of each loss by name.
+        signals: Of ratings: weight of further targets by name.
+        encoding: Of labels: ``joint`` or ``separate``.
+        pooling: Of labels: ``mean`` or ``cls``.
+        hidden: Of labels: width of a tanh layer in the head.
+        dropout: Of labels: share of the features that the head leaves out in training.
+        label_smoothing: Of labels: share of each target that is spread over all classes.
+        class_weights: Of labels: ``balanced`` or weights by class.
+        temperature: Of paraphrases: temperature of the softmax over scores.
+    """
+
+    weight: float = 1.0
+    losses: dict[str, Any] | None = None
+    signals: dict[str, float] | None = None
+    encoding: Literal["joint", "separate"] | None = None
+    pooling: Pooling | None = None
+    hidden: int | None = None
+    dropout: float | None = None
+    label_smoothing: float | None = None
+    class_weights: ClassWeights = None
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check what no task checks before the first batch."""
+        if not 0 < self.weight < float("inf"):
+            raise InputError(f"Expected `weight` to be a finite number above 0, but got {self.weight}.")
+        if self.losses is not None:
+            combined_loss(torch.zeros(2), torch.zeros(2), self.losses)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is given, beside the weight."""
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weight"}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class MultiTaskModule(StageModule):
+    """Trains one encoder on all sources of the data: ratings, labelled texts and paraphrases.
+
+    Each source has a task of its own with its own head, and each batch is of one source; how often a source comes up is
+    the business of :class:`~textmover.data.datamodule.MixtureDataModule`. Where there are ratings, those of the first
+    such source set the scale of the scores. Where there are none, the corpus mean (if the metric has one) is fitted
+    anew to the changing weights at every validation and at the end.
+
+    Args:
+        metric: What to start from: a preset, a checkpoint folder or a hub id.
+        overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
+        tasks: Options by the name of the source.
+        classifiers: Whether to write a folder for each classifier beside the exported metric, whose name is that of
+            the metric's folder with the name of the source behind it.
+        optimizer: Rates, decay and schedule; the heads take the head's rate.
+        lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
+        bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
+        gradient_clip: Largest norm of the gradient; ``None`` leaves it alone.
+        gradient_checkpointing: Whether to trade time for memory in the encoder.
+    """
+
+    def __init__(
+        self,
+        metric: str = "twmd",
+        overrides: dict[str, Any] | None = None,
+        tasks: dict[str, TaskOptions] | None = None,
+        classifiers: bool = False,
+        optimizer: OptimizerConfig = OptimizerConfig(),  # noqa: B008 - frozen
+        lora: LoraConfig | None = None,
+        bfloat16: Bfloat16 = "auto",
+        gradient_clip: float | None = 1.0,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
+        self.options, self.classifiers = dict(tasks or {}), classifiers
+
+    def setup(self, stage: str) -> None:
+        """Build the tasks, and give the metric a head for the scale of ratings where there are any.
+
+        Raises:
+            InputError: If options are given for a source that there is not.
+        """
+        sources = self.data.sources
+        unknown = sorted(set(self.options) - set(sources))
+        if unknown:
+            raise InputError(
+                f"Expected `tasks` to give options for the sources {', '.join(sources)}, but got {unknown[0]!r}: name "
+                "one of them."
+            )
+        if any(isinstance(source, RatedSource) for source in sources.values()):
+            self._calibrate()
+        super().setup(stage)
+
+    def options_of(self, source: Source[Any]) -> TaskOptions:
+        """The options for a source."""
+        return self.options.get(source.name, TaskOptions())
+
+    def build_task(self, source: Source[Any]) -> Task[Any]:
+        """The task that goes with the kind of a source.
+
+        Raises:
+            InputError: If there is none, or it has no such options.
+        """
+        if type(source) not in KINDS:
+            raise InputError(f"Expected sources of ratings, labels or paraphrases, but {source.name} is none of them.")
+        kind, allowed = KINDS[type(source)]
+        options = self.options_of(source)
+        wrong = [name for name in options.given if name not in allowed]
+        if wrong:
+            raise InputError(
+                f"Expected options for {kind} ({', '.join(('weight', *allowed))}) for the source {source.name}, but "
+                f"got `{wrong[0]}`: leave it out."
+            )
+        if isinstance(source, RatedSource):
+            return self._rating_task(source, options)
+        if isinstance(source, LabelledSource):
+            return ClassificationTask(source, self.metric, replace(LabelOptions(), **options.given))
+        paraphrases: Any = source  # the kind that is left
+        return ContrastiveTask(paraphrases, **options.given)
+
+    def training_step(self, batch: Any, number: int) -> Tensor:
+        """Weighted loss of one batch; what is logged is the loss itself."""
+        weight = self.options_of(self.data.sources[batch.source]).weight
+        return weight * super().training_step(batch, number)
+
+    def on_validation_epoch_start(self) -> None:
+        """Start collecting afresh, with a corpus mean of the present weights."""
+        if not self.trainer.sanity_checking:
+            self._refit()
+        super().on_validation_epoch_start()
+
+    def finish(self) -> None:
+        """Turn the trained metric into one that scores, with a corpus mean of its own weights."""
+        super().finish()
+        self._refit()
+
+    def export_beside(self, folder: Path, card: str) -> None:
+        """Write the classifiers beside the metric, where that is wanted; each refers to it."""
+        for name, task in self.tasks.items() if self.classifiers else ():
+            if isinstance(task, ClassificationTask):
+                beside = folder.with_name(f"{folder.name}-{name}")
+                classifier = task.classifier(self.metric)
+                save_classifier(classifier, beside, card=card, metric=f"../{folder.name}", overwrite=True)
+
+    def _rating_task(self, source: RatedSource, options: TaskOptions) -> RatingTask:
+        if self.metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
+            raise InputError(
+                "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
+                "and set it to 'all' where the trained metric scores."
+            )
+        first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
+        losses = RATING_LOSSES if options.losses is None else options.losses
+        return RatingTask(source, losses, options.signals or {}, main=first)
+
+    def _calibrate(self) -> None:
+        """Give the metric a calibration head, which shares everything else with the metric that has none."""
+        metric = self.metric
+        if metric.config.calibrate:
+            return
+        if not isinstance(metric, MetricModel):
+            raise InputError(f"Expected a transport metric to learn ratings with, but got {type(metric).__name__}.")
+        calibrated = MetricModel(metric.config.override(calibrate=True), metric.parts)
+        calibrated.load_state_dict(metric.state_dict(), strict=False)
+        self.metric = calibrated.to(self.device).train()
+
+    def _refit(self) -> None:
+        """Fit what follows from the weights anew: batches of labels and paraphrases do not track it."""
+        names = [name for name in ENCODED if name in self.metric.statistics]
+        if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
+            with self._autocast():
+                self.metric.fit(self.data.training_texts(FITTING_TEXTS), names=names)

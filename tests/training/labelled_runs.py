@@ -1,0 +1,73 @@
+"""Labelled texts and paraphrases for the tests: made up by rules that a tiny encoder can learn."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+
+from textmover.training import RandomState
+
+WORDS = ["cat", "dog", "boy", "girl", "man", "woman", "friend", "child", "red", "blue", "old", "young", "big", "small"]
+TWINS = {"cat": "dog", "boy": "girl", "man": "woman", "friend": "child", "red": "blue", "old": "young", "big": "small"}
+POSITIVE = ["good", "happy", "warm", "great"]
+NEGATIVE = ["cold", "less", "never", "under"]
+
+
+def write_sentences(path: Path, n: int = 200, *, seed: int = 0, shuffled: bool = False) -> Path:
+    """Sentences with one of two kinds of words, whose label is the kind."""
+    rng = random.Random(seed)
+    labels = [number % 2 for number in range(n)]
+    texts = [
+        " ".join(rng.sample([*rng.sample(WORDS, 4), rng.choice(POSITIVE if label else NEGATIVE)], 5))
+        for label in labels
+    ]
+    if shuffled:
+        rng.shuffle(labels)
+    path.write_text("sentence\tlabel\n" + "".join(f"{t}\t{y}\n" for t, y in zip(texts, labels, strict=True)))
+    return path
+
+
+def write_pairs(path: Path, n: int = 200, *, seed: int = 0) -> Path:
+    """Pairs of which the second text says `good` (entailment), `when` (neutral) or `never` (contradiction)."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(n):
+        premise = rng.sample(WORDS, 4)
+        label = ("entailment", "neutral", "contradiction")[number % 3]
+        word = {"entailment": "good", "neutral": "when", "contradiction": "never"}[label]
+        rows.append(f"{' '.join(premise)}\t{' '.join([word, *premise[:2]])}\t{label}\n")
+    path.write_text("premise\thypothesis\tlabel\n" + "".join(rows))
+    return path
+
+
+def write_paraphrases(path: Path, n: int = 120, *, seed: int = 0) -> Path:
+    """Pairs that differ in order, and by words that stand for each other."""
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(n):
+        first = rng.sample(list(TWINS), 4)
+        second = [TWINS[word] for word in first]
+        rng.shuffle(second)
+        rows.append(f"{' '.join(first)}\t{' '.join(second)}\n")
+    path.write_text("first\tsecond\n" + "".join(dict.fromkeys(rows)))
+    return path
+
+
+def fit(module: pl.LightningModule, data: pl.LightningDataModule, epochs: int = 3, *, seed: int = 0, **options: Any) -> Any:
+    """Train on the CPU, without files; returns the trainer."""
+    pl.seed_everything(seed, verbose=False)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        max_epochs=epochs,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=1,
+        callbacks=[RandomState()],
+        **{**quiet, **options},
+    )
+    trainer.fit(module, datamodule=data)
+    return trainer
