@@ -98,6 +98,18 @@ def test_a_share_outside_of_0_to_1_is_refused_before_training(tmp_path, tiny_enc
     assert not (tmp_path / "metric").exists()
 
 
+def test_a_checkpoint_of_another_encoder_is_refused(tmp_path, tiny_encoder, ratings, capsys):
+    import shutil
+
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1)
+    assert run(tmp_path, config) == 0
+    shutil.copytree(tiny_encoder, tmp_path / "other")
+    config["model"]["init_args"]["overrides"]["encoder"] = str(tmp_path / "other")
+    capsys.readouterr()
+    assert run(tmp_path, config, "--ckpt_path", str(tmp_path / "checkpoints" / "best.ckpt")) == 2
+    assert "a checkpoint of the metric that is trained here, but its `encoder` is" in complaint(capsys)
+
+
 def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_encoder, ratings):
     config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
     changes = ["--trainer.max_epochs", "1", "--model.init_args.losses", "{pairwise: 1.0}"]

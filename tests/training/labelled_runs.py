@@ -11,7 +11,10 @@ import pytorch_lightning as pl
 from textmover.training import RandomState
 
 WORDS = ["cat", "dog", "boy", "girl", "man", "woman", "friend", "child", "red", "blue", "old", "young", "big", "small"]
-TWINS = {"cat": "dog", "boy": "girl", "man": "woman", "friend": "child", "red": "blue", "old": "young", "big": "small"}
+TWINS = {
+    "cat": "dog", "boy": "girl", "man": "woman", "friend": "child", "red": "blue", "old": "young", "big": "small",
+    "door": "window", "river": "road", "book": "letter", "tea": "food", "morning": "evening", "green": "yellow",
+}  # fmt: skip
 POSITIVE = ["good", "happy", "warm", "great"]
 NEGATIVE = ["cold", "less", "never", "under"]
 
@@ -49,7 +52,7 @@ def write_paraphrases(path: Path, n: int = 120, *, seed: int = 0) -> Path:
     rows = []
     for _ in range(n):
         first = rng.sample(list(TWINS), 4)
-        second = [TWINS[word] for word in first]
+        second = [first[0], *(TWINS[word] for word in first[1:])]
         rng.shuffle(second)
         rows.append(f"{' '.join(first)}\t{' '.join(second)}\n")
     path.write_text("first\tsecond\n" + "".join(dict.fromkeys(rows)))

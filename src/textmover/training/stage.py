@@ -187,6 +187,23 @@ class StageModule(pl.LightningModule):
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
         checkpoint["textmover"] = {"start": self.start, "config": self.metric.config.to_dict(), **lora}
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse to go on from a checkpoint of another metric.
+
+        Raises:
+            InputError: If a field of the metric's configuration, or of its low-rank updates, is another one there.
+        """
+        saved = checkpoint.get("textmover", {})
+        here = {**self.metric.config.to_dict(), "lora": None if self.lora is None else asdict(self.lora)}
+        there = {**saved.get("config", {}), "lora": saved.get("lora")}
+        for name, value in there.items():
+            if name in here and here[name] != value:
+                raise InputError(
+                    f"Expected a checkpoint of the metric that is trained here, but its `{name}` is {value!r} instead "
+                    f"of {here[name]!r}: give one of this recipe, or export that one and name it as `metric` to start "
+                    "from."
+                )
+
     def finish(self) -> None:
         """Turn the trained metric into one that scores: low-rank updates become part of the weights."""
         if has_lora(self.metric.encoder):

@@ -1,0 +1,157 @@
+import re
+
+import pytest
+import torch
+
+from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
+from textmover.data.split import normalise_reference
+from textmover.types import InputError
+
+COLUMNS = LabelColumns(groups=("genre",))
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """300 pairs of 100 premises; some hypotheses are shared, and one is the premise of another pair."""
+    rows = [
+        f"Premise {n // 3}.\t{f'Common {n % 7}.' if n % 20 == 0 else f'Hypothesis {n}.'}\t{n % 3}\tg{n % 2}"
+        for n in range(300)
+    ]
+    rows[1] = "Premise 0.\tpremise  50.\t1\tg1"
+    path = tmp_path / "pairs.tsv"
+    path.write_text("premise\thypothesis\tlabel\tgenre\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def read(*arguments, **options):
+    data = LabelsDataModule(*arguments, **options)
+    data.setup()
+    (source,) = data.sources.values()
+    return source
+
+
+def texts(items):
+    return {normalise_reference(text) for item in items for text in item.texts}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_no_text_stands_on_both_sides_and_what_is_left_out_is_counted(pairs, share):
+    source = read([pairs], "mnli", held_back=share)
+    held_back = source.parts["held-back"]
+    assert not texts(source.items) & texts(held_back)
+    assert abs(len(held_back) - 300 * share) < 30
+    left_out = 300 - len(source.items) - len(held_back)
+    assert left_out > 0, "some hypotheses are shared"
+    assert f"({left_out} items left out that share a text with them)" in source.describe()["held back"]
+
+
+def test_the_held_back_part_does_not_hang_on_the_order_of_the_file(pairs, tmp_path):
+    header, *rows = open(pairs).read().splitlines()
+    other = tmp_path / "turned.tsv"
+    other.write_text("\n".join([header, *rows[::-1]]) + "\n")
+    first, second = (read([str(path)], "mnli") for path in (pairs, other))
+    assert texts(first.parts["held-back"]) == texts(second.parts["held-back"])
+
+
+def test_validation_files_take_the_place_of_a_held_back_part(pairs):
+    source = read(
+        [pairs], "mnli", COLUMNS, validation=[pairs], where={"genre": ["g0"]}, validation_where={"genre": ["g1"]}
+    )
+    assert {item.groups["genre"] for item in source.items} == {"g0"}
+    assert {item.groups["genre"] for item in source.parts["held-back"]} == {"g1"}
+    assert len(source.items) == len(source.parts["held-back"]) == 150
+
+
+def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text("a\tb\nHYPOTHESIS 4.\tpremise 1.\nPremise 2.\tnothing\n")
+    source = read([pairs], "mnli", validation=[pairs], without=[PairFile(str(path), ("a", "b"))])
+    assert len(source.items) == 299
+    assert ("Premise 1.", "Hypothesis 4.") not in [item.texts for item in source.items]
+    assert "(1 items left out)" in source.describe()["without the pairs of"]
+
+
+def test_a_part_of_the_items_is_spread_evenly(pairs):
+    source = read([pairs], "mnli", validation=[pairs], most=30)
+    premises = [int(re.findall(r"\d+", item.texts[0])[0]) for item in source.items]
+    assert len(premises) == 30
+    assert premises == sorted(premises)
+    assert max(premises) > 90
+
+
+def test_a_batch_holds_both_texts_and_the_labels(pairs):
+    source = read([pairs], "mnli")
+    seen: list[list[str]] = []
+
+    class Tokens(list):
+        pass
+
+    def tokenize(chunk):
+        seen.append(list(chunk))
+        return Tokens(chunk)
+
+    batch = source.collate(source.items[:4], [0, 1, 2, 3], 8, tokenize)
+    assert seen == [[item.texts[side] for item in source.items[:4]] for side in (0, 1)]
+    assert batch.labels.tolist() == [item.label for item in source.items[:4]]
+    assert (batch.source, batch.joint, len(batch)) == ("labels", 8, 4)
+    assert batch.positions.dtype == torch.int64
+    assert source.length({text: 3 for text in source.items[0].texts}, source.items[0]) == 6
+
+
+def test_single_texts(tmp_path):
+    path = tmp_path / "cola.tsv"
+    path.write_text("source\tlabel\tmark\tsentence\n" + "".join(f"x\t{n % 2}\t\tWord {n} runs.\n" for n in range(60)))
+    source = read([str(path)], "cola")
+    assert not source.pairs
+    assert source.classes == ("unacceptable", "acceptable")
+    assert all(len(item.texts) == 1 for item in source.items)
+
+
+def test_labels_in_a_mixture_take_its_names(pairs):
+    mixture = MixtureDataModule({name: LabelsDataModule([pairs], "mnli") for name in ("one", "two")})
+    mixture.setup()
+    assert list(mixture.sources) == ["one", "two"]
+    assert mixture.describe()["two, classes"] == mixture.describe()["one, classes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "mnli", "where": {"genre": ["g0"]}}, r"`columns\.groups`, but got 'genre'"),
+        ({"task": "mnli", "most": 2}, "`most` to be at least 3"),
+        ({"labels": ["a", "b"]}, r"`columns\.texts`"),
+        ({"labels": ["a", "b"], "columns": LabelColumns(("premise",))}, r"`columns\.label`"),
+        ({"task": "mnli", "columns": LabelColumns(("premise", "hypo"))}, "a column 'hypo'"),
+        ({"task": "mnli", "held_back": 0.0}, "at least 3 items in the held-back part"),
+        ({"task": "mnli", "held_back": 1.5}, "between 0 and 1"),
+        ({"task": "mnli", "columns": COLUMNS, "where": {"genre": ["g7"]}}, "'g7', but got none"),
+        ({"labels": {"0": "a", "1": "b", "2": "c"}, "columns": LabelColumns(("genre",), "hypothesis")}, "line 2"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(pairs, options, message):
+    with pytest.raises(InputError, match=message):
+        read([pairs], **options)
+
+
+def test_one_class_alone_is_refused(tmp_path):
+    path = tmp_path / "positives.tsv"
+    path.write_text("question1\tquestion2\tlabel\n" + "".join(f"a{n}\tb{n}\t1\n" for n in range(50)))
+    with pytest.raises(InputError, match=r"two classes to learn, but all items .* are 'duplicate'"):
+        read([str(path)], "qqp")
+
+
+def test_the_files_at_hand_are_read(shared_folder):
+    folder = shared_folder / "data"
+    named = LabelColumns(("premise", "hypothesis"), "label")
+    sick = LabelColumns(("sentence1", "sentence2"), "entailment", ("split",))
+    for name, options, size, classes in (
+        ("nli_paraphrase/mnli_dev.tsv", {"task": "mnli"}, 19_647, 3),
+        ("nli_paraphrase/qnli_dev.tsv", {"task": "qnli", "columns": named}, 5_732, 2),
+        ("nli_paraphrase/scitail_dev.tsv", {"task": "scitail"}, 2_126, 2),
+        ("cola/in_domain_train.tsv", {"task": "cola"}, 8_551, 2),
+        ("sts/sick2014.tsv", {"task": "snli", "columns": sick, "where": {"split": ["train"]}}, 4_439, 3),
+    ):
+        path = folder / name
+        source = read([str(path)], **options, validation=[str(path)])
+        assert len(source.items) == size, name
+        assert len({item.label for item in source.items}) == classes

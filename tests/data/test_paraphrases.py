@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from textmover.data import LabelColumns, PairFile, ParaphrasesDataModule
+from textmover.data.paraphrases import Paraphrase, mine_by_overlap, nearest_others
+from textmover.data.split import normalise_reference
+from textmover.types import InputError
+
+BOTH = LabelColumns(("a", "b"))
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """90 pairs: of each three, two are connected by a text that they share."""
+    rows = []
+    for n in range(30):
+        rows += [f"red cat {n}\tred feline {n}\t1", f"RED  feline {n}\tcat in red {n}\t1", f"dog {n}\thound {n}\t1"]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a\tb\tlabel\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def read(*arguments, **options):
+    data = ParaphrasesDataModule(*arguments, **options)
+    data.setup()
+    (source,) = data.sources.values()
+    return source
+
+
+def texts(items):
+    return {normalise_reference(text) for item in items for text in item.texts}
+
+
+def test_connected_pairs_are_one_cluster_and_go_the_same_way(pairs):
+    source = read([pairs], columns=BOTH, held_back=0.3)
+    held_back = source.parts["held-back"]
+    assert len(source.items) + len(held_back) == 90
+    assert not texts(source.items) & texts(held_back)
+    for part in (source.items, held_back):
+        of_text = {}
+        for item in part:
+            for text in item.texts:
+                assert of_text.setdefault(normalise_reference(text), item.cluster) == item.cluster
+    reds = [item.cluster for item in source.items if "red" in item.texts[0].lower()]
+    assert len(set(reds)) == len(reds) / 2
+
+
+def test_only_pairs_of_the_paraphrase_class_are_taken(tmp_path):
+    path = tmp_path / "qqp.tsv"
+    path.write_text("question1\tquestion2\tlabel\n" + "".join(f"a{n}\tb{n}\t{n % 2}\n" for n in range(100)))
+    source = read([str(path)], "qqp")
+    taken = [*source.items, *source.parts["held-back"]]
+    assert len(taken) == 50
+    assert all(int(item.texts[0][1:]) % 2 for item in taken)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_negatives_are_mined_by_overlap_among_other_clusters_and_said_so(pairs, count):
+    source = read([pairs], columns=BOTH, negatives=count)
+    known = {item.texts[0]: item.cluster for item in source.items}
+    for item in source.items:
+        assert len(item.negatives) == len(item.negative_clusters) == count
+        assert item.cluster not in item.negative_clusters
+        assert [known[text] for text in item.negatives] == list(item.negative_clusters)
+        for text in item.negatives:
+            assert set(text.lower().split()) & set(item.texts[0].lower().split())
+    assert source.describe()["mined negatives"] == f"{count} to a pair, by overlap"
+    assert "Nobody judged the negatives" in source.notice
+    assert "share the most words" in source.notice
+
+
+def test_nearest_others_are_those_of_brute_force():
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(300, 5))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    clusters = rng.integers(40, size=300)
+    found = nearest_others(vectors, clusters, 4)
+    for row in (0, 7, 255, 256, 299):
+        others = [place for place in range(300) if clusters[place] != clusters[row]]
+        expected = sorted(others, key=lambda place: -vectors[row] @ vectors[place])[:4]
+        assert found[row] == expected
+
+
+def test_texts_without_words_have_neighbours_too():
+    items = [Paraphrase((text, text), number) for number, text in enumerate(["?", "!", "a cat"])]
+    assert [len(places) for places in mine_by_overlap(items, 2)] == [2, 2, 2]
+
+
+def test_too_few_clusters_to_mine_from(tmp_path):
+    path = tmp_path / "one.tsv"
+    path.write_text("a\tb\n" + "".join(f"same\tb{n}\n" for n in range(20)))
+    data = ParaphrasesDataModule([str(path)], columns=BOTH, negatives=1, held_back=0.0)
+    with pytest.raises(InputError, match="at least 3 pairs in the held-back part"):
+        data.setup()
+    items = [Paraphrase(("same", f"b{n}"), 0) for n in range(5)]
+    with pytest.raises(InputError, match="at least 1 texts of other paraphrases"):
+        mine_by_overlap(items, 1)
+
+
+def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
+    whole = read([pairs], columns=BOTH, held_back=0.3)
+    path = tmp_path / "test.tsv"
+    path.write_text("x\ty\n" + "".join(f"{one.texts[1].upper()}\t{one.texts[0]}\n" for one in whole.items[:5]))
+    source = read([pairs], columns=BOTH, held_back=0.3, without=[PairFile(str(path), ("x", "y"))])
+    assert [one.texts for one in source.items] == [one.texts for one in whole.items[5:]]
+    assert "(5 pairs left out)" in source.describe()["without the pairs of"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "mnli"}, "a task with paraphrases"),
+        ({"columns": LabelColumns(("a",))}, "two columns of texts"),
+        ({"columns": LabelColumns(("a", "b"), "label")}, r"no `columns\.label` without a `task`"),
+        ({"columns": BOTH, "batch_size": 1}, "at least 2 pairs"),
+        ({"columns": BOTH, "negatives": -1}, "`negatives` of at least 0"),
+        ({"columns": BOTH, "where": {"label": ["1"]}}, r"`columns\.groups`"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(pairs, options, message):
+    with pytest.raises(InputError, match=message):
+        read([pairs], **options)
+
+
+def test_the_files_at_hand_are_read(shared_folder):
+    folder = shared_folder / "data" / "nli_paraphrase"
+    source = read([str(folder / "qqp_positives.tsv")], "qqp", LabelColumns(label="is_duplicate"))
+    assert len(source.items) + len(source.parts["held-back"]) == 15_026
+    assert not texts(source.items) & texts(source.parts["held-back"])
+    paws = read([str(folder / "paws_positive_pairs_from_xpaws.tsv")], "paws")
+    assert len(paws.items) + len(paws.parts["held-back"]) == 724
