@@ -24,6 +24,7 @@ from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.scoring.encoder_weights import name_weights
+from textmover.scoring.released import released_folder
 from textmover.scoring.shipped import fill_mean
 from textmover.types import InputError, SegmentMetric
 
@@ -208,10 +209,11 @@ def check_checkpoint(folder: Path) -> dict[str, Any]:
 def load_metric(
     name: str | Path, *, revision: str | None = None, shipped: bool = True, **overrides: Any
 ) -> SegmentMetric:
-    """A metric by checkpoint folder, preset name or hub id, in this order.
+    """A metric by checkpoint folder, name of a released metric, preset or hub id, in this order.
 
     Args:
-        name: A folder, a preset such as ``"twmd"``, or a repository such as ``"owner/metric"``.
+        name: A folder, a released metric (see ``textmover list``), a preset such as ``"twmd"``, or a repository such as
+            ``"owner/metric"``.
         revision: Commit or tag on the hub, of the checkpoint (or of a preset's encoder).
         shipped: Whether a preset takes the corpus mean that is shipped for its encoder, where there is one.
         **overrides: Fields of the configuration to change.
@@ -239,10 +241,16 @@ def load_metric(
 
 
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:
-    """The folder of a checkpoint by its path or hub id, fetched if need be; ``None`` for presets and anything else."""
+    """The folder of a checkpoint: by its path, the name of a released one, or a hub id, fetched if need be.
+
+    Returns:
+        The folder; ``None`` for presets and anything else.
+    """
     text = str(name)
     if Path(text).expanduser().is_dir():
         return Path(text).expanduser()
+    if released := released_folder(text):
+        return released
     if text not in PRESETS and text.count("/") == 1 and not text.startswith((".", "/", "~")):
         return _download(text, revision)
     return None

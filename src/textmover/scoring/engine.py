@@ -5,6 +5,7 @@ The engine knows a metric through :class:`~textmover.types.SegmentMetric` alone.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import Counter
@@ -109,6 +110,16 @@ class Engine:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
 
+    @contextlib.contextmanager
+    def matching_by(self, metric: SegmentMetric) -> Iterator[Engine]:
+        """The engine with another metric in place of its own, whose features of texts are the same ones."""
+        with self._lock:
+            own, self.metric = self.metric, metric
+            try:
+                yield self
+            finally:
+                self.metric = own
+
     def clear_cache(self) -> None:
         """Forget the features of all texts."""
         with self._lock:
@@ -121,6 +132,7 @@ class Engine:
         on_progress: Callable[[int], None] | None = None,
         *,
         warn: bool = True,
+        by_pair: bool = False,
     ) -> RawScores:
         """Score each hypothesis against its references; calls from several threads wait for one another.
 
@@ -130,6 +142,7 @@ class Engine:
             on_progress: Called with the number of segments that have been finished since the last call, as far as the
                 share of the work that is done tells: texts are encoded before pairs are matched.
             warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
+            by_pair: Give the values of every pair of a hypothesis and one of its references, not one per segment.
 
         Returns:
             Values in input order.
@@ -142,7 +155,7 @@ class Engine:
         with self._lock, _evaluation_mode(self.metric), torch.inference_mode():
             for rows in self._windows(hypotheses, references):
                 progress = _Progress(rows.stop - rows.start, on_progress)
-                parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress))
+                parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress, by_pair))
                 progress.reach(1.0)
         counts = sum((part.counts for part in parts), Counter())
         if warn:
@@ -154,7 +167,12 @@ class Engine:
         )
 
     def _window(
-        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], start: int, progress: _Progress
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        start: int,
+        progress: _Progress,
+        by_pair: bool,
     ) -> RawScores:
         together = self.metric.multi_reference == "all"
         groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
@@ -174,14 +192,16 @@ class Engine:
             scored = self._score_pairs(list(distinct), table, progress)
             where = np.array([distinct[pair] for pair in pairs])
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
-        values = {name: self._combine(array[where], owners, name) for name, array in scored.values.items()}
+        values = {name: array[where] for name, array in scored.values.items()}
         for name, array in values.items():
             if not np.isfinite(array).all():
-                row = int(np.flatnonzero(~np.isfinite(array))[0])
+                row = int(owners[np.flatnonzero(~np.isfinite(array))[0]])
                 raise InputError(
                     f"Expected finite values from the metric, but its {name} of segment {start + row + 1} is "
                     f"{array[row]}: the checkpoint's weights are damaged, or its arithmetic overflowed."
                 )
+        if not by_pair:
+            values = {name: self._combine(array, owners) for name, array in values.items()}
         return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
 
     def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
@@ -203,7 +223,7 @@ class Engine:
         tokens = int(self.metric.tokenize(some).mask.sum())
         return max(tokens / max(1, sum(map(len, some))), 0.05)
 
-    def _combine(self, values: np.ndarray, owners: np.ndarray, name: str) -> np.ndarray:
+    def _combine(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:
         """One value per segment from those of its references."""
         starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
         if self.metric.multi_reference == "mean":

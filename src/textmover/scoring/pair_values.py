@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from textmover.scoring.engine import Engine
 from textmover.scoring.scorer import Scorer
 from textmover.types import SegmentMetric
 
@@ -29,17 +28,6 @@ def pair_values(
     Returns:
         Values of all pairs by name, float64, in input order.
     """
-    own = scorer._engine
-    engine = _PairEngine(metric)
-    with own._lock, scorer._progress_bar(len(hypotheses)) as advance:
-        vars(engine).update(vars(own), metric=metric)
-        found = engine.score(hypotheses, references, advance)
-        vars(own).update(vars(engine), metric=own.metric)  # which may have found out how much the memory has room for
+    with scorer._engine.matching_by(metric) as engine, scorer._progress_bar(len(hypotheses)) as advance:
+        found = engine.score(hypotheses, references, advance, by_pair=True)
     return found.values
-
-
-class _PairEngine(Engine):
-    """An engine that gives the values of all pairs in the place of one per segment."""
-
-    def _combine(self, values: np.ndarray, owners: np.ndarray, name: str) -> np.ndarray:
-        return values

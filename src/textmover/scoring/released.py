@@ -1,0 +1,44 @@
+"""The metrics that the project itself has trained: small adapters that come along, by their names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+__all__ = ["DEFAULT_METRIC", "released_folder", "released_metrics"]
+
+DEFAULT_METRIC = "twmd"
+"""What scores where no metric is named."""
+
+INSTALLED = Path(__file__).parents[1] / "released"
+"""Where an installed package has them; the build puts them there."""
+
+REPOSITORY = Path(__file__).parents[3] / "checkpoints"
+"""Where the repository has them, for a package that runs from it."""
+
+
+def released_metrics() -> dict[str, Path]:
+    """Folders of the released metrics that are here, by name.
+
+    Example:
+        >>> all((folder / "config.json").is_file() for folder in released_metrics().values())
+        True
+    """
+    found: dict[str, Path] = {}
+    for place in (INSTALLED, REPOSITORY):
+        for path in sorted(place.glob("*/config.json")):
+            if _is_checkpoint(path):
+                found.setdefault(path.parent.name, path.parent)
+    return found
+
+
+def released_folder(name: str) -> Path | None:
+    """The folder of a released metric; ``None`` if there is none of this name."""
+    return released_metrics().get(name)
+
+
+def _is_checkpoint(path: Path) -> bool:
+    try:
+        return "textmover" in json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
