@@ -1,20 +1,33 @@
-"""Training speed beside a plain PyTorch loop, in one run on the same machine.
+"""Training speed beside sentence-transformers' trainer and a plain PyTorch loop, in one run on the same machine.
 
-Both train the same metric (same encoder, loss, optimiser settings, batch size, precision) on the same segments for the
-same number of steps. The plain loop is what one would write first: shuffled batches, two passes through the encoder
-(hypotheses, references), tokenisation in the step, AdamW as PyTorch configures it by default.
+All train the same encoder on the same segments with the same batch size, precision, learning rate and number of steps:
 
-    python benchmarks/training_speed.py [--data ratings.tsv …] [--steps 60] [--repetitions 3]
+* ``plain loop``: the metric ``twmd`` in the loop that one would write first: shuffled batches, two passes through the
+  encoder (hypotheses, references), tokenisation in the step, AdamW as PyTorch configures it by default;
+* ``sentence-transformers``: ``SentenceTransformerTrainer`` with ``CosineSimilarityLoss`` over mean-pooled vectors
+  (left out, and told, where the package is not installed);
+* ``textmover sbert``: the same score, the cosine of mean-pooled vectors, with the squared error, under Lightning;
+* ``textmover twmd``: the metric of the plain loop, with its losses, under Lightning.
+
+Seconds are those of the steps after a warm-up: forward, backward, clipping, optimiser and fetching of the batches;
+set-up, validation and saving are left out. Tokens are those of the texts, padding not counted.
+
+    python benchmarks/training_speed.py [--data ratings.tsv …] [--steps 60] [--repetitions 3] [--batch 16]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import platform
 import statistics
 import tempfile
 import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,43 +37,84 @@ import torch
 from textmover import __version__
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.functional.losses import combined_loss
+from textmover.modules.encoder_source import resolve_encoder
 from textmover.presets import build_metric, preset_config
 from textmover.scoring.precision import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.optimization import warmup_then_linear_decay
+from textmover.training.optimization import build_schedule
 
 LOSSES = {"mse": 1.0, "pearson": 1.0}
 OVERRIDES = {"temperature": 0.1, "centering": "corpus", "calibrate": True}
-RATE, BATCH = 1e-4, 16
+RATE = 1e-4
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+BFLOAT16 = has_bfloat16(DEVICE)
+
+Rates = tuple[float, float]
+"""Tokens and pairs per second."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all have in common."""
+
+    files: list[str]
+    steps: int
+    warmup: int
+    batch: int
+
+
+class Stopwatch:
+    """Counts tokens and pairs of the steps after a warm-up."""
+
+    def __init__(self, warmup: int) -> None:
+        self.warmup, self.done, self.tokens, self.pairs, self.seconds, self._start = warmup, 0, 0, 0, 0.0, 0.0
+
+    def begin(self) -> None:
+        """Before a step."""
+        if self.done == self.warmup:
+            self._start = self._now()
+
+    def end(self, tokens: int, pairs: int) -> None:
+        """After a step."""
+        if self.done >= self.warmup:
+            self.tokens, self.pairs = self.tokens + tokens, self.pairs + pairs
+            self.seconds = self._now() - self._start
+        self.done += 1
+
+    def rates(self) -> Rates:
+        return self.tokens / self.seconds, self.pairs / self.seconds
+
+    @staticmethod
+    def _now() -> float:
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
 
 
 class Clock(pl.Callback):
-    """Times the steps after a warm-up, validation and set-up left out."""
+    """Times Lightning's steps."""
 
-    def __init__(self, warmup: int) -> None:
-        self.warmup, self.tokens, self.seconds = warmup, 0, 0.0
-        self._start = 0.0
+    def __init__(self, watch: Stopwatch) -> None:
+        self.watch = watch
 
     def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        if batch_idx == self.warmup:
-            self._start = time.perf_counter()
+        self.watch.begin()
 
     def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
-        if batch_idx >= self.warmup:
-            self.tokens += int(batch.hypotheses.mask.sum() + batch.references.mask.sum())
-            self.seconds = time.perf_counter() - self._start
+        self.watch.end(int(batch.hypotheses.lengths.sum() + batch.references.lengths.sum()), len(batch))
 
 
-def framework(files: list[str], steps: int, warmup: int) -> tuple[float, float]:
-    """Tokens and pairs per second of ``RatingsModule`` under Lightning."""
-    pl.seed_everything(0)
-    clock = Clock(warmup)
-    module = RatingsModule("twmd", dict(OVERRIDES), LOSSES, OptimizerConfig(learning_rate=RATE))
-    data = RatingsDataModule(files, batch_size=BATCH)
+def framework(setting: Setting, preset: str, losses: dict[str, float], overrides: dict[str, Any]) -> Rates:
+    """``RatingsModule`` under Lightning."""
+    pl.seed_everything(0, verbose=False)
+    watch = Stopwatch(setting.warmup)
+    module = RatingsModule(preset, dict(overrides), losses, optimizer=OptimizerConfig(learning_rate=RATE))
+    data = RatingsDataModule(setting.files, batch_size=setting.batch)
     with tempfile.TemporaryDirectory() as folder:
         trainer = pl.Trainer(
-            max_steps=warmup + steps,
-            callbacks=[clock],
+            max_steps=setting.warmup + setting.steps,
+            devices=1,
+            callbacks=[Clock(watch)],
             limit_val_batches=0,
             num_sanity_val_steps=0,
             logger=False,
@@ -71,65 +125,160 @@ def framework(files: list[str], steps: int, warmup: int) -> tuple[float, float]:
             use_distributed_sampler=False,
         )
         trainer.fit(module, data)
-    return clock.tokens / clock.seconds, steps * BATCH / clock.seconds
+    return watch.rates()
 
 
-def plain_loop(files: list[str], steps: int, warmup: int) -> tuple[float, float]:
-    """Tokens and pairs per second of a loop without this project's training."""
+def plain_loop(setting: Setting) -> Rates:
+    """A loop without this project's training."""
     torch.manual_seed(0)
-    metric = build_metric(preset_config("twmd", **OVERRIDES)).train()
-    segments = [one for name in files for one in read_segments(name, Columns())]
-    metric.fit([metric.tokenize([one.references[0] for one in segments[:64]])])
+    metric = build_metric(preset_config("twmd", **OVERRIDES)).to(DEVICE).train()
+    segments = [one for name in setting.files for one in read_segments(name, Columns())]
+    metric.fit([one.references[0] for one in segments[:64]])
     optimizer = torch.optim.AdamW(metric.parameters(), lr=RATE, weight_decay=0.01)
-    schedule = warmup_then_linear_decay(optimizer, warmup + steps, OptimizerConfig())
-    loader = torch.utils.data.DataLoader(segments, batch_size=BATCH, shuffle=True, collate_fn=list, drop_last=True)
-    bfloat16 = has_bfloat16(torch.device("cpu"))
-    tokens, start, done = 0, 0.0, 0
-    while done < warmup + steps:
+    schedule = build_schedule(optimizer, setting.warmup + setting.steps, OptimizerConfig())
+    loader = torch.utils.data.DataLoader(
+        segments, batch_size=setting.batch, shuffle=True, collate_fn=list, drop_last=True
+    )
+    watch = Stopwatch(setting.warmup)
+    while watch.done < setting.warmup + setting.steps:
         for batch in loader:
-            if done == warmup:
-                start = time.perf_counter()
-            hypotheses = metric.tokenize([one.hypothesis for one in batch])
-            references = metric.tokenize([one.references[0] for one in batch])
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bfloat16):
+            watch.begin()
+            hypotheses = metric.tokenize([one.hypothesis for one in batch]).to(DEVICE)
+            references = metric.tokenize([one.references[0] for one in batch]).to(DEVICE)
+            with torch.autocast(DEVICE.type, dtype=torch.bfloat16, enabled=BFLOAT16):
                 scores = metric.pair_scores(metric.text_features(hypotheses), metric.text_features(references)).score
-            loss = combined_loss(scores, torch.tensor([one.score for one in batch], dtype=torch.float32), LOSSES)
+            ratings = torch.tensor([one.score for one in batch], dtype=torch.float32, device=DEVICE)
+            loss = combined_loss(scores, ratings, LOSSES)
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(metric.parameters(), 1.0)
             optimizer.step()
             schedule.step()
-            if done >= warmup:
-                tokens += int(hypotheses.mask.sum() + references.mask.sum())
-            done += 1
-            if done == warmup + steps:
+            watch.end(int(hypotheses.mask.sum() + references.mask.sum()), len(batch))
+            if watch.done == setting.warmup + setting.steps:
                 break
-    seconds = time.perf_counter() - start
-    return tokens / seconds, steps * BATCH / seconds
+    return watch.rates()
+
+
+def sentence_transformers(setting: Setting) -> Rates:
+    """``SentenceTransformerTrainer`` with ``CosineSimilarityLoss``; ratings are brought to 0 … 1, as it wants them."""
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    from transformers import TrainerCallback
+
+    config = preset_config("sbert")
+    model = SentenceTransformer(str(resolve_encoder(config.encoder, config.revision).folder), device=str(DEVICE))
+    model.max_seq_length = build_metric(config).tokenizer.max_length
+    segments = [one for name in setting.files for one in read_segments(name, Columns())]
+    low, high = min(one.score for one in segments), max(one.score for one in segments)
+    data = Dataset.from_dict(
+        {
+            "hypothesis": [one.hypothesis for one in segments],
+            "reference": [one.references[0] for one in segments],
+            "label": [(one.score - low) / (high - low) for one in segments],
+        }
+    )
+    watch, tokens = Stopwatch(setting.warmup), []
+
+    class Counted(CosineSimilarityLoss):
+        def forward(self, sentence_features: Any, labels: torch.Tensor) -> Any:
+            tokens.append(sum(one["attention_mask"].sum() for one in sentence_features))
+            return super().forward(sentence_features, labels)
+
+    class Timed(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            watch.begin()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            watch.end(int(tokens[-1]), setting.batch)
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=folder,
+            max_steps=setting.warmup + setting.steps,
+            per_device_train_batch_size=setting.batch,
+            dataloader_drop_last=True,
+            learning_rate=RATE,
+            weight_decay=0.01,
+            warmup_steps=0.1,
+            bf16=BFLOAT16,
+            use_cpu=DEVICE.type == "cpu",
+            eval_strategy="no",
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            logging_strategy="no",
+            seed=0,
+        )
+        trainer = SentenceTransformerTrainer(
+            model, arguments, train_dataset=data, loss=Counted(model), callbacks=[Timed()]
+        )
+        trainer.train()
+    return watch.rates()
+
+
+def contestants() -> dict[str, Callable[[Setting], Rates]]:
+    """What is timed, in the order of the table."""
+    sbert = {"calibrate": True}
+    found: dict[str, Callable[[Setting], Rates]] = {
+        "plain loop": plain_loop,
+        "textmover twmd": lambda setting: framework(setting, "twmd", LOSSES, OVERRIDES),
+        "textmover sbert": lambda setting: framework(setting, "sbert", {"mse": 1.0}, sbert),
+    }
+    if installed("sentence-transformers"):
+        found["sentence-transformers"] = sentence_transformers
+    return found
+
+
+def installed(name: str) -> str | None:
+    """Version of a package, if it is there."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def main() -> None:
-    """Run both in turn and print medians and their ratio."""
+    """Run all in turn and print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = str(Path(__file__).parents[1] / "examples/quickstart/ratings.tsv")
     parser.add_argument("--data", nargs="+", default=[default], help="files with hypothesis, reference, score")
     parser.add_argument("--steps", type=int, default=60, help="timed steps")
     parser.add_argument("--warmup", type=int, default=5, help="steps before the clock starts")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=16, help="pairs to a batch")
     options = parser.parse_args()
-    rates: dict[str, list[tuple[float, float]]] = {"plain loop": [], "textmover": []}
+    warnings.filterwarnings("ignore")
+    for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    setting = Setting(options.data, options.steps, options.warmup, options.batch)
+    rates: dict[str, list[Rates]] = {name: [] for name in contestants()}
     for _ in range(options.repetitions):
-        rates["plain loop"].append(plain_loop(options.data, options.steps, options.warmup))
-        rates["textmover"].append(framework(options.data, options.steps, options.warmup))
-    ratios = [ours[1] / plain[1] for ours, plain in zip(rates["textmover"], rates["plain loop"], strict=True)]
-    versions = {"torch": torch.__version__, "lightning": pl.__version__, "Python": platform.python_version()}
-    print(f"textmover {__version__}, " + ", ".join(f"{name} {version}" for name, version in versions.items()))
-    print(f"{torch.get_num_threads()} CPU threads, bf16 autocast: {has_bfloat16(torch.device('cpu'))}, batch {BATCH}")
+        for name, timed in contestants().items():
+            rates[name].append(timed(setting))
+    packages = ("torch", "pytorch-lightning", "transformers", "sentence-transformers")
+    versions = [f"{name} {installed(name) or 'not installed'}" for name in packages]
+    print(f"textmover {__version__}, {', '.join(versions)}, Python {platform.python_version()}")
+    device = torch.cuda.get_device_name() if DEVICE.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    print(f"{device}, bf16 autocast: {BFLOAT16}, batch {options.batch}, {options.steps} steps")
     for name, values in rates.items():
         tokens, pairs = (statistics.median(value[place] for value in values) for place in (0, 1))
-        print(f"{name:12} {tokens:8.0f} tokens/s {pairs:7.1f} pairs/s")
-    print(f"ratio in pairs/s: median {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
-    print(json.dumps({"rates": rates, "ratios": ratios}))
+        print(f"{name:22} {tokens:9.0f} tokens/s {pairs:8.1f} pairs/s")
+    for ours, other in (
+        ("textmover twmd", "plain loop"),
+        ("textmover sbert", "sentence-transformers"),
+        ("textmover twmd", "sentence-transformers"),
+    ):
+        if other in rates:
+            ratios = [one[1] / two[1] for one, two in zip(rates[ours], rates[other], strict=True)]
+            span = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            print(f"{ours} / {other} in pairs/s: median {statistics.median(ratios):.2f} ({span})")
+    print(json.dumps(rates))
 
 
 if __name__ == "__main__":

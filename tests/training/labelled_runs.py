@@ -59,7 +59,9 @@ def write_paraphrases(path: Path, n: int = 120, *, seed: int = 0) -> Path:
     return path
 
 
-def fit(module: pl.LightningModule, data: pl.LightningDataModule, epochs: int = 3, *, seed: int = 0, **options: Any) -> Any:
+def fit(
+    module: pl.LightningModule, data: pl.LightningDataModule, epochs: int = 3, *, seed: int = 0, **options: Any
+) -> Any:
     """Train on the CPU, without files; returns the trainer."""
     pl.seed_everything(seed, verbose=False)
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
@@ -74,3 +76,46 @@ def fit(module: pl.LightningModule, data: pl.LightningDataModule, epochs: int = 
     )
     trainer.fit(module, datamodule=data)
     return trainer
+
+
+def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> None:
+    """Loss and encoder gradients of a batch of labels and one of paraphrases, of which each process has its share.
+
+    Gradients are averaged over the processes, as distributed strategies do, and the result is saved in ``folder``.
+    """
+    import torch
+    from torch import distributed
+
+    from textmover.data import LabelColumns, LabelsDataModule, ParaphrasesDataModule
+    from textmover.modules import MetricConfig, MetricModel
+    from textmover.training.classification_task import ClassificationTask, LabelOptions
+    from textmover.training.contrastive_task import ContrastiveTask
+
+    torch.set_num_threads(1)
+    if world > 1:
+        meeting = f"file://{folder / 'meeting'}"
+        distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=world)
+    metric = MetricModel.from_config(MetricConfig(encoder=str(encoder), temperature=0.1)).eval()
+    labels = LabelsDataModule([str(folder / "pairs.tsv")], "mnli", held_back=0.3)
+    columns = LabelColumns(("first", "second"))
+    same = ParaphrasesDataModule([str(folder / "same.tsv")], columns=columns, negatives=2, held_back=0.3)
+    found = []
+    for data in (labels, same):
+        data.setup()
+        (source,) = data.sources.values()
+        torch.manual_seed(0)
+        weights = LabelOptions(class_weights={"neutral": 3.0})
+        task = ClassificationTask(source, metric, weights) if data is labels else ContrastiveTask(source)
+        places = list(range(7))[rank::world]
+        task.eval()
+        loss = task.loss(metric, source.collate([source.items[at] for at in places], places, 7, metric.tokenize))
+        metric.zero_grad()
+        loss.backward()
+        gradients = [one.grad for one in metric.encoder.parameters()]
+        for gradient in gradients if world > 1 else ():
+            distributed.all_reduce(gradient)
+            gradient /= world
+        found += [loss.detach(), *gradients]
+    torch.save(found, folder / f"found{rank}of{world}.pt")
+    if world > 1:
+        distributed.destroy_process_group()

@@ -25,6 +25,7 @@ COMMANDS = {
     "sweep": ("textmover.cli.sweep", "judge a metric against human ratings for every setting of a grid"),
     "analyse-layers": ("textmover.cli.analyse", "show how alike an encoder's token vectors are, layer by layer"),
     "train": ("textmover.cli.train", "fine-tune a metric on human ratings"),
+    "search": ("textmover.cli.search", "search for the settings of a training recipe that agree best"),
     "export": ("textmover.cli.export", "turn a training checkpoint into a folder that scores"),
     "fit-idf": ("textmover.cli.fit", "fit idf weights on a corpus"),
     "fit-mean": ("textmover.cli.fit", "fit the mean that token vectors are centred by on a corpus"),

@@ -15,7 +15,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pytorch_lightning as pl
 from jsonargparse import ActionConfigFile
@@ -29,10 +29,11 @@ from textmover.data.datamodule import SourcesDataModule
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import check_replaceable
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
-from textmover.training.stage import StageModule
+from textmover.training.sharding import ShardedStrategy
+from textmover.training.stage import NotFiniteError, StageModule
 from textmover.types import InputError
 
-__all__ = ["TrainCLI", "main"]
+__all__ = ["TrainCLI", "main", "quiet_lightning", "run_training"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,9 +95,11 @@ class TrainCLI(LightningCLI):
         )
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
-        """The trainer, which writes checkpoints whole or not at all."""
+        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do."""
         plugins = self.config_init[self.subcommand].trainer.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
+        if self.config_init[self.subcommand].trainer.strategy == "fsdp":
+            kwargs["strategy"] = ShardedStrategy()
         return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
 
     def before_fit(self) -> None:
@@ -110,7 +113,10 @@ class TrainCLI(LightningCLI):
         module, data, trainer = self.model, self.datamodule, self.trainer
         if not isinstance(module, StageModule) or not isinstance(data, SourcesDataModule):
             return
-        if trainer.fast_dev_run or trainer.interrupted or not trainer.is_global_zero:
+        if trainer.fast_dev_run or trainer.interrupted:
+            return
+        module.gather()  # by all processes together, before the others leave
+        if not trainer.is_global_zero:
             return
         finish_run(module, data, trainer, self._export_options(), self._recipe())
 
@@ -127,40 +133,67 @@ class TrainCLI(LightningCLI):
 
 
 class SayHowToResume(pl.Callback):
-    """After an interruption, names the checkpoint to go on from."""
+    """After an interruption, or numbers that are none, names the checkpoint to go on from."""
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Log the option that resumes, where a checkpoint has been written."""
+        """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
         watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
         written = [one.best_model_path for one in watched if one.monitor is None and one.best_model_path]
-        if isinstance(exception, KeyboardInterrupt) and written:
+        if not written:
+            return
+        if isinstance(exception, KeyboardInterrupt):
             logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, written[-1])
+        elif isinstance(exception, NotFiniteError):
+            exception.args = (f"{exception} Go on from the last good checkpoint with --ckpt_path {written[-1]}",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run LightningCLI with this project's defaults; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     set_up_logging()
-    _quiet_lightning()
+    quiet_lightning()
     with guarded() as outcome:
         _check_files(arguments)
-        with _lightning_errors():
-            TrainCLI(
-                pl.LightningModule,
-                pl.LightningDataModule,
-                subclass_mode_model=True,
-                subclass_mode_data=True,
-                auto_configure_optimizers=False,  # the module brings its own
-                args=arguments,
-                save_config_kwargs={"overwrite": True},
-                trainer_defaults={
-                    "callbacks": [RandomState(), SayHowToResume()],
-                    "use_distributed_sampler": False,  # the data module deals out the batches itself
-                    "enable_model_summary": False,
-                    "enable_progress_bar": sys.stdout.isatty(),
-                },
-            )
+        run_training(arguments)
     return outcome.code
+
+
+CommandLine = TypeVar("CommandLine", bound=TrainCLI)
+
+
+def run_training(
+    arguments: Sequence[str], kind: type[CommandLine] = TrainCLI, callbacks: Sequence[pl.Callback] = ()
+) -> CommandLine:
+    """Parse the arguments and do what they say, such as a fit.
+
+    Args:
+        arguments: What stands behind ``train.py``.
+        kind: The command line, or one that does less or more than it.
+        callbacks: Beside those of the recipe.
+
+    Returns:
+        The command line, with configuration, trainer, model and data.
+
+    Raises:
+        InputError: If the arguments or what they name cannot be used.
+        KeyboardInterrupt: If the run was interrupted.
+    """
+    with _lightning_errors():
+        return kind(
+            pl.LightningModule,
+            pl.LightningDataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            auto_configure_optimizers=False,  # the module brings its own
+            args=list(arguments),
+            save_config_kwargs={"overwrite": True},
+            trainer_defaults={
+                "callbacks": [RandomState(), SayHowToResume(), *callbacks],
+                "use_distributed_sampler": False,  # the data module deals out the batches itself
+                "enable_model_summary": False,
+                "enable_progress_bar": sys.stdout.isatty(),
+            },
+        )
 
 
 @contextlib.contextmanager
@@ -197,7 +230,7 @@ def _check_writable(folder: Path) -> None:
     check_replaceable(folder, overwrite=True)
 
 
-def _quiet_lightning() -> None:
+def quiet_lightning() -> None:
     """Leave out what Lightning says of hardware that is not there and of workers that would bring nothing."""
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")

@@ -176,6 +176,8 @@ def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tenso
 def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, limit: int) -> JoinedTexts:
     """Each pair of texts as one sequence, as the tokenizer would join them, cut to a limit, the longer text first.
 
+    Where both texts were cut to the limit before, they count as equally long: one token may then go to the other text.
+
     Args:
         first: The first texts, tokenised by themselves, ``B`` rows.
         second: The second texts, likewise.

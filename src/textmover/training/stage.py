@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -26,10 +27,20 @@ from textmover.training.optimization import (
     checkpoint_activations,
     layer_depths,
 )
+from textmover.training.sharding import (
+    average_gradients,
+    clip_norm,
+    gathered,
+    is_sharded,
+    keep_whole,
+    shard,
+    sharding_mesh,
+    share_again,
+)
 from textmover.training.tasks import Context, Judgement, Task
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
-__all__ = ["Bfloat16", "StageModule"]
+__all__ = ["Bfloat16", "NotFiniteError", "StageModule"]
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +48,10 @@ FITTING_TEXTS = 2000
 """Texts of the training part that a corpus mean is fitted on before training."""
 
 Bfloat16 = Literal["auto", "yes", "no"]
+
+
+class NotFiniteError(InputError):
+    """A loss, a gradient or a weight that is infinite or no number: going on would ruin the weights."""
 
 
 class StageModule(pl.LightningModule):
@@ -78,6 +93,8 @@ class StageModule(pl.LightningModule):
         if gradient_checkpointing:
             checkpoint_activations(self.metric.encoder)
         self.tasks = nn.ModuleDict()
+        self._batch: Any = None
+        self._whole: Any = None
         self.validation: dict[str, Judgement] = {}
         """What the last validation found of each part, by the name that it is logged by."""
 
@@ -124,17 +141,16 @@ class StageModule(pl.LightningModule):
         """Loss of one batch."""
         with self._autocast():
             loss: Tensor = self._task(batch.source).loss(self.metric, batch)
+        self._batch = batch
         if not torch.isfinite(loss):
-            raise InputError(
-                f"Expected a finite loss, but got {loss.item()} at step {self.global_step} ({batch.source}: items "
-                f"{batch.positions.tolist()} of the training part): lower the learning rate."
-            )
+            raise self._not_finite(f"a finite loss, but got {loss.item()}")
         name = "train/loss" if len(self.tasks) == 1 else f"train/{batch.source}/loss"
         self.log(name, loss.detach(), prog_bar=True, batch_size=batch.joint)
         return loss + self._unused()
 
     def on_validation_epoch_start(self) -> None:
         """Start collecting afresh."""
+        keep_whole(self.metric.encoder)  # processes may have different numbers of batches to judge
         for task in self.tasks.values():
             task.start_judging(self.device)  # type: ignore[operator]
 
@@ -145,6 +161,7 @@ class StageModule(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         """Judge each part and log what was found."""
+        share_again(self.metric.encoder)
         for source, part in self.data.judged:
             found = self._task(source.name).judge(part)
             if self.trainer.sanity_checking or found is None:
@@ -180,10 +197,19 @@ class StageModule(pl.LightningModule):
             )
         if self.gradient_clip is not None:
             parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, self.gradient_clip, foreach=True)
+            norm = clip_norm(parameters, self.gradient_clip)
+            if not torch.isfinite(norm):
+                raise self._not_finite(f"a gradient of finite norm, but got {norm.item()}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep what ``textmover export`` needs to rebuild the metric."""
+        """Keep what ``textmover export`` needs to rebuild the metric.
+
+        Raises:
+            NotFiniteError: If a weight is not finite: the checkpoint that is there already is better than this one.
+        """
+        for name, value in checkpoint["state_dict"].items():
+            if value.is_floating_point() and not torch.isfinite(value).all():
+                raise self._not_finite(f"finite weights to keep, but got others in {name}")
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
         checkpoint["textmover"] = {"start": self.start, "config": self.metric.config.to_dict(), **lora}
 
@@ -203,6 +229,25 @@ class StageModule(pl.LightningModule):
                     f"of {here[name]!r}: give one of this recipe, or export that one and name it as `metric` to start "
                     "from."
                 )
+
+    def configure_model(self) -> None:
+        """Share the encoder's weights out where the strategy does so (:mod:`textmover.training.sharding`)."""
+        mesh = sharding_mesh(self.trainer.strategy)
+        if mesh is not None and not is_sharded(self.metric.encoder):
+            # What the weights go back to: sharding cannot be undone in place.
+            self._whole = copy.deepcopy(self.metric) if self.trainer.is_global_zero else None
+            shard(self.metric.encoder, mesh)
+
+    def gather(self) -> None:
+        """Give the first process all weights, where they were shared out; every process has to call it."""
+        if is_sharded(self.metric.encoder):
+            self.metric = gathered(self.metric, self._whole)
+            self._whole = None
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        """Average the gradients of what stays whole beside a sharded encoder, as DDP does by itself."""
+        if is_sharded(self.metric.encoder):
+            average_gradients(one for group in optimizer.param_groups for one in group["params"])
 
     def finish(self) -> None:
         """Turn the trained metric into one that scores: low-rank updates become part of the weights."""
@@ -229,6 +274,12 @@ class StageModule(pl.LightningModule):
         if not isinstance(data, SourcesDataModule):
             raise InputError("Expected `data` to be a data module of textmover.data: name one by class_path.")
         return data
+
+    def _not_finite(self, what: str) -> NotFiniteError:
+        """The error, with the batch that was the last one."""
+        batch = self._batch
+        where = "" if batch is None else f" ({batch.source}: items {batch.positions.tolist()} of the training part)"
+        return NotFiniteError(f"Expected {what} at step {self.global_step}{where}: lower the learning rate.")
 
     def _task(self, name: str) -> Any:
         return self.tasks[name]

@@ -1,0 +1,208 @@
+"""What a search varies: a file of keys with their ranges or choices."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from textmover.modules.config import MetricConfig
+from textmover.types import InputError
+
+__all__ = ["Choices", "Range", "Space", "check_keys", "read_space", "read_yaml"]
+
+JUDGING = ("validation", "validation_where", "held_back", "held_out", "beside", "group", "columns", "without")
+"""Options of the data that say what trials are judged on; with them varied, values could not be compared."""
+
+OVERRIDES = "model.init_args.overrides."
+
+OWN = ("seed_everything", "export", "ckpt_path", "trainer.default_root_dir", "trainer.logger", "trainer.callbacks")
+"""Keys that the search sets for each trial."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from ``low`` to ``high``, whole where both ends are.
+
+    Attributes:
+        low: Smallest.
+        high: Largest.
+        log: Whether each factor, rather than each difference, is as likely.
+        step: Distance of the values; ``None`` takes any (any whole) number.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    def suggest(self, trial: Any, key: str) -> Any:
+        """The value that a trial of Optuna takes."""
+        if isinstance(self.low, int) and isinstance(self.high, int) and not isinstance(self.step, float):
+            return trial.suggest_int(key, self.low, self.high, step=self.step or 1, log=self.log)
+        return trial.suggest_float(key, self.low, self.high, step=self.step, log=self.log)
+
+    def value(self, stored: Any) -> Any:
+        """What a stored value stands for: itself."""
+        return stored
+
+    @property
+    def first(self) -> Any:
+        """A value of the range."""
+        return self.low
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Values of any kind that YAML has.
+
+    Attributes:
+        values: At least one.
+    """
+
+    values: tuple[Any, ...]
+
+    def suggest(self, trial: Any, key: str) -> Any:
+        """The value that a trial of Optuna takes, which stores its JSON: 1, true and mappings stay apart."""
+        return self.value(trial.suggest_categorical(key, [_label(one) for one in self.values]))
+
+    def value(self, stored: Any) -> Any:
+        """What a stored value stands for."""
+        return json.loads(stored)
+
+    @property
+    def first(self) -> Any:
+        """One of them."""
+        return self.values[0]
+
+
+Space = Mapping[str, Range | Choices]
+"""Range or choices of each key, which is written as on the command line of ``train.py fit``."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes 1e-5 for a number, as YAML 1.2 and the command line do."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
+)
+
+
+def read_yaml(path: Path | str, what: str) -> dict[str, Any]:
+    """A file that holds a mapping.
+
+    Raises:
+        InputError: If it is not there, no YAML, or no mapping.
+    """
+    try:
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # a safe loader
+    except FileNotFoundError as error:
+        raise InputError(f"Expected {what}, but there is no file {path}: give its path.") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"Expected {what} as YAML, but {path} is none: {reason}.") from error
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"Expected {what} as a mapping of keys, but {path} holds {type(content).__name__}.")
+    return content
+
+
+def read_space(path: Path | str) -> dict[str, Range | Choices]:
+    """Read a search space.
+
+    Args:
+        path: YAML; each key has ``{low, high}`` with ``log: true`` or ``step`` if wanted, or ``{choices: […]}``.
+
+    Returns:
+        Range or choices by key.
+
+    Raises:
+        InputError: If the file or an entry cannot be used.
+    """
+    return {str(key): _entry(str(key), value) for key, value in read_yaml(path, "a search space").items()}
+
+
+def check_keys(space: Space, config: Mapping[str, Any]) -> None:
+    """Refuse keys that the recipe cannot have, or that the search must not vary.
+
+    Args:
+        space: What is varied.
+        config: All keys of the recipe with the values that they have, as the command line knows them.
+
+    Raises:
+        InputError: If there is such a key.
+    """
+    for key in space:
+        if key.startswith(OWN):
+            raise InputError(
+                f"Expected keys of the recipe to search over, but {key} is set by the search: leave it out."
+            )
+        if key.startswith("data.") and key.split(".")[-1] in JUDGING:
+            raise InputError(
+                f"Expected the parts that trials are judged on to stay the same, but {key} changes them: leave it out."
+            )
+        if key.startswith(OVERRIDES):
+            names = [field.name for field in fields(MetricConfig)]
+            known = key.removeprefix(OVERRIDES) in names
+            close = difflib.get_close_matches(key.removeprefix(OVERRIDES), names, n=1)
+            close = [OVERRIDES + one for one in close]
+        else:
+            parents = [key.rsplit(".", count)[0] for count in range(1, key.count(".") + 1)]
+            # Under a mapping, or a setting that is off, there are keys that only the run itself can judge.
+            known = key in config or any(one in config and _open(config[one]) for one in parents)
+            close = difflib.get_close_matches(key, list(config), n=1)
+        if not known:
+            way = f"did you mean {close[0]}?" if close else "write keys as `train.py fit --print_config` does."
+            raise InputError(f"Expected keys of the recipe to search over, but it has no {key}: {way}")
+
+
+def _open(value: Any) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _entry(key: str, value: Any) -> Range | Choices:
+    if isinstance(value, dict) and set(value) == {"choices"}:
+        return _choices(key, value["choices"])
+    if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log", "step"}:
+        raise InputError(
+            f"Expected {key} to have {{low, high}}, with log or step if wanted, or {{choices}}, but got {value!r}."
+        )
+    low, high = _number(key, "low", value["low"]), _number(key, "high", value["high"])
+    step = None if value.get("step") is None else _number(key, "step", value["step"])
+    log = value.get("log", False)
+    if not isinstance(log, bool):
+        raise InputError(f"Expected `log` of {key} to be true or false, but got {log!r}.")
+    if not low < high:
+        raise InputError(f"Expected `low` of {key} to be below `high`, but got {low} and {high}: exchange them.")
+    if log and not low > 0:
+        raise InputError(f"Expected `low` of {key} to be above 0 on a logarithmic scale, but got {low}.")
+    if step is not None and (log or not 0 < step <= high - low):
+        raise InputError(
+            f"Expected `step` of {key} to be above 0, at most {high - low} and without log, but got {step}."
+        )
+    return Range(low, high, log, step)
+
+
+def _choices(key: str, values: Any) -> Choices:
+    if not isinstance(values, list) or not values:
+        raise InputError(f"Expected `choices` of {key} to be a list of values, but got {values!r}.")
+    if len({_label(one) for one in values}) < len(values):
+        raise InputError(f"Expected `choices` of {key} to differ, but got {values!r}: name each once.")
+    return Choices(tuple(values))
+
+
+def _number(key: str, name: str, value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InputError(f"Expected `{name}` of {key} to be a finite number, but got {value!r}.")
+    return value
+
+
+def _label(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)

@@ -1,0 +1,312 @@
+"""Learning curves of a run as a table and a picture, whatever its loggers."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from numpy.typing import NDArray
+from pytorch_lightning.trainer.states import TrainerFn
+from torch import Tensor
+
+from textmover.files import atomic_bytes, atomic_file
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["LearningCurves", "smoothed"]
+
+logger = logging.getLogger(__name__)
+
+TRAIN, RATE = "train/", "learning rate/"
+"""Beginnings of the names of losses and of learning rates; all other curves are statistics of parts kept back."""
+
+TWIN = " without decay"
+"""End of the names of optimiser groups whose learning rate is that of another group."""
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which tell apart for the colour-blind; more lines take their colours from one scale."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
+PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.0
+"""Of a panel, in inches."""
+
+GREY = "#DDDDDD"
+MOST_NAMES = 7
+"""Lines whose names stand in a legend; of more (rates of many layers) the first and the last are named."""
+
+
+class LearningCurves(pl.Callback):
+    """Collects losses, validation statistics and learning rates, and writes ``curves.csv`` and ``curves.png``.
+
+    Both are written when training ends, also by an interruption or an error. What was collected is part of the
+    checkpoints, so that the curves of a resumed run are those of an unbroken one. Steps are optimiser steps, from
+    1; the loss of a step is the mean over its accumulated batches.
+
+    Args:
+        folder: Where to write; that of the first logger, or ``trainer.default_root_dir``, if not given.
+        picture: Whether to draw; the table alone needs no matplotlib.
+        smoothing: Share of a loss curve that the smoothed line looks back on, 0 to 1; 0 draws the raw values alone.
+
+    Raises:
+        InputError: If the share is out of range or, when a fit begins, matplotlib is not installed.
+    """
+
+    def __init__(self, folder: str | None = None, picture: bool = True, smoothing: float = 0.05) -> None:
+        if not 0 <= smoothing <= 1:
+            raise InputError(
+                f"Expected `smoothing` to be between 0 and 1, but got {smoothing}: it is a share of steps."
+            )
+        self.folder, self.picture, self.smoothing = folder, picture, smoothing
+        self.values: dict[str, dict[int, float]] = {}
+        """Value by step, for each name."""
+        self._step = 0
+        self._batches: list[dict[str, float]] = []
+        self._place: Path | None = None
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Find the folder, which all processes have to do together, and see that what draws is there."""
+        if stage != "fit":
+            return
+        if self.picture:
+            _check_matplotlib()
+        self._place = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Note the rates that the step is made with."""
+        step = trainer.global_step + 1
+        if step != self._step:
+            self._step, self._batches = step, []
+        self._note("epoch", step, trainer.current_epoch + 1)
+        for optimizer in trainer.optimizers:
+            for place, group in enumerate(optimizer.param_groups):
+                name = str(group.get("name", f"group {place}"))
+                if not name.endswith(TWIN):
+                    self._note(RATE + name, step, group["lr"])
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Note the losses of the batch."""
+        logged = trainer.callback_metrics
+        # Lightning goes on giving the last loss of a source in the steps of the others.
+        own = f"{TRAIN}{getattr(batch, 'source', '')}/"
+        found = {name: float(value) for name, value in logged.items() if name.startswith(TRAIN)}
+        self._batches.append({name: one for name, one in found.items() if name.count("/") == 1 or name.startswith(own)})
+        for name in {name for one in self._batches for name in one}:
+            values = [one[name] for one in self._batches if name in one]
+            self._note(name, self._step, math.fsum(values) / len(values))
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Note the statistics."""
+        if trainer.sanity_checking or trainer.state.fn != TrainerFn.FITTING:
+            return
+        for name, value in trainer.callback_metrics.items():
+            if not name.startswith(TRAIN):
+                self._note(name, trainer.global_step, float(value))
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write table and picture."""
+        self.write(trainer)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Write what there is; that this fails must not hide why training ended."""
+        try:
+            self.write(trainer)
+        except InputError as error:
+            logger.warning("The learning curves are not written. %s", error)
+
+    def write(self, trainer: pl.Trainer) -> None:
+        """Write table and picture, in the first process, if anything was collected.
+
+        Raises:
+            InputError: If the folder cannot be written to.
+        """
+        if self._place is None or not self.values or not trainer.is_global_zero:
+            return
+        with atomic_file(self._place / "curves.csv") as stream:
+            csv.writer(stream, lineterminator="\n").writerows(_rows(self.values))
+        if self.picture:
+            with atomic_bytes(self._place / "curves.png") as picture:
+                _figure(self.values, self.smoothing).savefig(picture, format="png", dpi=150)
+        logger.info("Learning curves: %s", self._place / ("curves.png" if self.picture else "curves.csv"))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was collected, as tensors ``[n, 2]`` of steps and values."""
+        return {
+            "values": {
+                name: torch.tensor(list(of.items()), dtype=torch.float64).reshape(-1, 2)
+                for name, of in self.values.items()
+            }
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what was collected."""
+        values: Mapping[str, Tensor] = state_dict["values"]
+        self.values = {name: {int(step): value for step, value in rows.tolist()} for name, rows in values.items()}
+
+    def _note(self, name: str, step: int, value: float) -> None:
+        self.values.setdefault(name, {})[step] = float(value)
+
+
+def smoothed(values: Sequence[float], span: float) -> NDArray[np.float64]:
+    r"""Exponential moving average, without the pull towards its start.
+
+    .. math:: m_t = \frac{\sum_{i \le t} d^{t-i} v_i}{\sum_{i \le t} d^{t-i}}, \qquad d = \frac{n-1}{n+1}
+
+    Args:
+        values: Values in order, all finite.
+        span: Number ``n`` of values that it looks back on, at least 1.
+
+    Returns:
+        As many values, float64.
+
+    Example:
+        >>> smoothed([1.0, 1.0, 4.0], 3).round(2).tolist()
+        [1.0, 1.0, 2.71]
+    """
+    decay = (max(1.0, span) - 1) / (max(1.0, span) + 1)
+    total = weight = 0.0
+    found = np.empty(len(values))
+    for place, value in enumerate(values):
+        total, weight = decay * total + value, decay * weight + 1
+        found[place] = total / weight
+    return found
+
+
+def _rows(values: Mapping[str, Mapping[int, float]]) -> Iterator[list[Any]]:
+    """Header, and one row a step; nothing where nothing was logged."""
+    names = sorted(values, key=lambda name: (name != "epoch", not name.startswith(TRAIN), name.startswith(RATE)))
+    yield ["step", *names]
+    for step in sorted({step for of in values.values() for step in of}):
+        cells = (values[name].get(step) for name in names)
+        yield [step, *("" if one is None else f"{one:.9g}" for one in cells)]
+
+
+def _check_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "Expected matplotlib to draw the learning curves, but it is not installed: pip install "
+            '"textmover[report]", or set `picture` to false.'
+        ) from error
+
+
+def _panels(values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[str, Mapping[int, float]]]:
+    """Lines by panel: the losses, each part's statistics, the learning rates; each line by its short name."""
+    found: dict[str, dict[str, Mapping[int, float]]] = {}
+    rates = {name.removeprefix(RATE): of for name, of in values.items() if name.startswith(RATE)}
+    for name, of in values.items():
+        if name.startswith(TRAIN):
+            line = name.removeprefix(TRAIN).removesuffix("/loss")
+            found.setdefault("training loss", {})[line] = of
+    for name, of in values.items():
+        if name != "epoch" and not name.startswith((TRAIN, RATE)):
+            part, _, statistic = name.rpartition("/")
+            found.setdefault(part or "validation", {})[statistic] = of
+    return {**found, **({RATE.removesuffix("/"): rates} if rates else {})}
+
+
+def _figure(values: Mapping[str, Mapping[int, float]], smoothing: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    panels = _panels(values)
+    columns = len(panels) if len(panels) <= 3 else 2
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    last = max(step for of in values.values() for step in of)
+    for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
+        drawn = {name: of for name, of in lines.items() if any(map(math.isfinite, of.values()))}
+        if title == "training loss":
+            _draw_losses(axes, drawn, smoothing)
+        elif title == RATE.removesuffix("/"):
+            _draw_rates(axes, drawn)
+        else:
+            _draw_statistics(axes, drawn)
+            title = f"{title} (kept from training)"
+        axes.set_title(title, fontsize=11)
+        axes.set_xlim(0, last * 1.02)
+        axes.set_xlabel("optimiser step", fontsize=10)
+        axes.tick_params(labelsize=9)
+        axes.grid(axis="y", color=GREY, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[1]:
+            axes.legend(fontsize=9, frameon=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _draw_losses(axes: Axes, lines: Mapping[str, Mapping[int, float]], smoothing: float) -> None:
+    """The raw values pale, the smoothed ones strong; few wild values do not set the range."""
+    low, high = math.inf, -math.inf
+    for place, (name, of) in enumerate(lines.items()):
+        steps, raw = _points(of)
+        style = {"color": _colour(place, len(lines)), "linestyle": DASHES[place % len(DASHES)]}
+        low, high = min(low, float(np.quantile(raw, 0.005))), max(high, float(np.quantile(raw, 0.995)))
+        if smoothing and len(raw) > 2:
+            axes.plot(steps, raw, color=style["color"], linewidth=0.7, alpha=0.3)
+            line = smoothed(raw.tolist(), max(3.0, smoothing * len(raw)))
+            axes.plot(steps, line, linewidth=1.8, label=name if len(lines) > 1 else "smoothed", **style)
+        else:
+            axes.plot(steps, raw, linewidth=1.2, label=name if len(lines) > 1 else None, **style)
+    if high > low:
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    axes.set_ylabel("loss", fontsize=10)
+
+
+def _draw_statistics(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> None:
+    """A point for each validation; the highest is filled and told."""
+    for place, (name, of) in enumerate(lines.items()):
+        steps, found = _points(of)
+        best = int(np.argmax(found))
+        colour, marker = _colour(place, len(lines)), MARKERS[place % len(MARKERS)]
+        label = f"{name}, best {found[best]:.3f} at {steps[best]}"
+        axes.plot(steps, found, color=colour, linewidth=1.4, linestyle=DASHES[place % len(DASHES)], zorder=2)
+        axes.plot(steps, found, marker, color=colour, markersize=4.5, markerfacecolor="white", zorder=3)
+        axes.plot(steps[best], found[best], marker, color=colour, markersize=6.5, label=label, zorder=4)
+    axes.margins(y=0.12)
+    axes.set_ylabel("statistic (higher is better)", fontsize=10)
+
+
+def _draw_rates(axes: Axes, lines: Mapping[str, Mapping[int, float]]) -> None:
+    """On a logarithmic scale, since heads learn many times as fast as encoders."""
+    names = list(lines)
+    for place, name in enumerate(names):
+        steps, rates = _points(lines[name])
+        style = {"color": _colour(place, len(lines)), "linestyle": DASHES[place % len(DASHES)]}
+        told = len(names) <= MOST_NAMES or place in (0, len(names) - 2, len(names) - 1)
+        axes.plot(steps, np.where(rates > 0, rates, np.nan), linewidth=1.6, label=name if told else None, **style)
+    peaks = [peak for peak in (max(of.values()) for of in lines.values()) if peak > 0]
+    if peaks:
+        axes.set_yscale("log")
+        axes.set_ylim(min(peaks) / 100, max(peaks) * 2)  # the ends, which go to 0, would stretch the scale
+    axes.set_ylabel("learning rate", fontsize=10)
+
+
+def _points(of: Mapping[int, float]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Steps in order, and the values there; those that are no finite numbers are left out."""
+    kept = sorted((step, value) for step, value in of.items() if math.isfinite(value))
+    return np.array([step for step, _ in kept]), np.array([value for _, value in kept], dtype=np.float64)
+
+
+def _colour(place: int, count: int) -> Any:
+    if count <= len(COLOURS):
+        return COLOURS[place]
+    from matplotlib import colormaps
+
+    return colormaps["viridis"](0.88 * place / (count - 1))

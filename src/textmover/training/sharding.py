@@ -1,0 +1,182 @@
+"""Sharding an encoder's weights over processes with PyTorch's fully sharded data parallelism (FSDP2).
+
+Each process keeps a share of every weight of the encoder, with its gradient and the optimiser's state; a block's
+weights are put together when it is computed and dropped after it. What is small (temperature, calibration, heads of
+tasks) stays whole everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import torch
+from pytorch_lightning.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
+
+from textmover.modules.encoder import Encoder
+from textmover.types import InputError
+
+__all__ = [
+    "ShardedStrategy",
+    "average_gradients",
+    "clip_norm",
+    "gathered",
+    "is_sharded",
+    "keep_whole",
+    "shard",
+    "sharding_mesh",
+    "share_again",
+]
+
+
+class ShardedStrategy(ModelParallelStrategy):
+    """Fully sharded data parallelism over all processes, on GPUs or CPUs; checkpoints hold whole weights in one file.
+
+    What ``--trainer.strategy fsdp`` stands for.
+
+    Args:
+        timeout: How long processes wait for one another.
+    """
+
+    def __init__(self, timeout: timedelta = timedelta(minutes=30)) -> None:
+        super().__init__(tensor_parallel_size=1, save_distributed_checkpoint=False, timeout=timeout)
+
+    def setup_environment(self) -> None:
+        """Share over all processes, those of all machines."""
+        self._data_parallel_size = self.num_nodes * self.num_processes
+        super().setup_environment()
+
+
+def sharding_mesh(strategy: Any) -> Any:
+    """The processes that weights are shared out among; ``None`` for strategies that keep them whole.
+
+    Args:
+        strategy: That of the trainer, with its processes set up.
+
+    Raises:
+        InputError: If it shards in a way that the modules do not know.
+    """
+    if isinstance(strategy, (FSDPStrategy, DeepSpeedStrategy)):
+        raise InputError(
+            f"Expected a strategy that the training modules know, but got {type(strategy).__name__}: set "
+            "`trainer.strategy` to fsdp, which shards by FSDP2, or to ddp."
+        )
+    if not isinstance(strategy, ModelParallelStrategy):
+        return None
+    if strategy.device_mesh["tensor_parallel"].size() > 1:
+        raise InputError(
+            "Expected `tensor_parallel_size` to be 1, since the encoder is shared out by weights alone, but got "
+            f"{strategy.device_mesh['tensor_parallel'].size()}: set `trainer.strategy` to fsdp."
+        )
+    return strategy.device_mesh["data_parallel"]
+
+
+def shard(encoder: Encoder, mesh: Any) -> None:
+    """Share an encoder's weights out, block by block.
+
+    Args:
+        encoder: Changed in place.
+        mesh: Processes to share among, one dimension of a device mesh.
+    """
+    model: Any = encoder.model
+    blocks: Iterable[nn.Module] = next(
+        (one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0), ()
+    )
+    for block in blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+def is_sharded(encoder: nn.Module) -> bool:
+    """Whether an encoder's weights are shared out."""
+    return any(isinstance(one, FSDPModule) for one in encoder.modules())
+
+
+def keep_whole(encoder: nn.Module) -> None:
+    """Put the weights together until :func:`share_again`, so that processes need not compute in step."""
+    for one in _sharded_modules(encoder):
+        one.set_reshard_after_forward(False, recurse=False)
+        one.unshard()
+
+
+def share_again(encoder: nn.Module) -> None:
+    """End what :func:`keep_whole` began."""
+    for one in _sharded_modules(encoder):
+        one.set_reshard_after_forward(True, recurse=False)
+        one.reshard()
+
+
+def average_gradients(parameters: Iterable[Tensor]) -> None:
+    """Average over the processes the gradients of those parameters that every process has whole.
+
+    Args:
+        parameters: Any; those that are shared out are averaged already.
+    """
+    gradients = [one.grad for one in parameters if one.grad is not None and not isinstance(one, DTensor)]
+    if not gradients:
+        return
+    joined = torch.cat([one.flatten() for one in gradients])
+    torch.distributed.all_reduce(joined)
+    joined /= torch.distributed.get_world_size()
+    for gradient, mean in zip(gradients, torch.split(joined, [one.numel() for one in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
+
+
+def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
+    """Scale gradients down to a norm that all of them together, of all processes, do not exceed.
+
+    Args:
+        parameters: Those whose gradients are scaled, in place.
+        most: Largest norm, above 0.
+
+    Returns:
+        The norm before, the same in every process.
+
+    Example:
+        >>> weight = torch.zeros(2, requires_grad=True)
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> clip_norm([weight], 1.0), weight.grad
+        (tensor(5.), tensor([0.6000, 0.8000]))
+    """
+    moved = [one for one in parameters if one.grad is not None]
+    # Tensors that are whole and such that are shared out cannot be reduced in one go.
+    kinds = [[one for one in moved if isinstance(one, DTensor) is shared] for shared in (False, True)]
+    gradients = [[one.grad for one in kind if one.grad is not None] for kind in kinds if kind]
+    norms = [_whole(nn.utils.get_total_norm(kind, foreach=True)) for kind in gradients]
+    if not norms:
+        return torch.zeros(())
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    for kind in kinds:
+        if kind:
+            nn.utils.clip_grads_with_norm_(kind, most, norm, foreach=True)
+    return norm
+
+
+def gathered(metric: Any, whole: Any) -> Any:
+    """A metric with the weights of one that is shared out; every process has to call it.
+
+    Args:
+        metric: Shared out.
+        whole: What takes the weights: the metric before it was; ``None`` in all processes but the first.
+
+    Returns:
+        ``whole`` with the weights; in the other processes ``metric`` as it is, which cannot be run alone.
+    """
+    state = get_model_state_dict(metric, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    if whole is None:
+        return metric
+    whole.load_state_dict(state)
+    return whole.to(metric.device)
+
+
+def _sharded_modules(encoder: nn.Module) -> list[Any]:
+    return [one for one in encoder.modules() if isinstance(one, FSDPModule)]
+
+
+def _whole(value: Tensor) -> Tensor:
+    return value.full_tensor() if isinstance(value, DTensor) else value

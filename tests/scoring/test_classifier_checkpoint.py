@@ -1,0 +1,94 @@
+import json
+
+import pytest
+import torch
+
+from textmover.modules.classifier import ClassifierConfig, TextClassifier
+from textmover.scoring import save_checkpoint
+from textmover.scoring.adapter import AdapterConfig
+from textmover.scoring.classifier_checkpoint import load_classifier, save_classifier
+from textmover.types import InputError
+
+TEXTS, OTHERS = ["the cat sat", "a dog"], ["a cat sat", "no dog at all"]
+
+
+@pytest.fixture
+def classifier(tiny_metric):
+    torch.manual_seed(0)
+    metric = tiny_metric(temperature=0.1)
+    with torch.no_grad():  # as if it were trained
+        for name, one in metric.encoder.named_parameters():
+            if name.endswith("query.weight"):
+                one.add_(0.3 * torch.randn(len(one), 1) @ torch.randn(1, one.shape[1]))
+    return TextClassifier.untrained(metric, ClassifierConfig(("no", "yes"), "joint", hidden=4)).eval()
+
+
+@pytest.mark.parametrize("adapter", [None, AdapterConfig(rank=2, dtype="float32")])
+def test_a_classifier_is_the_same_from_its_own_folder(classifier, adapter, tmp_path):
+    save_classifier(classifier, tmp_path / "cola", card="# A classifier", adapter=adapter)
+    loaded = load_classifier(tmp_path / "cola")
+    assert loaded.config == classifier.config
+    assert not loaded.training
+    assert (loaded.predict(TEXTS, OTHERS) - classifier.predict(TEXTS, OTHERS)).abs().max() < 1e-6
+    names = {path.relative_to(tmp_path / "cola").as_posix() for path in (tmp_path / "cola").rglob("*")}
+    assert {"config.json", "head.safetensors", "README.md", "metric/model.safetensors"} <= names
+    assert ("metric/encoder" in names) is (adapter is None)
+    assert not [name for name in names if name.endswith((".bin", ".pt", ".ckpt"))]
+
+
+def test_a_classifier_that_names_its_metric_holds_its_head_alone_and_may_move_with_it(classifier, tmp_path):
+    run = tmp_path / "run"
+    save_checkpoint(classifier.metric, run / "metric", card="")
+    save_classifier(classifier, run / "metric-labels", card="", metric="../metric")
+    run.rename(tmp_path / "elsewhere")
+    folder = tmp_path / "elsewhere" / "metric-labels"
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 10_000
+    expected = classifier.predict(TEXTS, OTHERS)
+    assert torch.equal(load_classifier(folder).predict(TEXTS, OTHERS), expected)
+    there = str(tmp_path / "elsewhere" / "metric")
+    assert torch.equal(load_classifier(folder, metric=there).predict(TEXTS, OTHERS), expected)
+
+
+def test_a_metric_with_other_weights_is_refused(classifier, tiny_metric, tmp_path):
+    save_checkpoint(tiny_metric(), tmp_path / "other", card="")
+    save_classifier(classifier, tmp_path / "labels", card="", metric="../other")
+    with pytest.raises(InputError, match="with weights of the print"):
+        load_classifier(tmp_path / "labels")
+
+
+def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
+    folder = save_classifier(classifier, tmp_path / "labels", card="")
+    with pytest.raises(InputError, match=r"holds no config\.json"):
+        load_classifier(tmp_path)
+    with pytest.raises(InputError, match="of a classifier in format 1, but got a transport"):
+        load_classifier(folder / "metric")
+    head = folder / "head.safetensors"
+    whole = head.read_bytes()
+    head.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(InputError, match="to be the file that config"):
+        load_classifier(folder)
+    head.write_bytes(whole)
+    entries = json.loads((folder / "config.json").read_text())
+    for changed, message in (
+        ({**entries, "format": 9}, "in format 9"),
+        ({key: one for key, one in entries.items() if key != "files"}, "not readable as one"),
+        ({**entries, "classifier": {"classes": ["one"]}}, "at least two `classes`"),
+        ([], "not readable as one"),
+    ):
+        (folder / "config.json").write_text(json.dumps(changed))
+        with pytest.raises(InputError, match=message):
+            load_classifier(folder)
+
+
+def test_nothing_else_is_replaced(classifier, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.txt").write_text("keep")
+    with pytest.raises(InputError, match="holds other files"):
+        save_classifier(classifier, tmp_path / "notes", card="", overwrite=True)
+    save_classifier(classifier, tmp_path / "labels", card="")
+    with pytest.raises(InputError, match="--overwrite"):
+        save_classifier(classifier, tmp_path / "labels", card="")
+    save_classifier(classifier, tmp_path / "labels", card="new", overwrite=True)
+    assert (tmp_path / "labels" / "README.md").read_text() == "new"
+    with pytest.raises(InputError, match="`adapter` or `metric`"):
+        save_classifier(classifier, tmp_path / "more", card="", metric="x", adapter=AdapterConfig())

@@ -1,0 +1,163 @@
+"""Loggers and stopping by configuration, and runs whose numbers are none."""
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from runs import recipe, write_ratings, write_recipe
+
+from textmover.cli.train import main as train
+from textmover.training import RatingsModule
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
+    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
+]
+
+
+def run(folder: Path, encoder: Path, *arguments: str, more: list | None = None, **changes) -> int:
+    config = recipe(folder, encoder, write_ratings(folder / "ratings.tsv"), **{"export": None, **changes})
+    config["trainer"]["callbacks"] += more or []
+    return train(["fit", "--config", str(write_recipe(folder / "recipe.yaml", config)), *arguments])
+
+
+def complaint(capsys: pytest.CaptureFixture[str]) -> str:
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("textmover: ")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+# --- loggers and stopping ---------------------------------------------------------------------------------------------
+
+
+def test_csv_has_losses_and_statistics(tmp_path, tiny_encoder):
+    assert run(tmp_path, tiny_encoder, trainer__max_epochs=2) == 0
+    with next(tmp_path.glob("log/version_*/metrics.csv")).open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert sum(bool(row["train/loss"]) for row in rows) > 10
+    for name in ("pearson", "spearman", "kendall"):
+        values = [float(row[f"held-back/{name}"]) for row in rows if row[f"held-back/{name}"]]
+        assert len(values) == 2
+        assert all(-1 <= value <= 1 for value in values)
+
+
+@pytest.mark.slow
+def test_wandb_offline_keeps_the_same_and_reaches_for_no_network(tmp_path, tiny_encoder, monkeypatch):
+    pytest.importorskip("wandb", reason="needs wandb: pip install 'textmover[wandb]'")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    options = {"save_dir": str(tmp_path), "project": "textmover", "offline": True}
+    logger = {"class_path": "pytorch_lightning.loggers.WandbLogger", "init_args": options}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("WANDB_API_KEY", raising=False)
+        assert run(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__logger=logger) == 0
+    import wandb
+
+    wandb.finish()
+    (kept,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    written = kept.read_bytes()
+    for name in (b"train/loss", b"held-back/pearson", b"held-back/kendall"):
+        assert name in written
+
+
+@pytest.mark.parametrize(("least", "epochs"), [(10.0, 3), (-10.0, 6)])
+def test_early_stopping_on_kendall_stops_where_nothing_is_gained(tmp_path, tiny_encoder, least, epochs):
+    """No correlation grows by ten, so that patience ends it; by minus ten each one does."""
+    options = {"monitor": "held-back/kendall", "mode": "max", "patience": 2, "min_delta": least}
+    stopping = {"class_path": "pytorch_lightning.callbacks.EarlyStopping", "init_args": options}
+    assert run(tmp_path, tiny_encoder, more=[stopping], trainer__max_epochs=6) == 0
+    with next(tmp_path.glob("log/version_*/metrics.csv")).open(newline="") as stream:
+        validated = [row for row in csv.DictReader(stream) if row["held-back/kendall"]]
+    assert len(validated) == epochs
+
+
+# --- numbers that are none --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken_at(monkeypatch: pytest.MonkeyPatch):
+    """Has the loss times a factor from a step on, where the factor's gradient may be infinite though it is not."""
+
+    def install(step: int, change) -> None:
+        original = RatingsModule.build_task
+
+        def build(self, source):
+            task = original(self, source)
+            loss = task.loss
+            task.loss = lambda metric, batch: (
+                change(loss(metric, batch)) if self.global_step == step else loss(metric, batch)
+            )
+            return task
+
+        monkeypatch.setattr(RatingsModule, "build_task", build)
+
+    return install
+
+
+class InfiniteGradient(torch.autograd.Function):
+    """The identity, whose gradient is infinite."""
+
+    @staticmethod
+    def forward(ctx, value):
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * math.inf
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda loss: loss * math.nan, "a finite loss, but got nan at step 8"),
+        (lambda loss: loss + math.inf, "a finite loss, but got inf at step 8"),
+        (InfiniteGradient.apply, "a gradient of finite norm, but got"),
+    ],
+)
+def test_numbers_that_are_none_stop_the_run_and_name_the_batch_and_the_checkpoint(
+    tmp_path, tiny_encoder, broken_at, capsys, change, said
+):
+    broken_at(8, change)
+    assert run(tmp_path, tiny_encoder) == 2
+    message = complaint(capsys)
+    assert said in message
+    assert "at step 8 (ratings: items [" in message
+    resume = tmp_path / "checkpoints" / "resume.ckpt"
+    assert message.endswith(f"Go on from the last good checkpoint with --ckpt_path {resume}")
+    kept = torch.load(resume, weights_only=True)
+    assert kept["global_step"] == 5
+    assert all(value.isfinite().all() for value in kept["state_dict"].values() if value.is_floating_point())
+
+
+def test_the_run_goes_on_from_the_checkpoint_that_was_named(tmp_path, tiny_encoder, broken_at, monkeypatch, capsys):
+    whole = RatingsModule.build_task
+    broken_at(8, lambda loss: loss * math.nan)
+    assert run(tmp_path, tiny_encoder) == 2
+    monkeypatch.setattr(RatingsModule, "build_task", whole)
+    named = complaint(capsys).rsplit(" ", 1)[1]
+    assert run(tmp_path, tiny_encoder, "--ckpt_path", named) == 0
+    assert torch.load(named, weights_only=True)["global_step"] > 8
+
+
+def test_before_the_first_checkpoint_none_is_named(tmp_path, tiny_encoder, broken_at, capsys):
+    broken_at(2, lambda loss: loss * math.nan)
+    assert run(tmp_path, tiny_encoder) == 2
+    message = complaint(capsys)
+    assert "ckpt_path" not in message
+    assert "at step 2" in message
+
+
+def test_weights_that_are_none_do_not_replace_the_checkpoint(tmp_path, tiny_encoder, broken_at, capsys):
+    """Without clipping nobody looks at the gradient, so that a step ruins the weights; step 10 would have kept them."""
+    broken_at(9, InfiniteGradient.apply)
+    assert run(tmp_path, tiny_encoder, "--model.init_args.gradient_clip", "null") == 2
+    message = complaint(capsys)
+    assert "finite weights to keep" in message
+    kept = torch.load(tmp_path / "checkpoints" / "resume.ckpt", weights_only=True)
+    assert kept["global_step"] == 5

@@ -1,0 +1,346 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+from labelled_runs import fit, losses_and_gradients, write_pairs, write_paraphrases, write_sentences
+from runs import recipe, write_ratings, write_recipe
+
+from textmover import Scorer
+from textmover.data import (
+    Columns,
+    LabelColumns,
+    LabelsDataModule,
+    MixtureDataModule,
+    ParaphrasesDataModule,
+    RatingsDataModule,
+)
+from textmover.data.paraphrases import ParaphraseSource
+from textmover.functional.contrastive import contrastive_loss
+from textmover.scoring import save_checkpoint
+from textmover.training import MultiTaskModule, OptimizerConfig, RandomState, RatingsModule, TaskOptions
+from textmover.training.contrastive_task import ContrastiveTask, all_scores
+from textmover.training.report import judge
+from textmover.types import InputError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
+    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
+    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
+    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
+]
+
+BOTH = LabelColumns(("first", "second"))
+
+
+def module(encoder: Path, **options) -> MultiTaskModule:
+    overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}
+    options.setdefault("optimizer", OptimizerConfig(learning_rate=2e-3, head_learning_rate=1e-2))
+    return MultiTaskModule(overrides=overrides, bfloat16="no", **options)
+
+
+def paraphrases(path: Path, **options) -> ParaphrasesDataModule:
+    given = {"columns": BOTH, "held_back": 0.3, "batch_size": 8, "validation_batch_size": 8, **options}
+    return ParaphrasesDataModule([str(path)], **given)
+
+
+def all_kinds(folder: Path, n: int = 40) -> MixtureDataModule:
+    ratings = write_ratings(folder / "ratings.tsv", n)
+    return MixtureDataModule(
+        {
+            "nli": LabelsDataModule([str(write_pairs(folder / "pairs.tsv", n))], "mnli", held_back=0.3, batch_size=8),
+            "people": RatingsDataModule(
+                [str(ratings)], columns=Columns(groups=("group",)), held_back=0.25, batch_size=8
+            ),
+            "same": paraphrases(write_paraphrases(folder / "same.tsv", n), negatives=1),
+            "more": RatingsDataModule([str(ratings)], held_back=0.25, batch_size=8),
+        }
+    )
+
+
+def test_partners_are_found_more_often_after_training_than_before(tiny_encoder, tmp_path):
+    data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 90), held_back=0.4)
+    overrides = {"centering": "corpus", "layer": 1}  # low, where words are still themselves
+    trained = module(tiny_encoder, overrides=overrides, optimizer=OptimizerConfig(learning_rate=1e-2))
+    fit(trained, data, epochs=4)
+    trained.finish()
+    (report,) = judge(trained, data, samples=100).tasks
+    (row,) = report.rows
+    assert row.after.estimate == pytest.approx(trained.validation["held-back"].values["recall"])
+    assert row.after.low > row.before, row
+    assert "up to 8" in report.note
+    assert "Nobody judged the negatives" in data.notices[0]
+
+
+def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tiny_encoder, tmp_path):
+    missing: list[str] = []
+
+    class Watched(MultiTaskModule):
+        def on_after_backward(self) -> None:
+            missing.extend(name for name, one in self.named_parameters() if one.requires_grad and one.grad is None)
+
+    options = {
+        "nli": TaskOptions(weight=0.5, encoding="separate"),
+        "people": TaskOptions(losses={"mse": 1.0}, signals={"untrained": 0.1}),
+        "same": TaskOptions(temperature=0.1),
+    }
+    trained = Watched(overrides={"encoder": str(tiny_encoder), "temperature": 0.1}, tasks=options, bfloat16="no")
+    data = all_kinds(tmp_path)
+    fit(trained, data, epochs=1)
+    assert not missing
+    assert set(trained.validation) == {f"{name}/held-back" for name in ("nli", "people", "same", "more")}
+    assert trained.tasks["people"].head is None, "it sets the scale"
+    assert trained.tasks["more"].head is not None
+    assert trained.tasks["nli"].head.config.encoding == "separate"
+    assert (trained.tasks["same"].temperature, trained.tasks["people"].losses) == (0.1, {"mse": 1.0})
+    trained.finish()
+    report = judge(trained, data, samples=10)
+    assert [part.name for part in report.parts] == ["people/held-back", "more/held-back"]
+    assert len(report.tables()) == 3
+    card = report.card("")
+    for words in ("Agreement with the ratings", "Classes told", "Partners found"):
+        assert words in card
+    assert trained.metric.config.calibrate
+    ratings = [one.score for one in data.sources["people"].items]
+    part = data.sources["people"].parts["held-back"]
+    scores = Scorer(trained.metric).score([one.hypothesis for one in part], [one.references for one in part]).scores
+    assert abs(scores.mean() - np.mean(ratings)) < np.std(ratings), "the scale is that of the ratings"
+
+
+def test_a_weight_scales_the_gradient_and_not_what_is_logged(tiny_encoder, tmp_path):
+    found = []
+    for weight in (1.0, 3.0):
+        pl.seed_everything(0, verbose=False)
+        trained = module(tiny_encoder, tasks={"labels": TaskOptions(weight=weight, dropout=0.0)})
+        data = LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 60))], "mnli", held_back=0.3)
+        fit(trained, data, epochs=0)
+        trained.setup("fit")
+        trained.eval()
+        source = data.sources["labels"]
+        logged = {}
+        trained.log = lambda name, value, logged=logged, **_: logged.update({name: float(value)})
+        batch = source.collate(source.items[:4], [0, 1, 2, 3], 4, trained.metric.tokenize)
+        found.append((trained.training_step(batch, 0).item(), logged["train/loss"]))
+    assert found[1][0] == pytest.approx(3 * found[0][0])
+    assert found[1][1] == pytest.approx(found[0][1])
+
+
+@pytest.fixture
+def task_and_batch(tiny_metric, tmp_path):
+    def make(count=0, size=6, **fields):
+        data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 40), negatives=count)
+        data.setup()
+        source: ParaphraseSource = data.sources["paraphrases"]
+        metric = tiny_metric(temperature=0.1, **fields)
+        return (
+            ContrastiveTask(source, 0.2),
+            metric,
+            source.collate(source.items[:size], range(size), size, metric.tokenize),
+        )
+
+    return make
+
+
+def test_all_scores_are_those_of_the_pairs_one_by_one(task_and_batch):
+    for fields in ({}, {"calibrate": True}, {"matching": "emd", "output": "distance", "normalize": False}):
+        _, metric, batch = task_and_batch(**fields)
+        features = [metric.text_features(one) for one in (batch.hypotheses, batch.references)]
+        scores = all_scores(metric, *features)
+        plain = (
+            metric
+            if not fields.get("calibrate")
+            else type(metric)(metric.config.override(calibrate=False), metric.parts)
+        )
+        scorer = Scorer(plain.eval())
+        sign = 1 if scorer.metric.higher_is_better else -1
+        texts = batch.hypotheses.texts, batch.references.texts
+        for row, first in enumerate(texts[0]):
+            expected = sign * scorer.score([first] * 6, list(texts[1])).scores
+            assert scores[row].detach().numpy() == pytest.approx(expected, abs=1e-5)
+        assert metric.calibration is None or fields["calibrate"], "the head is put back"
+
+
+def test_the_loss_leaves_out_pairs_of_one_cluster(task_and_batch):
+    task, metric, batch = task_and_batch()
+    batch.clusters[3] = batch.clusters[1]
+    features = [metric.text_features(one) for one in (batch.hypotheses, batch.references)]
+    scores = all_scores(metric, *features)
+    exclude = torch.eye(6, dtype=torch.bool)
+    exclude[1, 3] = exclude[3, 1] = True
+    assert task.loss(metric, batch).item() == pytest.approx(contrastive_loss(scores, 0.2, exclude=exclude).item())
+    assert task.loss(metric, batch).item() < contrastive_loss(scores, 0.2).item()
+
+
+def test_mined_negatives_are_negatives_in_both_directions(task_and_batch):
+    task, metric, batch = task_and_batch(count=2)
+    sides = batch.hypotheses, batch.references, batch.negatives
+    one, two, mined = (metric.text_features(side) for side in sides)
+    with torch.no_grad():
+        rows = (torch.cat([all_scores(metric, one, two), all_scores(metric, one, mined)], dim=1) / 0.2).numpy()
+        columns = (torch.cat([all_scores(metric, one, two), all_scores(metric, mined, two)]) / 0.2).numpy().T
+    owners, others = batch.clusters[:, 0].numpy(), batch.clusters[:, 1:].flatten().numpy()
+    total = 0.0
+    for place in range(6):
+        allowed = np.concatenate([owners, others]) != owners[place]
+        allowed[place] = True
+        for logits in (rows[place], columns[place]):
+            total += np.log(np.exp(logits[allowed]).sum()) - logits[place]
+    assert task.loss(metric, batch).item() == pytest.approx(total / 12, abs=1e-4)
+
+
+def test_partners_are_told_by_the_highest_score_among_other_clusters(task_and_batch, monkeypatch):
+    task, metric, batch = task_and_batch(size=4)
+    scores = torch.tensor([[3.0, 1, 2, 0], [2, 1, 9, 1], [0, 0, 5, 5], [1, 0, 0, 2]])
+    monkeypatch.setattr("textmover.training.contrastive_task.all_scores", lambda *_: scores)
+    assert task.outcome(metric, batch).tolist() == [1, 0, 0, 1], "a tie is not found"
+    batch.clusters[:, 0] = torch.tensor([0, 1, 1, 3])
+    assert task.outcome(metric, batch).tolist() == [1, 0, 0, 1]
+    batch.clusters[:, 0] = 7
+    assert task.outcome(metric, batch).tolist() == [-1] * 4
+
+
+def test_negatives_are_mined_by_the_metric(tiny_encoder, tmp_path):
+    data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 30), negatives=2, mining="metric")
+    trained = module(tiny_encoder)
+    fit(trained, data, epochs=1)
+    source = data.sources["paraphrases"]
+    assert "by metric" in source.describe()["mined negatives"]
+    scorer = Scorer(trained.untrained())
+    firsts = [item.texts[0] for item in source.items]
+    better = []
+    for item in source.items[:8]:
+        assert len(set(item.negatives)) == 2
+        assert item.texts[0] not in item.negatives
+        scores = scorer.score([item.texts[0]] * len(firsts), firsts).scores
+        chosen = [scores[firsts.index(text)] for text in item.negatives]
+        better.append(np.mean(scores[[text != item.texts[0] for text in firsts]] < min(chosen)))
+    assert np.mean(better) > 0.7, "they are among the hardest"
+
+
+def test_two_processes_have_the_losses_and_gradients_of_one(tiny_encoder, tmp_path):
+    """Batches of seven: the shares differ in size, and their texts in length."""
+    write_pairs(tmp_path / "pairs.tsv", 40)
+    write_paraphrases(tmp_path / "same.tsv", 40)
+    losses_and_gradients(0, 1, tmp_path, tiny_encoder)
+    torch.multiprocessing.spawn(losses_and_gradients, args=(2, tmp_path, tiny_encoder), nprocs=2)
+    expected = torch.load(tmp_path / "found0of1.pt", weights_only=True)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"found{rank}of2.pt", weights_only=True)
+        for one, wanted in zip(found, expected, strict=True):
+            assert torch.allclose(one, wanted, atol=2e-5, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"other": TaskOptions()}, "the sources paraphrases, but got 'other'"),
+        ({"paraphrases": TaskOptions(encoding="joint")}, "`encoding`: leave it out"),
+        ({"paraphrases": TaskOptions(temperature=0.0)}, "`temperature`"),
+    ],
+)
+def test_options_that_do_not_fit_a_source_are_refused(tiny_encoder, tmp_path, options, message):
+    data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 40))
+    with pytest.raises(InputError, match=message):
+        fit(module(tiny_encoder, tasks=options), data, epochs=1)
+
+
+def test_options_that_fit_nothing_are_refused():
+    with pytest.raises(InputError, match="`weight`"):
+        TaskOptions(weight=0.0)
+    with pytest.raises(InputError, match="pearsn"):
+        TaskOptions(losses={"pearsn": 1.0})
+
+
+def test_texts_that_are_read_together_have_no_features_to_learn_from(tiny_encoder, tmp_path):
+    data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 40))
+    with pytest.raises(InputError, match="centering='batch'"):
+        fit(module(tiny_encoder, overrides={"centering": "batch"}), data, epochs=1)
+
+
+def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny_encoder, tmp_path):
+    """Stopped in the middle of an epoch; all kinds of tasks, dropout on, the order of batches taken up again."""
+
+    class Stop(pl.Callback):
+        def on_train_batch_end(self, trainer, *_):
+            if trainer.global_step == 7:
+                trainer.save_checkpoint(tmp_path / "seven.ckpt")
+
+    def run(*callbacks, **options):
+        pl.seed_everything(1, verbose=False)
+        trained = module(tiny_encoder, overrides={"centering": "corpus"})
+        trainer = pl.Trainer(
+            accelerator="cpu", max_steps=12, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+            enable_model_summary=False, use_distributed_sampler=False, limit_val_batches=0,
+            callbacks=[RandomState(), *callbacks],
+        )  # fmt: skip
+        trainer.fit(trained, datamodule=all_kinds(tmp_path), **options)
+        return trained.state_dict()
+
+    unbroken = run(Stop())
+    resumed = run(ckpt_path=str(tmp_path / "seven.ckpt"), weights_only=True)
+    assert unbroken.keys() == resumed.keys()
+    for name, tensor in unbroken.items():
+        assert torch.equal(tensor, resumed[name]), name
+
+
+def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
+    first = module(tiny_encoder, overrides={"centering": "corpus"})
+    fit(first, LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 90))], "mnli", held_back=0.3), epochs=1)
+    first.finish()
+    save_checkpoint(first.metric, tmp_path / "first", card="")
+    second = RatingsModule(str(tmp_path / "first"), bfloat16="no")
+    name = "encoder.model.embeddings.word_embeddings.weight"
+    assert torch.equal(second.metric.state_dict()[name], first.metric.state_dict()[name])
+    ratings = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv"))], held_back=0.25, batch_size=8)
+    fit(second, ratings, epochs=1)
+    report = judge(second, ratings, samples=10)
+    assert report.start == str(tmp_path / "first")
+    assert not report.tasks
+    assert not torch.equal(second.metric.state_dict()[name], first.metric.state_dict()[name])
+
+
+def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, capsys):
+    from textmover.cli.train import main as train
+    from textmover.scoring.classifier_checkpoint import load_classifier
+
+    config = recipe(tmp_path, tiny_encoder, tmp_path / "none.tsv", trainer__max_epochs=1)
+    config["trainer"]["callbacks"][0]["init_args"]["monitor"] = "good/held-back/matthews"
+    config["model"] = {
+        "class_path": "textmover.training.MultiTaskModule",
+        "init_args": {
+            "overrides": {"encoder": str(tiny_encoder), "temperature": 0.1, "centering": "corpus"},
+            "tasks": {"good": {"pooling": "cls", "class_weights": "balanced"}, "same": {"weight": 0.5}},
+            "classifiers": True,
+            "bfloat16": "no",
+        },
+    }
+    sentences, same = write_sentences(tmp_path / "good.tsv", 90), write_paraphrases(tmp_path / "same.tsv", 60)
+    config["data"] = {
+        "class_path": "textmover.data.MixtureDataModule",
+        "init_args": {
+            "sources": {
+                "good": {
+                    "class_path": "textmover.data.LabelsDataModule",
+                    "init_args": {"train": [str(sentences)], "task": "cola", "held_back": 0.3},
+                },
+                "same": {
+                    "class_path": "textmover.data.ParaphrasesDataModule",
+                    "init_args": {"train": [str(same)], "columns": {"texts": ["first", "second"]}, "held_back": 0.3},
+                },
+            },
+            "temperature": 2.0,
+        },
+    }
+    assert train(["fit", "--config", str(write_recipe(tmp_path / "recipe.yaml", config))]) == 0
+    out = capsys.readouterr().out
+    for words in ("Classes told", "matthews", "Partners found", "recall@1", "Nobody judged", "textmover score -i"):
+        assert words in out
+    assert Scorer.from_pretrained(tmp_path / "metric").score("a cat", "a cat").mean == pytest.approx(1, abs=1e-5)
+    assert load_classifier(tmp_path / "metric-good").predict(["good cat"]).shape == (1, 2)
+    assert not (tmp_path / "metric-same").exists()
+    card = (tmp_path / "metric" / "README.md").read_text()
+    assert "| good/held-back |" in card
+    assert "Agreement with the ratings" not in card
