@@ -107,3 +107,20 @@ def joint_loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """No mean over rows: it depends on all of them at once."""
     x, y = scores - scores.mean(), targets - targets.mean()
     return 1 - (x * y).sum() / (x.norm() * y.norm()) + scores.square().mean()
+
+
+def clipped_shares(rank: int, weight: torch.Tensor, bias: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Norm and gradients after clipping; a weight is shared out, a bias is whole and has a gradient in each process."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    from textmover.training.sharding import average_gradients, clip_norm
+
+    mesh = init_device_mesh("cpu", (WORLD,))
+    shared = torch.nn.Parameter(distribute_tensor(torch.zeros_like(weight), mesh, [Shard(0)]))
+    shared.grad = distribute_tensor(weight, mesh, [Shard(0)])
+    whole = torch.nn.Parameter(torch.zeros_like(bias))
+    whole.grad = 2 * rank * bias  # their mean is the bias
+    average_gradients([shared, whole])
+    norm = clip_norm([shared, whole], 2.0)
+    return {"norm": norm, "weight": shared.grad.full_tensor(), "bias": whole.grad}

@@ -75,6 +75,7 @@ def test_partners_are_found_more_often_after_training_than_before(tiny_encoder, 
     assert "Nobody judged the negatives" in data.notices[0]
 
 
+@pytest.mark.slow
 def test_all_kinds_are_learned_in_one_run_and_every_parameter_has_a_gradient(tiny_encoder, tmp_path):
     missing: list[str] = []
 
@@ -220,6 +221,7 @@ def test_negatives_are_mined_by_the_metric(tiny_encoder, tmp_path):
     assert np.mean(better) > 0.7, "they are among the hardest"
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_losses_and_gradients_of_one(tiny_encoder, tmp_path):
     """Batches of seven: the shares differ in size, and their texts in length."""
     write_pairs(tmp_path / "pairs.tsv", 40)
@@ -286,6 +288,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny_encoder, tm
         assert torch.equal(tensor, resumed[name]), name
 
 
+@pytest.mark.slow
 def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
     first = module(tiny_encoder, overrides={"centering": "corpus"})
     fit(first, LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 90))], "mnli", held_back=0.3), epochs=1)
@@ -302,6 +305,7 @@ def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
     assert not torch.equal(second.metric.state_dict()[name], first.metric.state_dict()[name])
 
 
+@pytest.mark.slow
 def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, capsys):
     from textmover.cli.train import main as train
     from textmover.scoring.classifier_checkpoint import load_classifier

@@ -13,8 +13,6 @@ from safetensors.torch import load_file
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def steady_encoder(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
@@ -72,7 +70,9 @@ def losses(folder: Path) -> dict[str, list[float]]:
     return found
 
 
-@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize(
+    "mixed", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_two_processes_train_as_one(tmp_path: Path, steady_encoder: Path, mixed: bool) -> None:
     for devices in (1, 2):
         train(tmp_path / str(devices), steady_encoder, devices, mixed=mixed)

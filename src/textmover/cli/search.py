@@ -146,9 +146,10 @@ def run(options: argparse.Namespace) -> None:
         study = _study(optuna, search, options)
         try:
             _run_trials(optuna, search, study, options.trials)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ObjectiveError) as error:
             _write(search, study)
-            logger.warning("%d trials are in %s; go on with --resume.", len(_ended(study)), search.folder / TABLE)
+            if isinstance(error, KeyboardInterrupt):
+                logger.warning("%d trials are in %s; go on with --resume.", len(_ended(study)), search.folder / TABLE)
             raise
         _print(search, study)
 
@@ -165,12 +166,12 @@ def _check(search: _Search) -> None:
 
 def _run_trials(optuna: Any, search: _Search, study: Any, trials: int) -> None:
     """Trials one after another; table and best recipe are up to date after each."""
-    failed = optuna.trial.TrialState.FAIL
-    for stopped in (one for one in study.trials if not one.state.is_finished()):
+    states = optuna.trial.TrialState
+    for stopped in study.get_trials(states=[states.RUNNING]):
         # A search that was killed: its last trial is run anew, with the same values.
         study.enqueue_trial(stopped.params)
-        study.tell(stopped.number, state=failed)
-        study._storage.set_trial_user_attr(stopped._trial_id, "reason", "stopped before it ended; run anew")
+        optuna.trial.Trial(study, stopped._trial_id).set_user_attr("reason", "stopped before it ended; run anew")
+        study.tell(stopped.number, state=states.FAIL)
     _write(search, study)
     while len(_ended(study)) < trials:
         trial = study.ask()
@@ -183,7 +184,7 @@ def _run_trials(optuna: Any, search: _Search, study: Any, trials: int) -> None:
         line = f"Trial {trial.number + 1} of {trials}: {_state(last)}{shown} ({told}){f': {reason}' if reason else ''}"
         console(stderr=True).print(line, soft_wrap=True)
         ended = _ended(study)
-        if len(ended) == HOPELESS and all(one.state == failed for one in ended):
+        if len(ended) == HOPELESS and all(one.state == states.FAIL for one in ended):
             raise InputError(
                 f"Expected trials that can be run, but the first {HOPELESS} failed, the last one so: {reason}"
             )
@@ -273,7 +274,7 @@ def _write(search: _Search, study: Any) -> None:
     with atomic_file(search.folder / TABLE) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(["trial", "state", search.objective, *keys, "values", "validations", "seconds", "reason"])
-        for one in study.trials:
+        for one in (one for one in study.trials if one.state.is_finished()):
             values, notes = search.values(one), one.user_attrs
             writer.writerow(
                 [

@@ -6,8 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from textmover.training.averaging import WeightAverage
     from textmover.training.callbacks import AtomicCheckpoints, RandomState
     from textmover.training.classification import ClassificationModule
+    from textmover.training.curves import LearningCurves
+    from textmover.training.lora import LoraConfig
     from textmover.training.multitask import MultiTaskModule, TaskOptions
     from textmover.training.optimization import OptimizerConfig
     from textmover.training.ratings import RatingsModule
@@ -15,21 +18,27 @@ if TYPE_CHECKING:
 __all__ = [
     "AtomicCheckpoints",
     "ClassificationModule",
+    "LearningCurves",
+    "LoraConfig",
     "MultiTaskModule",
     "OptimizerConfig",
     "RandomState",
     "RatingsModule",
     "TaskOptions",
+    "WeightAverage",
 ]
 
 _HOMES = {
     "AtomicCheckpoints": "textmover.training.callbacks",
     "ClassificationModule": "textmover.training.classification",
+    "LearningCurves": "textmover.training.curves",
+    "LoraConfig": "textmover.training.lora",
     "MultiTaskModule": "textmover.training.multitask",
     "OptimizerConfig": "textmover.training.optimization",
     "RandomState": "textmover.training.callbacks",
     "RatingsModule": "textmover.training.ratings",
     "TaskOptions": "textmover.training.multitask",
+    "WeightAverage": "textmover.training.averaging",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,7 +125,10 @@ class WeightAverage(WeightAveraging):
 
     def _copy(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Copy the module, later than Lightning does: only now its own set-up is over, and it is whole."""
-        super().setup(trainer, pl_module, "fit")
+        with warnings.catch_warnings():
+            # It warns of modules that could shard their weights; whether they do is checked in `setup`.
+            warnings.filterwarnings("ignore", message=".*overrides the configure_model callback.*")
+            super().setup(trainer, pl_module, "fit")
 
     @property
     def _averaged(self) -> int:

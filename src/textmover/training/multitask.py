@@ -21,7 +21,7 @@ from textmover.training.classification_task import ClassificationTask, ClassWeig
 from textmover.training.contrastive_task import ContrastiveTask
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask
+from textmover.training.rating_task import RatingTask, check_references
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks import Task
 from textmover.types import InputError
@@ -188,11 +188,7 @@ class MultiTaskModule(StageModule):
                 save_classifier(classifier, beside, card=card, metric=f"../{folder.name}", overwrite=True)
 
     def _rating_task(self, source: RatedSource, options: TaskOptions) -> RatingTask:
-        if self.metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
-            raise InputError(
-                "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
-                "and set it to 'all' where the trained metric scores."
-            )
+        check_references(self.metric, source)
         first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
         losses = RATING_LOSSES if options.losses is None else options.losses
         return RatingTask(source, losses, options.signals or {}, main=first)

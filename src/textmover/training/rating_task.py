@@ -20,7 +20,7 @@ from textmover.training.joint import joint_values
 from textmover.training.tasks import Context, Judgement, Task
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch
 
-__all__ = ["STATISTICS", "RatingTask", "segment_scores"]
+__all__ = ["STATISTICS", "RatingTask", "check_references", "segment_scores"]
 
 CALIBRATION_SEGMENTS = 1000
 """Rated segments that scale and offset start from."""
@@ -148,6 +148,19 @@ class RatingTask(Task[RatedSource]):
             columns.append((values - values.mean()) / values.std())
         self.signal_values = torch.tensor(
             np.stack(columns, axis=1), dtype=torch.float32, device=self.rating_mean.device
+        )
+
+
+def check_references(metric: SegmentMetric, source: RatedSource) -> None:
+    """Refuse several references of a segment where the metric would have to join them.
+
+    Raises:
+        InputError: If a segment has several and the metric reads them as one text.
+    """
+    if metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
+        raise InputError(
+            "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
+            "and set it to 'all' where the trained metric scores."
         )
 
 

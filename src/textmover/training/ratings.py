@@ -10,7 +10,7 @@ from textmover.data.sources import RatedSource, Source
 from textmover.functional.losses import combined_loss
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask
+from textmover.training.rating_task import RatingTask, check_references
 from textmover.training.stage import Bfloat16, StageModule
 from textmover.types import InputError, PairScores, TokenBatch
 
@@ -69,9 +69,5 @@ class RatingsModule(StageModule):
         """
         if not isinstance(source, RatedSource):
             raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
-        if self.metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
-            raise InputError(
-                "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
-                "and set it to 'all' where the trained metric scores."
-            )
+        check_references(self.metric, source)
         return RatingTask(source, self.losses, self.signals, main=not len(self.tasks))

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from pytorch_lightning.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from textmover.modules.encoder import Encoder
 from textmover.types import InputError
@@ -50,6 +50,31 @@ class ShardedStrategy(ModelParallelStrategy):
         """Share over all processes, those of all machines."""
         self._data_parallel_size = self.num_nodes * self.num_processes
         super().setup_environment()
+
+    def optimizer_state(self, optimizer: Any) -> dict[str, Any]:
+        """The optimiser's state as a single process would have it, so that any strategy goes on from it."""
+        state: dict[str, Any] = getattr(optimizer, "_optimizer", optimizer).state_dict()
+        whole = {
+            number: {name: _whole(value).cpu() if isinstance(value, Tensor) else value for name, value in of.items()}
+            for number, of in state["state"].items()
+        }
+        return {**state, "state": whole}
+
+    def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
+        """Read a checkpoint of whole weights, whichever strategy wrote it, and keep this process's share."""
+        # Every process reads the file, and maps it: nothing has to be sent, and only its own share is held.
+        checkpoint: dict[str, Any] = torch.load(checkpoint_path, map_location="cpu", mmap=True, weights_only=True)
+        options = StateDictOptions(full_state_dict=True)
+        share_again(self.model)  # type: ignore[arg-type]  # statistics may have been fitted, which leaves weights whole
+        set_model_state_dict(self.model, checkpoint["state_dict"], options=options)  # type: ignore[arg-type]
+        for optimizer, state in zip(self.optimizers, checkpoint.get("optimizer_states", []), strict=False):
+            parameters = [one for group in optimizer.param_groups for one in group["params"]]
+            shares = {
+                number: {name: _share_like(value, parameters[number]) for name, value in of.items()}
+                for number, of in state["state"].items()
+            }
+            optimizer.load_state_dict({**state, "state": shares})
+        return checkpoint
 
 
 def sharding_mesh(strategy: Any) -> Any:
@@ -105,7 +130,7 @@ def keep_whole(encoder: nn.Module) -> None:
 
 
 def share_again(encoder: nn.Module) -> None:
-    """End what :func:`keep_whole` began."""
+    """Keep shares alone: end what :func:`keep_whole` began, or what is left of a pass that nothing followed."""
     for one in _sharded_modules(encoder):
         one.set_reshard_after_forward(True, recurse=False)
         one.reshard()
@@ -176,6 +201,13 @@ def gathered(metric: Any, whole: Any) -> Any:
 
 def _sharded_modules(encoder: nn.Module) -> list[Any]:
     return [one for one in encoder.modules() if isinstance(one, FSDPModule)]
+
+
+def _share_like(value: Any, parameter: Tensor) -> Any:
+    """This process's share of a value that belongs to a parameter, as of a running mean of its gradient."""
+    if isinstance(parameter, DTensor) and isinstance(value, Tensor) and value.shape == parameter.shape:
+        return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
+    return value
 
 
 def _whole(value: Tensor) -> Tensor:

@@ -94,7 +94,7 @@ class StageModule(pl.LightningModule):
             checkpoint_activations(self.metric.encoder)
         self.tasks = nn.ModuleDict()
         self._batch: Any = None
-        self._whole: Any = None
+        self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is no part of the checkpoints
         self.validation: dict[str, Judgement] = {}
         """What the last validation found of each part, by the name that it is logged by."""
 
@@ -136,6 +136,14 @@ class StageModule(pl.LightningModule):
             self._fit_statistics(self.metric)
         for task in tasks:
             task.prepare(self.metric, Context(self.untrained, self._autocast))
+
+    def on_train_start(self) -> None:
+        """Have a resumed run go on at its place in the data.
+
+        Lightning gives loaders their state when it makes them. The schedule asks for the number of steps, for which
+        they are made before the checkpoint has been read.
+        """
+        self.trainer.fit_loop._load_combined_loader_states()
 
     def training_step(self, batch: Any, _: int) -> Tensor:
         """Loss of one batch."""
@@ -235,14 +243,14 @@ class StageModule(pl.LightningModule):
         mesh = sharding_mesh(self.trainer.strategy)
         if mesh is not None and not is_sharded(self.metric.encoder):
             # What the weights go back to: sharding cannot be undone in place.
-            self._whole = copy.deepcopy(self.metric) if self.trainer.is_global_zero else None
+            self._whole = (copy.deepcopy(self.metric),) if self.trainer.is_global_zero else ()
             shard(self.metric.encoder, mesh)
 
     def gather(self) -> None:
         """Give the first process all weights, where they were shared out; every process has to call it."""
         if is_sharded(self.metric.encoder):
-            self.metric = gathered(self.metric, self._whole)
-            self._whole = None
+            self.metric = gathered(self.metric, self._whole[0] if self._whole else None)
+            self._whole = ()
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         """Average the gradients of what stays whole beside a sharded encoder, as DDP does by itself."""
