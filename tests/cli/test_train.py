@@ -119,7 +119,9 @@ def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_e
     assert not (tmp_path / "metric").exists()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [ROOT / "configs" / f"{name}.yaml" for name in ("quickstart", "wmt_da")], ids=lambda path: path.stem
+)
 def test_every_recipe_runs_two_steps_and_comments_every_field(path, tmp_path, tiny_encoder, ratings, monkeypatch):
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     columns = config["data"]["init_args"]["columns"]["groups"]

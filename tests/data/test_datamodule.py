@@ -31,6 +31,20 @@ def test_no_reference_stands_on_both_sides(ratings):
     assert len(data.segments) + len(data.parts[HELD_BACK]) == 180
 
 
+def test_references_that_files_share_stand_on_one_side(tmp_path):
+    for number, name in enumerate(("one.tsv", "two.tsv")):
+        rows = "".join(f"h{n}\tr{n + number}\tr{n + number + 1}\t{n}\n" for n in range(0, 300, 3))
+        (tmp_path / name).write_text(f"hypothesis\treference\tother\tscore\n{rows}")
+    data = RatingsDataModule(
+        [str(tmp_path / name) for name in ("one.tsv", "two.tsv")], columns=Columns(references=("reference", "other"))
+    )
+    data.setup()
+    trained = {text for one in data.segments for text in one.references}
+    held_back = {text for one in data.parts[HELD_BACK] for text in one.references}
+    assert len(held_back) > 10
+    assert not trained & held_back
+
+
 def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
     data = RatingsDataModule(
         [ratings], columns=COLUMNS, held_out={"kind": ["swap"]}, beside={"kind": ["same"]}, held_back=0.3

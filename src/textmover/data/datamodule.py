@@ -234,9 +234,7 @@ class RatingsDataModule(SourcesDataModule):
         about = {"training files": ", ".join(self.train_files)}
         rated = {name: self._read(name, self.where) for name in self.train_files}
         validation = {name: self._read(name, self.validation_where) for name in self.validation_files}
-        kept = {name: split_held_back(part, self.held_back) for name, part in rated.items()}
-        if validation:
-            kept = {name: (part, []) for name, part in rated.items()}
+        kept = {name: (part, []) for name, part in rated.items()} if validation else self._split(rated)
         training = {name: part for name, (part, _) in kept.items()}
         ratings = {name: [*part, *held_back] for name, (part, held_back) in kept.items()}
         scaled = on_one_scale(ratings, self.scales, training)
@@ -251,6 +249,15 @@ class RatingsDataModule(SourcesDataModule):
             about["without the pairs of"] = f"{names} ({before - len(segments)} segments left out)"
             logger.info("Ratings: %d segments left out that are pairs of %s", before - len(segments), names)
         return segments, held_back, about
+
+    def _split(self, rated: Mapping[str, list[Segment]]) -> dict[str, tuple[list[Segment], list[Segment]]]:
+        """The segments to train on and those held back, by file; references may be shared between files."""
+        together = [one for part in rated.values() for one in part]
+        apart = {id(one) for one in split_held_back(together, self.held_back)[1]}
+        return {
+            name: ([one for one in part if id(one) not in apart], [one for one in part if id(one) in apart])
+            for name, part in rated.items()
+        }
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]]) -> list[Segment]:
         return rows_where(read_segments(name, self.columns), where, name)
