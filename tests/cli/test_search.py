@@ -99,7 +99,7 @@ def test_trials_are_fits_and_the_best_recipe_runs_as_it_is(run, asked, tmp_path)
     assert (tmp_path / "out" / "best" / "metric" / "config.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_no_validation_logs_is_told_with_what_there_is(run, asked, tmp_path):
     ended = run(*asked(trainer__max_epochs=1, trainer__limit_train_batches=1), "--objective", "held-back/persson")
     assert ended.code == 2
@@ -110,6 +110,7 @@ def test_what_no_validation_logs_is_told_with_what_there_is(run, asked, tmp_path
 # --- the search -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
     ended = run(*asked(), "--trials", 6)
     assert ended.code == 0, ended.err
@@ -128,6 +129,7 @@ def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
     assert all(1e-4 <= float(row[RATE]) <= 1e-2 for row in rows)
 
 
+@pytest.mark.long
 def test_the_mean_over_seeds_counts_and_each_has_its_folder(run, asked, tmp_path, monkeypatch):
     seen = []
 
@@ -143,6 +145,7 @@ def test_the_mean_over_seeds_counts_and_each_has_its_folder(run, asked, tmp_path
     assert row["values"] == "1.0 4.0"
 
 
+@pytest.mark.long
 def test_less_is_more_where_it_is_minimised(run, asked, trials, tmp_path):
     assert run(*asked(), "--trials", 4, "--minimise", "--no-pruning").code == 0
     rows = table(tmp_path / "out")
@@ -253,6 +256,7 @@ def test_a_killed_search_goes_on_with_the_trial_that_it_was_at(run, asked, trial
     assert rows[0][RATE] == rows[1][RATE] != rows[2][RATE]
 
 
+@pytest.mark.long
 def test_a_finished_search_only_prints_and_more_trials_add_to_it(run, asked, trials, tmp_path):
     arguments = asked()
     assert run(*arguments, "--trials", 2).code == 0

@@ -44,7 +44,7 @@ def column(table: list[dict[str, str]], name: str) -> dict[int, float]:
     return {int(row["step"]): float(row[name]) for row in table if row[name]}
 
 
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize("accumulated", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_the_table_says_what_a_logger_was_told_and_the_picture_is_one(tmp_path, tiny_encoder, accumulated):
     changes = {"trainer__max_epochs": 2, "trainer__accumulate_grad_batches": accumulated}
     assert train(arguments_of(tmp_path, tiny_encoder, **changes)) == 0
@@ -64,6 +64,7 @@ def test_the_table_says_what_a_logger_was_told_and_the_picture_is_one(tmp_path, 
     assert (tmp_path / "curves" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_accumulated_batches_give_the_mean_of_their_losses(tmp_path, tiny_encoder, monkeypatch):
     from textmover.training import RatingsModule
 

@@ -85,7 +85,7 @@ def test_either_goes_on_from_the_checkpoint_of_the_other(tmp_path, steady_encode
         assert_same_weights(ends["alone"]["state_dict"], ends[name]["state_dict"], atol=2e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_norm_is_that_of_all_shares(in_two_processes, tmp_path):
     """Two processes, each with half of a weight, clip as one that has all of it."""
     weight, bias = (torch.arange(1.0, 9).reshape(4, 2), torch.tensor([3.0]))

@@ -66,7 +66,7 @@ def test_wandb_offline_keeps_the_same_and_reaches_for_no_network(tmp_path, tiny_
         assert name in written
 
 
-@pytest.mark.parametrize(("least", "epochs"), [(10.0, 3), (-10.0, 6)])
+@pytest.mark.parametrize(("least", "epochs"), [(10.0, 3), pytest.param(-10.0, 6, marks=pytest.mark.long)])
 def test_early_stopping_on_kendall_stops_where_nothing_is_gained(tmp_path, tiny_encoder, least, epochs):
     """No correlation grows by ten, so that patience ends it; by minus ten each one does."""
     options = {"monitor": "held-back/kendall", "mode": "max", "patience": 2, "min_delta": least}

@@ -221,7 +221,7 @@ def test_negatives_are_mined_by_the_metric(tiny_encoder, tmp_path):
     assert np.mean(better) > 0.7, "they are among the hardest"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_have_the_losses_and_gradients_of_one(tiny_encoder, tmp_path):
     """Batches of seven: the shares differ in size, and their texts in length."""
     write_pairs(tmp_path / "pairs.tsv", 40)

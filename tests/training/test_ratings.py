@@ -99,6 +99,7 @@ def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: P
     assert trained.validation["held-back"].details["g1"].pearson == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, ratings: Path) -> None:
     states = []
     for _ in range(2):

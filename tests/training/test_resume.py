@@ -56,6 +56,7 @@ def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weight
         assert torch.equal(tensor, resumed[name]), name
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path) -> None:
     config = recipe(tmp_path, tiny_encoder, write_ratings(tmp_path / "ratings.tsv"))
     ended = run(8, "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), by="SIGINT")

@@ -104,7 +104,15 @@ def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", RUN, ids=lambda path: named(path).replace("/", "-"))
+RUN_OFTEN = ("general.yaml", "cola.yaml", "recipe.yaml")
+"""One of each kind; the others are long."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path if path.name in RUN_OFTEN else pytest.param(path, marks=pytest.mark.long) for path in RUN],
+    ids=lambda path: named(path).replace("/", "-"),
+)
 def test_a_recipe_runs_two_steps_and_exports(path, tmp_path, tiny_encoder, embedded, monkeypatch):
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
     config["data"] = replaced(config["data"], tmp_path)

@@ -130,6 +130,7 @@ def test_a_resumed_run_averages_as_an_unbroken_one(averaged, tmp_path, tiny_enco
             assert torch.equal(resumed[STEPS][part][name], value), (part, name)
 
 
+@pytest.mark.long
 def test_the_plain_mean_of_the_second_half(tmp_path, tiny_encoder):
     seen = run(tmp_path, tiny_encoder, decay=None, start=0.5)
     for step, checkpoint in seen.items():
