@@ -19,7 +19,7 @@ from textmover.modules.base_encoder import base_of
 from textmover.scoring.encoder_weights import encoder_prefix, name_weights, trained_encoder
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric
 
-__all__ = ["average_metrics", "interpolate", "refit"]
+__all__ = ["average_metrics", "interpolate", "refit", "token_pairs"]
 
 FREE = ("encoder", "revision", "freeze_layers")
 """Fields of the configuration that may differ: where the encoder lies (its hash is compared), what was trained."""
@@ -137,7 +137,7 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
             f"Expected at least two segments, each with a finite human score, to calibrate on, but got {len(scores)}, "
             f"{sum(not math.isfinite(one) for one in scores)} of them without: leave those out, or give more."
         )
-    metric.fit_calibration(_pairs(metric, rated), torch.tensor(scores, dtype=torch.float64))
+    metric.fit_calibration(token_pairs(metric, rated), torch.tensor(scores, dtype=torch.float64))
 
 
 def fitted_names(metric: SegmentMetric) -> list[str]:
@@ -206,7 +206,7 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
     return counts.max(dim=0).values.to(first)
 
 
-def _pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tuple[TokenBatch, TokenBatch]]:
+def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tuple[TokenBatch, TokenBatch]]:
     """Tokens of hypotheses and their first references, in batches."""
     for start in range(0, len(rated), BATCH):
         chunk = rated[start : start + BATCH]

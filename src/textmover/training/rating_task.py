@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from textmover.functional.losses import combined_loss, pearson_loss
 from textmover.meta_evaluation.correlation import Correlation, MeanCorrelation, grouped_correlations, mean_correlation
 from textmover.metrics.ordered import OrderedScores
 from textmover.modules.calibration import Calibration
+from textmover.scoring.averaging import token_pairs
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.joint import joint_values
 from textmover.training.tasks import Context, Judgement, Task
-from textmover.types import InputError, Segment, SegmentMetric, TokenBatch
+from textmover.types import InputError, Segment, SegmentMetric
 
 __all__ = ["STATISTICS", "RatingTask", "check_references", "segment_scores"]
 
@@ -89,7 +90,7 @@ class RatingTask(Task[RatedSource]):
         human = torch.from_numpy(self.source.ratings_of(sample))
         with context.autocast():
             if self.head is None:
-                metric.fit_calibration(_pairs(metric, sample), human)
+                metric.fit_calibration(token_pairs(metric, sample), human)
             else:
                 self.head.fit(_scores(metric, sample), human)
         self.prepared.fill_(True)
@@ -180,22 +181,10 @@ def _scores(metric: Any, segments: Sequence[Segment]) -> Tensor:
     training = metric.training
     metric.eval()
     try:
-        parts = [metric(*(side.to(metric.device) for side in pair)).score for pair in _pairs(metric, segments)]
+        parts = [metric(*(side.to(metric.device) for side in pair)).score for pair in token_pairs(metric, segments)]
     finally:
         metric.train(training)
     return torch.cat(parts).cpu()
-
-
-def _pairs(
-    metric: SegmentMetric, segments: Sequence[Segment], size: int = 32
-) -> Iterator[tuple[TokenBatch, TokenBatch]]:
-    """Tokens of hypotheses and their first references, in batches."""
-    for start in range(0, len(segments), size):
-        chunk = segments[start : start + size]
-        yield (
-            metric.tokenize([one.hypothesis for one in chunk]),
-            metric.tokenize([one.references[0] for one in chunk]),
-        )
 
 
 def _table(by_group: Mapping[str, Correlation], mean: MeanCorrelation) -> str:
