@@ -1,13 +1,21 @@
 """A ladder of training recipes: every rung with every seed, and how each agrees with people.
 
-A ladder is a YAML file with rungs and judgement sets. A rung is a list of stages, each a recipe of ``configs/`` with
-keys to change; ``{previous}`` stands for the checkpoint of the stage before, ``{seed}`` for the seed. What each rung
-exports is scored on every set::
+A ladder is a YAML file with rungs and judgement sets. A rung is a list of stages, which are one of these:
+
+* ``{config: configs/wmt_da.yaml, set: {key: value}}``: a recipe with keys to change; ``{previous}`` stands for the
+  checkpoint of the stage before, ``{seed}`` for the seed;
+* ``{metric: twmd}``: a preset or a checkpoint as it is;
+* ``{rung: ratings}``: what another rung ended with, for the same seed;
+* ``{average: ratings}``: the mean of the weights that another rung ended with, over all seeds;
+* ``{untrained: 0.5}``: the stage before, with this share of the untrained encoder.
+
+What each rung ends with is scored on every set::
 
     python benchmarks/ladder.py configs/ladder/wmt.yaml --output runs/ladder --seeds 1 2 3
 
 A run that was stopped goes on where it was: stages that have exported and sets that have been judged stay. Sets with
-``test: true`` are left out unless ``--test`` is given: choose by the others first.
+``test: true`` are left out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure,
+``ladder.md`` the means over seeds with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,35 +37,91 @@ import yaml
 from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.data.overlap import rows_where
+from textmover.files import atomic_file
 from textmover.meta_evaluation.correlation import grouped_correlations, mean_correlation
-from textmover.types import Segment
+from textmover.scoring.averaging import average_metrics, fitted_names, interpolate
+from textmover.scoring.checkpoint import load_metric, save_checkpoint
+from textmover.types import Segment, SegmentMetric
 
 ROOT = Path(__file__).parents[1]
 STATISTICS = ("pearson", "spearman", "kendall")
 
 
-def run_rung(name: str, stages: list[dict[str, Any]], seed: int, folder: Path) -> str:
-    """Train the stages of a rung; returns what scores in the end: a preset, or the last checkpoint."""
-    previous = "twmd"
-    for number, stage in enumerate(stages):
-        if "metric" in stage:  # no training: a preset, or an average of what other rungs exported
-            previous = stage["metric"]
-            continue
-        target = folder / f"stage{number}"
-        if not (target / "metric" / "config.json").is_file():
-            shutil.rmtree(target, ignore_errors=True)
-            changes = {key: _filled(value, seed, previous) for key, value in stage.get("set", {}).items()}
-            command = [sys.executable, "train.py", "fit", "--config", stage["config"]]
-            command += [part for key, value in changes.items() for part in (f"--{key}", _argument(value))]
-            command += ["--seed_everything", str(seed), "--export", str(target / "metric")]
-            command += ["--trainer.default_root_dir", str(target), "--trainer.logger", "false"]
-            print(f"{name}, seed {seed}, stage {number + 1} of {len(stages)}", flush=True)
-            start = time.time()
-            with (folder / f"stage{number}.log").open("w") as log:
-                subprocess.run(command, cwd=ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)
-            print(f"  {time.time() - start:.0f} s", flush=True)
-        previous = str(target / "metric")
-    return previous
+@dataclass(frozen=True)
+class Ladder:
+    """A ladder, and where its results are.
+
+    Attributes:
+        rungs: Stages by the name of the rung.
+        output: Folder of all results.
+        seeds: All seeds.
+        texts: Corpus statistics are fitted on these once weights have been mixed.
+    """
+
+    rungs: dict[str, list[dict[str, Any]]]
+    output: Path
+    seeds: list[int]
+    texts: list[str]
+
+    def run(self, name: str, seed: int | None) -> str:
+        """Run the stages of a rung that have not been run; returns what scores in the end.
+
+        Args:
+            name: The rung.
+            seed: The seed; ``None`` for a rung of averages over all.
+        """
+        folder = self.folder(name, seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        previous = "twmd"
+        for number, stage in enumerate(self.rungs[name]):
+            target = folder / f"stage{number}" / "metric"
+            if "metric" in stage:
+                previous = stage["metric"]
+            elif "rung" in stage:
+                previous = self.run(stage["rung"], seed)
+            else:
+                if not (target / "config.json").is_file():
+                    shutil.rmtree(target.parent, ignore_errors=True)
+                    self._make(stage, previous, seed, target, f"{name}, seed {seed}, stage {number + 1}")
+                previous = str(target)
+        return previous
+
+    def folder(self, name: str, seed: int | None) -> Path:
+        """Where the results of a rung are."""
+        return self.output / name / f"seed{'-'.join(map(str, self.seeds)) if seed is None else seed}"
+
+    def averages(self, name: str) -> bool:
+        """Whether a rung is made of all seeds."""
+        return any("average" in stage for stage in self.rungs[name])
+
+    def _make(self, stage: dict[str, Any], previous: str, seed: int | None, target: Path, title: str) -> None:
+        start = time.time()
+        print(title, flush=True)
+        if "config" in stage:
+            train(stage, previous, seed, target)
+        else:
+            if "average" in stage:
+                runs = [load_metric(self.run(stage["average"], one)) for one in self.seeds]
+                mixed = average_metrics(runs, texts=self._texts(runs[0]))
+            else:
+                trained = load_metric(previous)
+                mixed = interpolate(trained, stage["untrained"], texts=self._texts(trained))
+            save_checkpoint(mixed, target, card=f"# {title}\n")
+        print(f"  {time.time() - start:.0f} s", flush=True)
+
+    def _texts(self, metric: SegmentMetric) -> list[str] | None:
+        return self.texts if fitted_names(metric) else None
+
+
+def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) -> None:
+    """Train a stage as a user would, and export it."""
+    changes = {key: _filled(value, seed, previous) for key, value in stage.get("set", {}).items()}
+    command = [sys.executable, "train.py", "fit", "--config", stage["config"]]
+    command += [part for key, value in changes.items() for part in (f"--{key}", _argument(value))]
+    command += ["--seed_everything", str(seed), "--export", str(target)]
+    command += ["--trainer.default_root_dir", str(target.parent), "--trainer.logger", "false"]
+    with target.parent.with_suffix(".log").open("w") as log:
+        subprocess.run(command, cwd=ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)
 
 
 def read_set(entry: dict[str, Any]) -> list[Segment]:
@@ -93,37 +158,64 @@ def main() -> None:
     parser.add_argument("--rungs", nargs="+", help="names of rungs; all if not given")
     parser.add_argument("--test", action="store_true", help="score the test sets too")
     options = parser.parse_args()
-    ladder = yaml.safe_load(options.ladder.read_text())
-    wanted = {name: one for name, one in ladder["sets"].items() if options.test or not one.get("test")}
+    found = yaml.safe_load(options.ladder.read_text())
+    wanted = {name: one for name, one in found["sets"].items() if options.test or not one.get("test")}
     sets = {name: (read_set(one), one.get("group")) for name, one in wanted.items()}
-    for seed in options.seeds:
-        for name, stages in ladder["rungs"].items():
-            if options.rungs and name not in options.rungs:
-                continue
-            folder = options.output / name / f"seed{seed}"
-            folder.mkdir(parents=True, exist_ok=True)
-            result = folder / "agreement.json"
-            known = json.loads(result.read_text()) if result.is_file() else {}
-            if set(sets) <= set(known):
-                continue
-            scorer = Scorer.from_pretrained(run_rung(name, stages, seed, folder))
-            known |= {key: judge(scorer, *one) for key, one in sets.items() if key not in known}
-            result.write_text(json.dumps(known, indent=1))
-            write_table(options.output)
+    ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, training_texts(found["fit_on"]))
+    names = options.rungs or list(ladder.rungs)
+    single = [name for name in names if not ladder.averages(name)]
+    jobs: list[tuple[str, int | None]] = [(name, seed) for seed in options.seeds for name in single]
+    jobs += [(name, None) for name in names if ladder.averages(name)]
+    for name, seed in jobs:
+        result = ladder.folder(name, seed) / "agreement.json"
+        known = json.loads(result.read_text()) if result.is_file() else {}
+        if set(sets) <= set(known):
+            continue
+        scorer = Scorer.from_pretrained(ladder.run(name, seed))
+        known |= {key: judge(scorer, *one) for key, one in sets.items() if key not in known}
+        with atomic_file(result) as stream:
+            json.dump(known, stream, indent=1)
+        write_tables(ladder, options.output)
 
 
-def write_table(output: Path) -> None:
-    """All that has been found so far, one row for each rung, seed and set."""
-    with (output / "ladder.csv").open("w", newline="") as stream:
+def training_texts(entry: dict[str, Any], most: int = 2000) -> list[str]:
+    """Texts of the part of a set that is trained on."""
+    data = RatingsDataModule(entry["files"], columns=Columns(**entry.get("columns", {})), held_back=entry["held_back"])
+    data.setup()
+    return data.training_texts(most)
+
+
+def write_tables(ladder: Ladder, output: Path) -> None:
+    """All that has been found so far: one row for each rung, seed and set, and means over seeds."""
+    found = {
+        (name, path.parent.name.removeprefix("seed")): json.loads(path.read_text())
+        for name in ladder.rungs
+        for path in sorted((output / name).glob("seed*/agreement.json"))
+    }
+    with atomic_file(output / "ladder.csv") as stream:
         writer = csv.writer(stream)
         writer.writerow(("rung", "seed", "set", *STATISTICS))
-        for path in sorted(output.glob("*/seed*/agreement.json")):
-            for name, one in json.loads(path.read_text()).items():
-                row = (path.parts[-3], path.parts[-2].removeprefix("seed"), name)
-                writer.writerow((*row, *(f"{one[key]:.4f}" for key in STATISTICS)))
+        for (name, seed), one in found.items():
+            for judged, values in one.items():
+                writer.writerow((name, seed, judged, *(f"{values[key]:.4f}" for key in STATISTICS)))
+    sets = list(dict.fromkeys(judged for one in found.values() for judged in one))
+    with atomic_file(output / "ladder.md") as stream:
+        stream.write(f"| rung | seeds | {' | '.join(sets)} |\n|---|---|{'---|' * len(sets)}\n")
+        for name in dict.fromkeys(name for name, _ in found):
+            runs = {seed: one for (rung, seed), one in found.items() if rung == name}
+            cells = [_span([one[judged]["pearson"] for one in runs.values() if judged in one]) for judged in sets]
+            stream.write(f"| {name} | {', '.join(runs)} | {' | '.join(cells)} |\n")
 
 
-def _filled(value: Any, seed: int, previous: str) -> Any:
+def _span(values: list[float]) -> str:
+    """Mean of values, with the lowest and the highest."""
+    if not values:
+        return ""
+    shown = [f"{one:.3f}".replace("0.", ".", 1) for one in (float(np.mean(values)), min(values), max(values))]
+    return shown[0] if shown[1] == shown[2] else f"{shown[0]} ({shown[1]}-{shown[2]})"
+
+
+def _filled(value: Any, seed: int | None, previous: str) -> Any:
     if isinstance(value, str):
         return value.replace("{previous}", previous).replace("{seed}", str(seed))
     return value

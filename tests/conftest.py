@@ -166,6 +166,14 @@ def real_backends(monkeypatch: pytest.MonkeyPatch, backend_cache: Path) -> Path:
     return backend_cache
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of back-ends go to one worker, so that each encoder is converted once in all."""
+    for item in items:
+        if "real_backends" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("back-ends"))
+
+
 @pytest.fixture(scope="session")
 def shared_folder() -> Path:
     """Folder with the public data sets beside the clone."""

@@ -207,7 +207,7 @@ def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
     assert score() == ""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_artefact_of_another_version_is_said_to_be_ignored(run, score, checkpoint, tmp_path, monkeypatch):
     with monkeypatch.context() as other:
         other.setattr("textmover.scoring.backends.preparation.version", lambda name: "2019.1")

@@ -297,7 +297,9 @@ def wait_for_shards(process: subprocess.Popen, folder: Path, shards: int) -> Non
     wait_for(process, lambda: len(list(folder.glob("_0*.json"))) >= shards)
 
 
-@pytest.mark.parametrize("name", ["s.txt", pytest.param("s.parquet", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [pytest.param("s.txt", marks=pytest.mark.slow), pytest.param("s.parquet", marks=pytest.mark.long)]
+)
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(run, tiny_encoder, write, tmp_path, name):
     paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
     common = ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8]
@@ -413,7 +415,10 @@ def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, monkeypatch, 
 
 @pytest.mark.parametrize(
     ("shards", "output"),
-    [(2, "s.txt"), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((0, "s.txt"), (0, "out/"), (2, "out/")))],
+    [
+        pytest.param(2, "s.txt", marks=pytest.mark.slow),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in ((0, "s.txt"), (0, "out/"), (2, "out/"))),
+    ],
 )
 def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, tiny_encoder, corpus, tmp_path, shards, output):
     lines = corpus[0].read_bytes().splitlines(keepends=True)

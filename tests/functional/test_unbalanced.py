@@ -142,7 +142,7 @@ def test_the_scaling_form_is_a_plain_loop_in_the_log_domain(problem, epsilon, pe
     torch.testing.assert_close(found.plan, expected, rtol=0, atol=2e-11)
 
 
-@pytest.mark.parametrize("epsilon", [pytest.param(0.001, marks=pytest.mark.slow), 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.001, marks=pytest.mark.long), 0.01, 0.1, 1.0])
 @pytest.mark.parametrize("penalties", [(INF, INF), (0.23, 0.31), (0.01, 0.3), (INF, 0.1), (0.0, INF)], ids=str)
 @pytest.mark.parametrize(
     ("dtype", "tolerance", "bound"), [(torch.float64, 1e-12, 1e-10), (torch.float32, 1e-5, 5e-4)], ids=str

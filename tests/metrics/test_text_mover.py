@@ -297,8 +297,13 @@ OBJECTS = [
 SENTENCES = [" ".join(words) for words in product(SUBJECTS, VERBS, OBJECTS)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("repeats", [False, True], ids=["uneven shares", "filled up with repeats"])
+@pytest.mark.parametrize(
+    "repeats",
+    [
+        pytest.param(False, marks=pytest.mark.slow, id="uneven shares"),
+        pytest.param(True, marks=pytest.mark.long, id="filled up with repeats"),
+    ],
+)
 def test_two_processes_give_the_scores_of_one_in_order(tiny_encoder, in_two_processes, options, repeats):
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(len(SENTENCES), (2, 1001), generator=generator).tolist()

@@ -132,11 +132,12 @@ def moverscore_differences(embedded_metric, published: dict, *, v2_bound: float)
             assert found[[not one for one in differs]] == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_moverscore_of_written_pairs(embedded_metric):
     moverscore_differences(embedded_metric, WRITTEN, v2_bound=1.2e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_moverscore_of_real_pairs(embedded_metric, shared_folder):
     real = json.loads((shared_folder / "oracles" / "end_to_end_minilm.json").read_text(encoding="utf-8"))
     moverscore_differences(embedded_metric, real, v2_bound=1e-6)

@@ -558,6 +558,7 @@ def test_copies_share_the_rows_and_pickles_open_them_again(tmp_path, no_parser):
         assert torch.equal(words(batch.texts).traits, batch.traits)
 
 
+@pytest.mark.slow
 def test_another_process_reads_the_same(vectors, tmp_path):
     encoder, batch = StaticEncoder(vectors), WordTokenizer(vectors)(["the dog"])
     (tmp_path / "job").write_bytes(pickle.dumps((encoder, batch)))

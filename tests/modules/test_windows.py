@@ -144,7 +144,7 @@ def test_long_texts_against_a_plain_loop(tiny_encoder, layers, limit):
                 assert (states[row, length:] == 0).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_long_texts_of_the_embedded_encoder_against_a_plain_loop(embedded):
     tokenizer, encoder = windowed(embedded, 512, (6,))
     encoder.double()

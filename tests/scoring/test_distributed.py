@@ -149,7 +149,7 @@ def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
 # --- other launchers --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_that_a_launcher_has_started(command, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
@@ -200,7 +200,7 @@ def test_two_machines_started_by_hand(machines, texts, tmp_path, whole):
 @pytest.mark.parametrize(
     ("more", "output", "message"),
     [
-        slow(["--batch-tokens", 99], "x", "batch tokens is 'None' in the first and '99' in number 1"),
+        long(["--batch-tokens", 99], "x", "batch tokens is 'None' in the first and '99' in number 1"),
         long([], "y", "y.parts to be in a folder that all machines share, but process 1 does not see it"),
     ],
 )

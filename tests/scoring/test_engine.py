@@ -101,8 +101,8 @@ def batches_encoded_once(monkeypatch, encoded):
 @pytest.mark.parametrize(
     ("preset", "count"),
     [
-        *((preset, 60) for preset in INVARIANT[:-2]),
-        *(pytest.param(preset, 60, marks=pytest.mark.long) for preset in INVARIANT[-2:]),
+        *((preset, 32) for preset in INVARIANT[:-2]),
+        *(pytest.param(preset, 32, marks=pytest.mark.long) for preset in INVARIANT[-2:]),
         *(pytest.param(preset, 500, marks=pytest.mark.long) for preset in INVARIANT),
     ],
 )

@@ -63,7 +63,7 @@ def test_every_one_knows_better_from_worse_and_tells_progress(name):
     assert found.signature.entries["refs"] == "1"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_processes_give_what_one_process_gives():
     hypotheses, references = HYPOTHESES * 40, REFERENCES * 40
     done = []

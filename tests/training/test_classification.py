@@ -31,7 +31,7 @@ def pairs(path: Path, **options) -> LabelsDataModule:
     return LabelsDataModule([str(path)], "mnli", **{"held_back": 0.3, "batch_size": 16, **options})
 
 
-@pytest.mark.parametrize("encoding", ["joint", pytest.param("separate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("encoding", ["joint", pytest.param("separate", marks=pytest.mark.long)])
 def test_classes_of_pairs_are_learned_and_the_report_says_so(tiny_encoder, tmp_path, encoding, caplog):
     trained = module(tiny_encoder, encoding=encoding, overrides={"centering": "corpus"})
     data = pairs(write_pairs(tmp_path / "pairs.tsv", 360))
@@ -51,7 +51,7 @@ def test_classes_of_pairs_are_learned_and_the_report_says_so(tiny_encoder, tmp_p
     assert "| held-back |" in judge(trained, data, samples=50).card("recipe")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_classes_of_sentences_are_learned_and_shuffled_ones_are_not(tiny_encoder, tmp_path):
     found = []
     for shuffled in (False, True):

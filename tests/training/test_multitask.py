@@ -288,7 +288,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_unbroken_one(tiny_encoder, tm
         assert torch.equal(tensor, resumed[name]), name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
     first = module(tiny_encoder, overrides={"centering": "corpus"})
     fit(first, LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 90))], "mnli", held_back=0.3), epochs=1)

@@ -116,7 +116,9 @@ def test_validation_saw_the_average(averaged):
 
 
 @one_run
-@pytest.mark.parametrize("broken_at", [4, pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "broken_at", [pytest.param(4, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.long)]
+)
 def test_a_resumed_run_averages_as_an_unbroken_one(averaged, tmp_path, tiny_encoder, broken_at):
     folder, unbroken = averaged
     (tmp_path / "steps").mkdir()

@@ -238,7 +238,7 @@ def silence(folder):
 
 
 @pytest.mark.parametrize("fields", [{}, {"centering": "corpus"}])
-@pytest.mark.parametrize("precision", [pytest.param("int8", marks=pytest.mark.slow), "fast", "exact"])
+@pytest.mark.parametrize("precision", [pytest.param("int8", marks=pytest.mark.long), "fast", "exact"])
 def test_nonsense_is_refused_whatever_its_record_says(tiny_metric, cache, precision, fields):
     """Also where a metric cannot score yet, and nothing but hidden states can be compared."""
     metric = tiny_metric(**fields)
@@ -262,6 +262,7 @@ def test_one_that_was_never_close_is_not_to_be_made_anew(made, monkeypatch):
 # --- places -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tmp_path, monkeypatch, caplog):
     (tmp_path / "textmover").write_text("a file where the cache's folder should be")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -50,7 +50,7 @@ def assert_agree(metric, batch, backend, tolerance=1e-5):
         torch.testing.assert_close(one, wanted, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("count", range(1, 8))
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_batches_of_any_size_and_length(tiny_metric, exported, count):
     metric = tiny_metric()
     assert_agree(metric, metric.tokenize(TEXTS[:count]), exported)

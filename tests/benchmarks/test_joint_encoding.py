@@ -1,0 +1,371 @@
+import csv
+import importlib.util
+import random
+import shutil
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from textmover.data.sources import RatedSource
+from textmover.functional.losses import combined_loss
+from textmover.modules import MetricModel
+from textmover.presets import preset_config
+from textmover.training.optimization import build_optimizer
+from textmover.types import InputError, TokenEmbeddings
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
+    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
+]
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "joint_encoding.py"
+HYPOTHESES = ["the cat", "a dog sat on the table", "", "red " * 30, "one two three four five", "x", ""]
+REFERENCES = ["a cat sat on the street", "the dog", "the town", "blue sky " * 5, "", "old boy", ""]
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("joint_encoding", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look their annotations up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+@pytest.fixture(autouse=True)
+def indeterminate_again():
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def build(script, tiny_encoder):
+    """A metric of each way over the tiny encoder, in evaluation mode."""
+
+    def make(way, encoder=tiny_encoder, pooling="cls", **fields):
+        torch.manual_seed(0)
+        metric = MetricModel.from_config(preset_config("twmd", encoder=str(encoder), temperature=0.1, **fields))
+        if way == "joint":
+            metric = script.JointMetric(metric.config, metric.parts)
+        elif way == "regression":
+            metric = script.RegressionMetric(metric.config, metric.parts, pooling)
+        return metric.eval()
+
+    return make
+
+
+def ratings(path: Path, n: int = 60, *, seed: int = 0) -> Path:
+    """Sentences with some words exchanged, of three language pairs; each exchange costs a point."""
+    rng = random.Random(seed)
+    exchange = {"old": "young", "red": "green", "big": "small", "cat": "dog", "sat": "ran", "on": "under"}
+    lines = ["year\tlp\treference\thypothesis\tscore"]
+    for number in range(n):
+        words = rng.sample(list(exchange), k=rng.randint(3, 6))
+        changed = [exchange[word] if rng.random() < 0.5 else word for word in words]
+        score = -sum(one != other for one, other in zip(words, changed, strict=True))
+        lines.append(f"2015\tl{number % 3}-en\t{' '.join(words)}\t{' '.join(changed)}\t{score}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def tokens(metric, hypotheses=HYPOTHESES, references=REFERENCES):
+    return metric.tokenize(hypotheses), metric.tokenize(references)
+
+
+@torch.no_grad()
+def read_by_huggingface(encoder, hypotheses, references, limit=128):
+    """Ids, mask, vectors and owner of each token (0 reference, 1 hypothesis, None special), by Hugging Face alone."""
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder).eval()
+    found = tokenizer(
+        references, hypotheses, truncation="longest_first", max_length=limit, padding=True, return_tensors="pt",
+        return_token_type_ids=True,
+    )  # fmt: skip
+    owners = [found.sequence_ids(row) for row in range(len(references))]
+    return found["input_ids"], found["attention_mask"].bool(), model(**found).last_hidden_state, owners
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [16, 24, 128])
+def test_each_text_has_the_vectors_of_its_stretch_of_the_joint_sequence(build, tiny_encoder, limit):
+    metric = build("joint", max_length=limit)
+    with torch.no_grad():
+        sides = metric._pair_features(*tokens(metric))
+    ids, _, vectors, owners = read_by_huggingface(tiny_encoder, HYPOTHESES, REFERENCES, limit)
+    for owner, side in ((1, sides[0]), (0, sides[1])):
+        for row, kinds in enumerate(owners):
+            places = [place for place, kind in enumerate(kinds) if kind == owner]
+            assert side.mask[row].sum() == len(places)
+            assert side.mask[row, : len(places)].all()
+            assert torch.equal(side.input_ids[row, : len(places)], ids[row, places])
+            expected = normalize(vectors[row, places], dim=1)
+            assert (side.vectors[row, : len(places)] - expected).abs().max() < 1e-5 if places else True
+            assert not side.vectors[row, len(places) :].any()
+
+
+def test_the_score_is_the_similarity_relative_to_those_of_the_same_vectors_with_themselves(build, tiny_encoder):
+    metric, plain = build("joint"), build("separate")
+    _, _, vectors, owners = read_by_huggingface(tiny_encoder, HYPOTHESES[:2], REFERENCES[:2])
+    with torch.no_grad():
+        scores = metric(*tokens(metric, HYPOTHESES[:2], REFERENCES[:2]))
+    for row, kinds in enumerate(owners):
+        sides = []
+        for owner in (1, 0):
+            own = normalize(vectors[row, [place for place, kind in enumerate(kinds) if kind == owner]], dim=1)[None]
+            shape = own.shape[:2]
+            sides.append(
+                TokenEmbeddings(own, torch.ones(shape, dtype=torch.bool), *(torch.zeros(shape, dtype=torch.long),) * 2)
+            )
+        cross, hypothesis, reference = (
+            plain.match(*pair) for pair in ((sides[0], sides[1]), (sides[0], sides[0]), (sides[1], sides[1]))
+        )
+        for place in range(3):
+            expected = cross[place] / (hypothesis[place] * reference[place]).sqrt()
+            ours = (scores.recall, scores.precision, scores.f)[place][row]
+            assert (ours - expected).abs() < 1e-5
+
+
+def test_tokens_see_the_other_text_in_joint_reading_alone(build):
+    for way, sees in (("joint", True), ("separate", False)):
+        metric = build(way)
+        with torch.no_grad():
+            one, _ = metric._pair_features(*tokens(metric, ["the cat sat"], ["a big dog"]))
+            other, _ = metric._pair_features(*tokens(metric, ["the cat sat"], ["an old ship"]))
+        difference = (one.vectors - other.vectors).abs().max()
+        assert (difference > 0.01) == sees, (way, difference)
+
+
+@pytest.mark.parametrize("way", ["joint", "regression", "regression of the mean"])
+def test_a_score_does_not_depend_on_batch_mates_padding_or_order(build, way):
+    metric = build(way.split()[0], pooling="mean" if "mean" in way else "cls")
+
+    def scores(rows):
+        with torch.no_grad():
+            return metric(*tokens(metric, [HYPOTHESES[row] for row in rows], [REFERENCES[row] for row in rows])).score
+
+    together = scores(range(7))
+    assert torch.isfinite(together).all()
+    for row in range(7):
+        assert (scores([row])[0] - together[row]).abs() < 1e-6
+    assert (scores([3, 1, 0])[2] - together[0]).abs() < 1e-6
+
+
+def test_an_empty_text_matches_nothing(build):
+    metric = build("joint")
+    with torch.no_grad():
+        found = metric(*tokens(metric))
+    empty = found.flags["empty"]
+    assert empty.tolist() == ["" in pair for pair in zip(HYPOTHESES, REFERENCES, strict=True)]
+    assert (found.score[empty] == 0).all()
+    assert (found.score[~empty] != 0).all()
+
+
+def test_an_encoder_without_token_types_reads_pairs_too(build, tiny_encoder, tmp_path):
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path / "untyped"
+    shutil.copytree(tiny_encoder, folder)
+    torch.manual_seed(0)
+    BertModel(BertConfig.from_pretrained(tiny_encoder, type_vocab_size=1)).save_pretrained(folder)
+    metric = build("joint", folder)
+    with torch.no_grad():
+        assert torch.isfinite(metric(*tokens(metric)).score).all()
+
+
+def test_the_mean_is_that_of_all_tokens_of_joint_sequences(build, tiny_encoder):
+    metric = build("joint", centering="corpus")
+    _, mask, vectors, _ = read_by_huggingface(tiny_encoder, HYPOTHESES, REFERENCES)
+    metric.fit_pairs([tokens(metric, HYPOTHESES[:3], REFERENCES[:3]), tokens(metric, HYPOTHESES[3:], REFERENCES[3:])])
+    mean = metric.centering.statistic
+    assert (mean.mean - vectors[mask].mean(dim=0)).abs().max() < 1e-5
+    assert mean.count == mask.sum()
+    before = mean.mean.clone()
+    with torch.no_grad():
+        metric(*tokens(metric))
+        assert torch.equal(mean.mean, before)
+        metric.train()(*tokens(metric, HYPOTHESES[:2], REFERENCES[:2]))
+    assert not torch.equal(mean.mean, before)
+
+
+def test_the_regression_is_linear_in_the_pair_s_vector_on_the_scale_of_the_ratings(build, tiny_encoder):
+    for pooling in ("cls", "mean"):
+        metric = build("regression", pooling=pooling)
+        metric.fit_calibration([], torch.tensor([50.0, 60.0, 70.0]))
+        _, mask, vectors, _ = read_by_huggingface(tiny_encoder, HYPOTHESES, REFERENCES)
+        pooled = vectors[:, 0]
+        if pooling == "mean":
+            pooled = torch.stack([one[inside].mean(dim=0) for one, inside in zip(vectors, mask, strict=True)])
+        with torch.no_grad():
+            expected = 60 + 10 * (pooled @ metric.output.weight[0] + metric.output.bias)
+            assert (metric(*tokens(metric)).score - expected).abs().max() < 1e-4
+    with pytest.raises(TypeError, match="Expected token batches, but got str"):
+        metric("a", "b")
+
+
+def test_static_vectors_read_no_pairs(script, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("the 1 0\ncat 0 1\n", encoding="utf-8")
+    metric = MetricModel.from_config(preset_config("twmd", encoder=str(path)))
+    with pytest.raises(InputError, match="Expected a pretrained encoder to read pairs with"):
+        script.JointMetric(metric.config, metric.parts)
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def setting(script, data, encoder, **fields):
+    common = {"epochs": 1, "limit": None, "pooling": "cls", "rates": dict.fromkeys(script.WAYS, 2e-3)}
+    return script.Setting(data=(str(data),), encoder=str(encoder), **{**common, **fields})
+
+
+@pytest.mark.parametrize("way", ["separate", "joint", "regression"])
+def test_every_way_learns_and_a_seed_decides_on_everything(script, tiny_encoder, tmp_path, way, capsys):
+    path = ratings(tmp_path / "ratings.tsv", 120)
+    learned = script.train(way, setting(script, path, tiny_encoder, epochs=4), 1)
+    count = len(learned.losses) // 4
+    assert sum(learned.losses[-count:]) < 0.8 * sum(learned.losses[:count]), learned.losses
+    assert f"{way}, seed 1: epoch 4 of 4, loss " in capsys.readouterr().err
+    short = setting(script, path, tiny_encoder, limit=20)
+    first, again, other = (script.train(way, short, seed) for seed in (1, 1, 2))
+    assert len(first.losses) == 2
+    assert first.losses == again.losses != other.losses
+    assert first.correlations == again.correlations
+
+
+def test_all_ways_have_the_recipe_s_data_losses_and_optimiser(script, tiny_encoder, tmp_path):
+    path = ratings(tmp_path / "ratings.tsv")
+    common = setting(script, path, tiny_encoder, rates={"separate": 1e-3, "joint": 2e-3, "regression": 3e-3})
+    rates = {}
+    for way in script.WAYS:
+        module = script.build_module(way, common)
+        assert (module.losses, module.gradient_clip) == ({"mse": 1.0, "pearson": 1.0}, 1.0)
+        config = module.optimizer_config
+        assert (config.head_learning_rate, config.weight_decay, config.warmup) == (1e-3, 0.01, 0.1)
+        optimizer = build_optimizer(module.metric.encoder_parameters(), module.metric.head_parameters(), config)
+        groups = {group["name"]: group for group in optimizer.param_groups}
+        rates[way] = groups["encoder"]["lr"]
+        assert not module.metric.encoder.model.embeddings.word_embeddings.weight.requires_grad
+        trained = {id(one) for group in groups.values() for one in group["params"]}
+        assert trained == {id(one) for one in module.metric.parameters() if one.requires_grad}
+        assert module.metric.config.temperature == 0.1
+        assert module.metric.config.centering == ("none" if way == "regression" else "corpus")
+    assert rates == common.rates
+    (source,) = script.read_data(common, 5).sources.values()
+    assert isinstance(source, RatedSource)
+    assert (source.group, source.batch_size) == ("lp", 16)
+
+
+@pytest.mark.parametrize("way", ["joint", "regression"])
+def test_gradients_reach_every_trained_weight(script, tiny_encoder, tmp_path, way):
+    metric = script.build_module(way, setting(script, tmp_path, tiny_encoder)).metric
+    metric.fit_pairs([tokens(metric)])
+    ratings_of = torch.linspace(-1, 1, len(HYPOTHESES))
+    combined_loss(metric(*tokens(metric)).score, ratings_of, {"mse": 1.0, "pearson": 1.0}).backward()
+    # The keys' bias has no effect on attention: its gradient is nothing but rounding.
+    still = [
+        name
+        for name, one in metric.named_parameters()
+        if one.requires_grad and (one.grad is None or not one.grad.any()) and not name.endswith("key.bias")
+    ]
+    assert not still
+
+
+def test_a_limit_takes_segments_from_all_over_the_data(script, tiny_encoder, tmp_path):
+    path = ratings(tmp_path / "ratings.tsv", 90)
+    (all_of_them,) = script.read_data(setting(script, path, tiny_encoder), 0).sources.values()
+    (some,) = script.read_data(setting(script, path, tiny_encoder, limit=10), 0).sources.values()
+    assert len(some.items) == 10
+    places = [all_of_them.items.index(one) for one in some.items]
+    gaps = [after - before for before, after in pairwise(places)]
+    assert places[0] == 0
+    assert max(gaps) - min(gaps) <= 1
+    assert {name: len(part) for name, part in some.parts.items()} == {
+        name: len(part) for name, part in all_of_them.parts.items()
+    }
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def rows(path):
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_run_is_a_row_and_is_not_run_again(script, tiny_encoder, tmp_path, capsys, monkeypatch):
+    table, path = tmp_path / "new" / "table.csv", ratings(tmp_path / "ratings.tsv")
+    common = ["--data", str(path), "--encoder", str(tiny_encoder), "--epochs", "1", "--limit", "16"]
+    arguments = [*common, "--output", str(table)]
+    assert script.main([*arguments, "--seeds", "1"]) == 0
+    first = rows(table)
+    assert [(row["way"], row["seed"]) for row in first] == [(way, "1") for way in script.WAYS]
+    assert all(-1 <= float(row[name]) <= 1 for row in first for name in ("pearson", "spearman", "kendall"))
+    assert [row["pooling"] for row in first] == ["", "", "cls"]
+    printed = capsys.readouterr()
+    assert [line.split()[:2] for line in printed.out.splitlines()[1:]] == [[way, "1"] for way in script.WAYS]
+    assert all(row["pearson"] in printed.out for row in first)
+
+    trained = []
+
+    def train(way, setting, seed):
+        trained.append((way, seed, setting.rates[way]))
+        if way == "regression":
+            raise InputError("Expected no regression, but got one: stop.")
+        return script.Outcome({"pearson": 0.5, "spearman": 0.25, "kendall": 0.125}, [1.0], 9.0)
+
+    monkeypatch.setattr(script, "train", train)
+    assert script.main([*arguments, "--seeds", "1", "--pooling", "mean", "--ways", "separate", "joint"]) == 0
+    assert not trained
+    assert script.main([*arguments, "--seeds", "1", "2"]) == 2  # what was done before the error stays
+    assert trained == [("separate", 2, 1e-4), ("joint", 2, 1e-4), ("regression", 2, 1e-4)]
+    assert [row["seed"] for row in rows(table)] == ["1", "1", "1", "2", "2"]
+    assert "stop." in capsys.readouterr().err
+    trained.clear()
+    assert (
+        script.main([*arguments, "--seeds", "1", "2", "--learning_rate", "joint=5e-5", "--ways", *script.WAYS[:2]]) == 0
+    )
+    assert trained == [("joint", 1, 5e-5), ("joint", 2, 5e-5)]
+    assert "0.5000 ± 0.0000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "nowhere.tsv"], "nowhere.tsv"),
+        (["--epochs", "0"], "--epochs to be at least 1"),
+        (["--limit", "2"], "--limit to be at least 3"),
+        (["--seeds", "-1"], "--seeds to be at least 0"),
+        (["--learning_rate", "fast"], "--learning_rate to be numbers"),
+        (["--learning_rate", "nan"], "numbers above 0"),
+        (["--learning_rate", "both=1e-4"], "ways separate, joint, regression"),
+        (["--learning_rate", "=1e-4"], "ways separate, joint, regression"),
+        (["--output", "other.csv"], "other.csv to be a table of this script"),
+        (["--output", "a file/table.csv"], "to be able to write"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_trains_nothing(script, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    Path("a file").write_text("", encoding="utf-8")
+    monkeypatch.setattr(script, "build_module", lambda *_: pytest.fail("a module was built"))
+    assert script.main(["--output", "table.csv", *arguments]) == 2
+    printed = capsys.readouterr().err.strip()
+    assert message in printed
+    assert "\n" not in printed
+    assert Path("other.csv").read_text(encoding="utf-8") == "a,b\n1,2\n"
+
+
+def test_a_rate_is_for_all_ways_or_for_one(script):
+    assert script.learning_rates([]) == dict.fromkeys(script.WAYS, 1e-4)
+    assert script.learning_rates(["3e-5"]) == dict.fromkeys(script.WAYS, 3e-5)
+    assert script.learning_rates(["joint=2e-5", "1e-3"])["joint"] == 1e-3
+    assert script.learning_rates(["1e-3", "joint=2e-5"]) == {"separate": 1e-3, "joint": 2e-5, "regression": 1e-3}
