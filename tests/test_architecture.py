@@ -16,12 +16,13 @@ PACKAGE = "textmover"
 
 KERNELS = {"functional", "types"}
 MODELS = KERNELS | {"modules", "rome", "presets"}
-ENGINE = MODELS | {"data", "files", "meta_evaluation", "scoring"}
+ENGINE = MODELS | {"data", "files", "lazy", "meta_evaluation", "scoring"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
+    "lazy": set(),
     "files": {"types"},
     "functional": {"types"},
-    "data": {"types"},
+    "data": {"types", "lazy"},
     "meta_evaluation": {"types"},
     "modules": KERNELS,
     "rome": KERNELS | {"modules"},

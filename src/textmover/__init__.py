@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from textmover.lazy import names_of
 
 __version__ = "0.1.0"
 
@@ -28,26 +29,22 @@ __all__ = [
     "score",
 ]
 
-_HOMES = {
-    "EncoderMemory": "textmover.scoring",
-    "InputError": "textmover.types",
-    "MetricConfig": "textmover.modules",
-    "MetricModel": "textmover.modules",
-    "Scorer": "textmover.scoring",
-    "Segment": "textmover.types",
-    "SegmentMetric": "textmover.types",
-    "SegmentScores": "textmover.types",
-    "TextMoverBERTScore": "textmover.metrics",
-    "TextMoverScore": "textmover.metrics",
-    "score": "textmover.scoring",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a public name where it is first used, so that ``import textmover`` stays fast."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'textmover' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = names_of(
+    __name__,
+    {
+        "EncoderMemory": "textmover.scoring",
+        "InputError": "textmover.types",
+        "MetricConfig": "textmover.modules",
+        "MetricModel": "textmover.modules",
+        "Scorer": "textmover.scoring",
+        "Segment": "textmover.types",
+        "SegmentMetric": "textmover.types",
+        "SegmentScores": "textmover.types",
+        "TextMoverBERTScore": "textmover.metrics",
+        "TextMoverScore": "textmover.metrics",
+        "score": "textmover.scoring",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from textmover.lazy import names_of
 
 if TYPE_CHECKING:
     from textmover.data.datamodule import MixtureDataModule, RatingsDataModule
@@ -47,31 +48,27 @@ __all__ = [
     "read_tac",
 ]
 
-_HOMES = {
-    "Columns": "textmover.data.readers",
-    "LabelColumns": "textmover.data.glue",
-    "LabelsDataModule": "textmover.data.labelled",
-    "MixtureDataModule": "textmover.data.datamodule",
-    "PairFile": "textmover.data.overlap",
-    "ParaphrasesDataModule": "textmover.data.paraphrases",
-    "PerturbedDataModule": "textmover.data.perturbed",
-    "RatingsDataModule": "textmover.data.datamodule",
-    "ReadyScores": "textmover.data.judgements",
-    "SetDescription": "textmover.data.judgements",
-    "built_in_descriptions": "textmover.data.judgements",
-    "load_description": "textmover.data.judgements",
-    "read_coco_captions": "textmover.data.judgements",
-    "read_darr": "textmover.data.judgements",
-    "read_judgements": "textmover.data.judgements",
-    "read_lines": "textmover.data.readers",
-    "read_scores": "textmover.data.judgements",
-    "read_segments": "textmover.data.readers",
-    "read_tac": "textmover.data.judgements",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for: reading a file should not wait for Lightning."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'textmover.data' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = names_of(
+    __name__,
+    {
+        "Columns": "textmover.data.readers",
+        "LabelColumns": "textmover.data.glue",
+        "LabelsDataModule": "textmover.data.labelled",
+        "MixtureDataModule": "textmover.data.datamodule",
+        "PairFile": "textmover.data.overlap",
+        "ParaphrasesDataModule": "textmover.data.paraphrases",
+        "PerturbedDataModule": "textmover.data.perturbed",
+        "RatingsDataModule": "textmover.data.datamodule",
+        "ReadyScores": "textmover.data.judgements",
+        "SetDescription": "textmover.data.judgements",
+        "built_in_descriptions": "textmover.data.judgements",
+        "load_description": "textmover.data.judgements",
+        "read_coco_captions": "textmover.data.judgements",
+        "read_darr": "textmover.data.judgements",
+        "read_judgements": "textmover.data.judgements",
+        "read_lines": "textmover.data.readers",
+        "read_scores": "textmover.data.judgements",
+        "read_segments": "textmover.data.readers",
+        "read_tac": "textmover.data.judgements",
+    },
+)

@@ -14,13 +14,12 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.glue import TASKS, LabelColumns, LabelNames, TaskName, label_names
 from textmover.data.overlap import PairFile, read_pairs, rows_where
 from textmover.data.readers import TableRow, read_rows
-from textmover.data.sources import Source, Tokenize
+from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference
 from textmover.types import InputError, TokenBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from typing_extensions import Self
 
 __all__ = [
     "LabelBatch",
@@ -50,31 +49,17 @@ class LabelledText:
     groups: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class LabelBatch:
+@dataclass(frozen=True, kw_only=True)
+class LabelBatch(Batch):
     """Labelled texts.
 
     Attributes:
         texts: Tokens of the texts, ``B`` rows; of pairs those of the first and of the second texts.
         labels: Number of each item's class, int64 ``[B]``.
-        positions: Place of each item in its part of the data, int64 ``[B]``.
-        source: Name of the source that the items are of.
-        joint: Items of the batch over all processes, of which process ``r`` of ``w`` has every ``w``-th from ``r``.
     """
 
     texts: tuple[TokenBatch, ...]
     labels: Tensor
-    positions: Tensor
-    source: str
-    joint: int
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def to(self, device: torch.device | str) -> Self:
-        """The same batch on ``device``."""
-        texts = tuple(one.to(device) for one in self.texts)
-        return type(self)(texts, self.labels.to(device), self.positions.to(device), self.source, self.joint)
 
 
 @dataclass

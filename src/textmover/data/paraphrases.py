@@ -18,13 +18,12 @@ from textmover.data.glue import TASKS, LabelColumns, TaskName, label_names
 from textmover.data.labelled import evenly, filled_columns, read_labelled
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.readers import Columns, read_segments
-from textmover.data.sources import Source, Tokenize
+from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import HELD_BACK_SHARE, normalise_reference, split_held_back
 from textmover.types import InputError, Segment, TokenBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from typing_extensions import Self
 
 __all__ = [
     "Mining",
@@ -71,8 +70,8 @@ class Paraphrase:
     negative_clusters: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class ParaphraseBatch:
+@dataclass(frozen=True, kw_only=True)
+class ParaphraseBatch(Batch):
     """Pairs of paraphrases.
 
     Attributes:
@@ -81,32 +80,12 @@ class ParaphraseBatch:
         negatives: Tokens of ``k`` mined texts for each pair, pair after pair, ``B·k`` rows; ``None`` without any.
         clusters: Cluster of each pair and of the texts mined for it, int64 ``[B, 1 + k]``: texts of one cluster are no
             negatives of one another.
-        positions: Place of each pair in its part of the data, int64 ``[B]``.
-        source: Name of the source.
-        joint: Pairs of the batch over all processes.
     """
 
     hypotheses: TokenBatch
     references: TokenBatch
     negatives: TokenBatch | None
     clusters: Tensor
-    positions: Tensor
-    source: str
-    joint: int
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def to(self, device: torch.device | str) -> Self:
-        """The same batch on ``device``."""
-        return replace(
-            self,
-            hypotheses=self.hypotheses.to(device),
-            references=self.references.to(device),
-            negatives=None if self.negatives is None else self.negatives.to(device),
-            clusters=self.clusters.to(device),
-            positions=self.positions.to(device),
-        )
 
 
 @dataclass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
-__all__ = ["RatedSource", "RatingBatch", "Source", "Tokenize"]
+__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize"]
 
 Item = TypeVar("Item")
 
@@ -31,24 +31,16 @@ LENGTH_CHUNK = 1024
 """Texts that are tokenised at a time to learn their lengths."""
 
 
-@dataclass(frozen=True)
-class RatingBatch:
-    """Rated segments, one row per pair of a hypothesis and one of its references.
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Items of one source that are learned from at a time.
 
     Attributes:
-        hypotheses: Tokens of the hypotheses, ``R`` rows (a hypothesis is repeated for each of its references).
-        references: Tokens of the references, ``R`` rows.
-        owners: Segment of each row, int64 ``[R]``, ascending from 0.
-        ratings: Human scores, float64 ``[B]``.
-        positions: Place of each segment in its part of the data, int64 ``[B]``.
-        source: Name of the source that the segments are of.
-        joint: Segments of the batch over all processes, of which process ``r`` of ``w`` has every ``w``-th from ``r``.
+        positions: Place of each item in its part of the data, int64 ``[B]``.
+        source: Name of the source that the items are of.
+        joint: Items of the batch over all processes, of which process ``r`` of ``w`` has every ``w``-th from ``r``.
     """
 
-    hypotheses: TokenBatch
-    references: TokenBatch
-    owners: Tensor
-    ratings: Tensor
     positions: Tensor
     source: str
     joint: int
@@ -57,16 +49,31 @@ class RatingBatch:
         return len(self.positions)
 
     def to(self, device: torch.device | str) -> Self:
-        """The same batch on ``device`` (ratings stay float64, so this is not for MPS)."""
-        return type(self)(
-            self.hypotheses.to(device),
-            self.references.to(device),
-            self.owners.to(device),
-            self.ratings.to(device),
-            self.positions.to(device),
-            self.source,
-            self.joint,
-        )
+        """The same batch on ``device``, every number in its type (float64 ratings do not fit on MPS)."""
+        return replace(self, **{one.name: _moved(getattr(self, one.name), device) for one in fields(self)})
+
+
+def _moved(value: Any, device: torch.device | str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved(one, device) for one in value)
+    return value.to(device) if isinstance(value, (torch.Tensor, TokenBatch)) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingBatch(Batch):
+    """Rated segments, one row per pair of a hypothesis and one of its references.
+
+    Attributes:
+        hypotheses: Tokens of the hypotheses, ``R`` rows (a hypothesis is repeated for each of its references).
+        references: Tokens of the references, ``R`` rows.
+        owners: Segment of each row, int64 ``[R]``, ascending from 0.
+        ratings: Human scores, float64 ``[B]``.
+    """
+
+    hypotheses: TokenBatch
+    references: TokenBatch
+    owners: Tensor
+    ratings: Tensor
 
 
 @dataclass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from textmover.lazy import names_of
 
 if TYPE_CHECKING:
     from textmover.training.averaging import WeightAverage
@@ -28,22 +29,18 @@ __all__ = [
     "WeightAverage",
 ]
 
-_HOMES = {
-    "AtomicCheckpoints": "textmover.training.callbacks",
-    "ClassificationModule": "textmover.training.classification",
-    "LearningCurves": "textmover.training.curves",
-    "LoraConfig": "textmover.training.lora",
-    "MultiTaskModule": "textmover.training.multitask",
-    "OptimizerConfig": "textmover.training.optimization",
-    "RandomState": "textmover.training.callbacks",
-    "RatingsModule": "textmover.training.ratings",
-    "TaskOptions": "textmover.training.multitask",
-    "WeightAverage": "textmover.training.averaging",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for: the one module that a run trains."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'textmover.training' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = names_of(
+    __name__,
+    {
+        "AtomicCheckpoints": "textmover.training.callbacks",
+        "ClassificationModule": "textmover.training.classification",
+        "LearningCurves": "textmover.training.curves",
+        "LoraConfig": "textmover.training.lora",
+        "MultiTaskModule": "textmover.training.multitask",
+        "OptimizerConfig": "textmover.training.optimization",
+        "RandomState": "textmover.training.callbacks",
+        "RatingsModule": "textmover.training.ratings",
+        "TaskOptions": "textmover.training.multitask",
+        "WeightAverage": "textmover.training.averaging",
+    },
+)

@@ -1,0 +1,32 @@
+"""Public names of packages that are loaded where they are first used, so that importing a package stays fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["names_of"]
+
+
+def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """What a package has as its ``__getattr__``.
+
+    Args:
+        package: Its name.
+        homes: The module that each public name is of.
+
+    Returns:
+        A function from a name to what it stands for, which raises AttributeError where there is no such name.
+
+    Example:
+        >>> names_of("package", {"sqrt": "math"})("sqrt")(9)
+        3.0
+    """
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return load
