@@ -17,12 +17,6 @@ from textmover.presets import preset_config
 from textmover.training.optimization import build_optimizer
 from textmover.types import InputError, TokenEmbeddings
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-]
-
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "joint_encoding.py"
 HYPOTHESES = ["the cat", "a dog sat on the table", "", "red " * 30, "one two three four five", "x", ""]
 REFERENCES = ["a cat sat on the street", "the dog", "the town", "blue sky " * 5, "", "old boy", ""]

@@ -18,12 +18,6 @@ from runs import recipe, write_ratings, write_recipe  # noqa: E402
 pytest.importorskip("optuna", reason="needs optuna: pip install 'textmover[search]'")
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of SQLite connections that wait to be collected
 ]
 RATE, SHARP = "model.init_args.optimizer.learning_rate", "model.init_args.overrides.temperature"

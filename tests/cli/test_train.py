@@ -14,15 +14,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
 from runs import recipe, write_ratings, write_recipe  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-]
-
 
 @pytest.fixture
 def ratings(tmp_path: Path) -> Path:

@@ -21,9 +21,6 @@ def test_the_differentiable_metric_learns_that_a_negation_is_bad(embedded):
     assert after[0] > after[1]
 
 
-@pytest.mark.filterwarnings("ignore:.*does not have many workers.*")
-@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*")
-@pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*")
 @pytest.mark.slow
 def test_the_generator_is_judged_in_its_validation_step(embedded):
     before, after = load("validation_step").main(epochs=12)

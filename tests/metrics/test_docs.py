@@ -4,13 +4,10 @@ import re
 from pathlib import Path
 
 import matplotlib as mpl
-import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "torchmetrics.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.filterwarnings("ignore:.*does not have many workers.*")
-@pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*")
 def test_code_blocks_run(embedded, capsys, tmp_path, monkeypatch):
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)

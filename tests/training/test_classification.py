@@ -14,12 +14,6 @@ from textmover.training.classification_task import LabelOptions, class_weights
 from textmover.training.report import judge
 from textmover.types import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-]
-
 
 def module(encoder: Path, **options) -> ClassificationModule:
     overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}

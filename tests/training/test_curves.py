@@ -15,14 +15,6 @@ from textmover.cli.train import main as train
 from textmover.training.curves import LearningCurves, _figure, smoothed
 from textmover.types import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-]
 RUNS = Path(__file__).with_name("runs.py")
 
 

@@ -12,11 +12,6 @@ from textmover.training.optimization import OptimizerConfig
 from textmover.training.ratings import RatingsModule
 from textmover.training.report import judge
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-]
-
 ROOT = Path(__file__).parents[2]
 
 

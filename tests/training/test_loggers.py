@@ -11,15 +11,6 @@ from runs import recipe, write_ratings, write_recipe
 from textmover.cli.train import main as train
 from textmover.training import RatingsModule
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-]
-
 
 def run(folder: Path, encoder: Path, *arguments: str, more: list | None = None, **changes) -> int:
     config = recipe(folder, encoder, write_ratings(folder / "ratings.tsv"), **{"export": None, **changes})

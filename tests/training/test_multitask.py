@@ -24,15 +24,6 @@ from textmover.training.contrastive_task import ContrastiveTask, all_scores
 from textmover.training.report import judge
 from textmover.types import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-]
-
 BOTH = LabelColumns(("first", "second"))
 
 

@@ -21,12 +21,6 @@ from textmover.training.rating_task import segment_scores
 from textmover.training.report import judge
 from textmover.types import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-]
-
 
 def module(encoder: Path, **options) -> RatingsModule:
     overrides = {"encoder": str(encoder), "temperature": 0.1, **options.pop("overrides", {})}

@@ -52,14 +52,6 @@ LABELS = {
     "qqp_positives": ["1"],
 }
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*is smaller than the logging interval.*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
-]
-
 
 def made_up(name: str, folder: Path) -> str:
     """A file in place of one that a recipe names; files of the project stay."""

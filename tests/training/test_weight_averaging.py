@@ -17,13 +17,7 @@ from textmover.training.averaging import WeightAverage
 from textmover.types import InputError
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
-    pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec.*"),
-    pytest.mark.filterwarnings("ignore:.*LightningCLI's args parameter.*"),
-    pytest.mark.filterwarnings("ignore:.*Checkpoint directory .*"),
-    pytest.mark.filterwarnings("ignore::jsonargparse._deprecated.JsonargparseDeprecationWarning"),
     pytest.mark.filterwarnings("ignore:The dirpath has changed.*"),
-    pytest.mark.filterwarnings("ignore:.*smaller than the logging interval.*"),
 ]
 
 STEPS = 14
