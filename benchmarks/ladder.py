@@ -118,7 +118,8 @@ def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) 
     changes = {key: _filled(value, seed, previous) for key, value in stage.get("set", {}).items()}
     command = [sys.executable, "train.py", "fit", "--config", stage["config"]]
     command += [part for key, value in changes.items() for part in (f"--{key}", _argument(value))]
-    command += ["--seed_everything", str(seed), "--export", str(target)]
+    # Weights and dropout by the one, the order of the batches by the other.
+    command += ["--seed_everything", str(seed), "--data.init_args.seed", str(seed), "--export", str(target)]
     command += ["--trainer.default_root_dir", str(target.parent), "--trainer.logger", "false"]
     with target.parent.with_suffix(".log").open("w") as log:
         subprocess.run(command, cwd=ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)

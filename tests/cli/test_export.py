@@ -103,6 +103,22 @@ def test_what_the_training_module_saves_is_what_is_read(run, tmp_path, tiny_enco
     assert load_metric("metric").config == module.metric.config
 
 
+def test_what_a_run_says_of_its_data_is_on_the_card(run, trained, tmp_path):
+    path, _ = trained
+    about = torch.load(path, weights_only=True)["textmover"]
+    change_run(
+        path, textmover={**about, "data": {"training files": "mine.csv", "items": "40"}, "notices": ["Made up."]}
+    )
+    assert run("export", path, "whole").code == 0
+    card = (tmp_path / "whole" / "README.md").read_text()
+    assert "## Data\n\n* training files: mine.csv\n* items: 40\n\n## Configuration" in card
+    assert "\n\n**Made up.**\n\nSignature" in card
+    assert run("export", path, "half", "--untrained", 0.5).code == 0
+    card = (tmp_path / "half" / "README.md").read_text()
+    assert "**Made up.**\n\n### Data\n\n* training files: mine.csv" in card
+    assert "from the card of `run.ckpt`" in card
+
+
 def test_a_folder_is_replaced_on_request_only(run, refused, trained, tmp_path):
     (tmp_path / "metric").mkdir()
     (tmp_path / "metric" / "notes.txt").write_text("mine")

@@ -195,6 +195,14 @@ def test_ratings_need_something_to_fit(refused, save_run, write):
     assert "corpus statistics or calibration to fit on --ratings, but got one with neither" in said
 
 
+def test_equal_ratings_are_refused(refused, save_run, write, tmp_path):
+    name, _ = save_run()
+    table = write("ratings.csv", [RATED[0], *(f"{line.rsplit(',', 1)[0]},0.5" for line in RATED[1:])])
+    said = refused("export", name, "out", "--ratings", table, "--hypothesis-column", "system")
+    assert "Expected ratings that differ, to calibrate on, but all 3 are 0.5: check the column." in said
+    assert not (tmp_path / "out").exists()
+
+
 # --- the hub ----------------------------------------------------------------------------------------------------------
 
 

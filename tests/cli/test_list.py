@@ -1,6 +1,7 @@
 import json
 
 from textmover.presets import PRESETS
+from textmover.scoring.released import DEFAULT_METRIC, released_metrics
 
 
 def test_every_preset_is_listed_with_what_there_is_to_know(run):
@@ -8,7 +9,10 @@ def test_every_preset_is_listed_with_what_there_is_to_know(run):
     assert (ended.code, ended.err) == (0, "")
     header, *rows = ended.out.splitlines()
     assert header.split("  ")[0] == "name"
-    assert [row.split()[0] for row in rows] == list(PRESETS)
+    released = list(released_metrics())
+    assert [row.split()[0] for row in rows] == [*released, *PRESETS]
+    assert [row.split()[0] for row in rows if row.endswith("trained by this project, the default")] == [DEFAULT_METRIC]
+    rows = rows[len(released) :]
     for row, preset in zip(rows, PRESETS.values(), strict=True):
         assert preset.formula in row
         assert row.endswith(preset.source)  # neither cut nor padded
@@ -19,7 +23,7 @@ def test_every_preset_is_listed_with_what_there_is_to_know(run):
 
 def test_json_holds_the_whole_configuration(run):
     listed = {entry["name"]: entry for entry in json.loads(run("list", "--format", "json").out)}
-    assert list(listed) == list(PRESETS)
+    assert list(listed) == [*released_metrics(), *PRESETS]
     for name, preset in PRESETS.items():
         assert listed[name]["config"] == preset.config.to_dict()
         assert listed[name]["formula"] == preset.formula

@@ -147,4 +147,4 @@ def test_json_of_a_pipe_is_json():
         [sys.executable, "-m", "textmover", "list", "--format", "json"], capture_output=True, text=True, check=False
     )
     assert ran.stderr == ""
-    assert json.loads(ran.stdout)[0]["name"] == next(iter(PRESETS))
+    assert json.loads(ran.stdout)[-1]["name"] == list(PRESETS)[-1]

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from textmover.cli import search as command
-from textmover.cli.search_space import Choices, Range, read_space
+from textmover.cli.search_judged import JudgedParts, judged_print
+from textmover.cli.search_space import Choices, Range, check_keys, read_space
 from textmover.cli.search_trial import ObjectiveError, placed
 from textmover.types import InputError
 
@@ -42,7 +43,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
     """Trials without training: the nearer the rate is to 1e-3, the better; those that were run are listed."""
     run: list[dict] = []
 
-    def fake(recipe, folder, objective, *, maximise, report):
+    def fake(recipe, folder, objective, *, maximise, report, judged):
         rate = recipe["model"]["init_args"]["optimizer"]["learning_rate"]
         run.append(recipe)
         value = 1 - abs(rate - 1e-3) * 100
@@ -127,7 +128,7 @@ def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
 def test_the_mean_over_seeds_counts_and_each_has_its_folder(run, asked, tmp_path, monkeypatch):
     seen = []
 
-    def fake(recipe, folder, objective, *, maximise, report):
+    def fake(recipe, folder, objective, *, maximise, report, judged):
         seen.append((recipe["seed_everything"], recipe["data"]["init_args"]["seed"], folder.name))
         return float(recipe["seed_everything"]), 1
 
@@ -150,7 +151,7 @@ def test_less_is_more_where_it_is_minimised(run, asked, trials, tmp_path):
 def test_a_trial_below_the_median_ends_early(run, asked, tmp_path, monkeypatch):
     epochs = []
 
-    def fake(recipe, folder, objective, *, maximise, report):
+    def fake(recipe, folder, objective, *, maximise, report, judged):
         place = len(epochs)
         epochs.append(0)
         value = 0.1 if place == 5 else 0.5 + place / 100
@@ -168,7 +169,7 @@ def test_a_trial_below_the_median_ends_early(run, asked, tmp_path, monkeypatch):
 def test_a_trial_that_fails_is_in_the_table_with_its_reason_and_the_others_go_on(run, asked, tmp_path, monkeypatch):
     count = []
 
-    def fake(recipe, folder, objective, *, maximise, report):
+    def fake(recipe, folder, objective, *, maximise, report, judged):
         count.append(1)
         if len(count) == 2:
             raise RuntimeError("out of\nmemory")
@@ -199,6 +200,98 @@ def test_defects_keep_their_traceback(run, asked, monkeypatch):
     monkeypatch.setattr(command, "run_trial", lambda *_, **__: {}["missing"])
     with pytest.raises(KeyError):
         run(*asked(), "--trials", 2)
+
+
+# --- what trials are judged on ----------------------------------------------------------------------------------------
+
+
+def test_a_trial_that_is_judged_on_other_parts_is_refused_with_the_likely_key(run, asked, tmp_path, monkeypatch):
+    def fake(recipe, folder, objective, *, maximise, report, judged):
+        judged("few" if recipe["data"]["init_args"]["batch_size"] == 4 else "many")
+        return 0.5, 1
+
+    monkeypatch.setattr(command, "run_trial", fake)
+    space = {RATE: {"low": 1e-4, "high": 1e-2}, "data.init_args.batch_size": {"choices": [4, 8]}}
+    arguments = asked(space)
+    assert run(*arguments, "--trials", 6, "--sampler", "random").code == 0
+    rows = table(tmp_path / "out")
+    first = rows[0]["data.init_args.batch_size"]
+    states = {(row["data.init_args.batch_size"] == first, row["state"]) for row in rows}
+    assert states == {(True, "complete"), (False, "failed")}
+    refused = next(row for row in rows if row["state"] == "failed")
+    assert refused["reason"] == (
+        "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
+        "leave data.init_args.batch_size out of the space."
+    )
+    monkeypatch.setattr(command, "run_trial", lambda *_, judged, **__: (judged("changed"), (0.9, 1))[1])
+    ended = run(*arguments, "--trials", 7, "--sampler", "random", "--resume")
+    assert table(tmp_path / "out")[6]["state"] == "failed", "what the first trial was judged on is kept"
+    assert ended.code == 0
+
+
+class Study:
+    """What keeps the attributes of a study of Optuna."""
+
+    def __init__(self):
+        self.user_attrs = {}
+
+    def set_user_attr(self, name, value):
+        self.user_attrs[name] = json.loads(json.dumps(value))
+
+
+def test_each_seed_may_have_parts_of_its_own_and_only_a_trial_that_ends_well_counts():
+    study = Study()
+    JudgedParts(study, {"a": 1}).check(1, "of a trial that failed")
+    first = JudgedParts(study, {"a": 1, "data.b": [2]})
+    first.check(1, "x")
+    first.check(2, "y")
+    first.keep()
+    JudgedParts(study, {"a": 3, "data.b": [2]}).check(1, "x")
+    JudgedParts(study, {"a": 3, "data.b": [2]}).check(2, "y")
+    for values, said in (
+        ({"a": 3, "data.b": [2]}, "leave a out of the space"),
+        ({"a": 3, "data.b": [4]}, "leave data.b out of the space"),
+        ({"a": 1, "data.b": [2]}, "the files have changed: search anew"),
+    ):
+        with pytest.raises(InputError, match=said):
+            JudgedParts(study, values).check(2, "x")
+
+
+def test_the_print_is_that_of_texts_ratings_and_groups(tmp_path):
+    from textmover.data import RatingsDataModule
+    from textmover.data.readers import Columns
+
+    def found(**options):
+        data = RatingsDataModule([str(file)], columns=Columns(groups=["group"]), **options)
+        data.setup()
+        return judged_print(data)
+
+    file = write_ratings(tmp_path / "ratings.tsv")
+    first = found()
+    assert found(batch_size=4, seed=5, batch_group="group", validation_batch_size=8) == first
+    different = [found(held_back=0.3), found(group="group"), found(where={"group": ["g1", "g2"]})]
+    file.write_text(file.read_text().replace("\t100", "\t99"))
+    assert len({first, *different, found()}) == 5
+
+
+@pytest.mark.slow
+def test_a_trial_tells_what_it_is_judged_on_before_its_first_step(asked, tmp_path):
+    from textmover.cli.search_trial import run_trial
+
+    class EnoughError(InputError):
+        pass
+
+    def judged(found):
+        assert len(found) == 64
+        raise EnoughError("seen")
+
+    def report(*_):
+        raise AssertionError("a validation")
+
+    asked()
+    config = yaml.safe_load((tmp_path / "recipe.yaml").read_text())
+    with pytest.raises(EnoughError):
+        run_trial(config, tmp_path / "trial", "held-back/pearson", maximise=True, report=report, judged=judged)
 
 
 # --- going on ---------------------------------------------------------------------------------------------------------
@@ -298,6 +391,10 @@ def test_two_searches_do_not_share_a_folder(run, asked, tmp_path):
         ("model.init_args.overrides.temprature", "did you mean model.init_args.overrides.temperature?"),
         ("trainer.max_epoch", "did you mean trainer.max_epochs?"),
         ("data.init_args.held_back", "changes them"),
+        ("data.init_args.train", "changes them"),
+        ("data.init_args.where", "changes them"),
+        ("data.init_args.columns.references", "changes them"),
+        ("data.class_path", "changes them"),
         ("seed_everything", "set by the search"),
         ("nothing.like.it", "--print_config"),
     ],
@@ -308,6 +405,16 @@ def test_a_key_that_is_none_names_the_nearest(run, asked, trials, key, words):
     assert words in complaint(ended.err)
     assert key in complaint(ended.err)
     assert trials == []
+
+
+def test_keys_of_several_sources_are_read_behind_their_names():
+    config = {"data.init_args.sources": {}, "data.init_args.weights": None}
+    one = {"low": 1, "high": 2}
+    for name in ("sources", "sources.texts", "sources.wmt.init_args.train", "sources.damaged.init_args.words"):
+        with pytest.raises(InputError, match=f"sources.*changes them|{name}.*changes them"):
+            check_keys({f"data.init_args.{name}": one}, config)
+    for name in ("sources.texts.init_args.batch_size", "sources.train.init_args.batch_group", "weights.train"):
+        check_keys({f"data.init_args.{name}": one}, config)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``train.py`` and ``textmover train`` as a user meets them, over the tiny encoder."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import yaml
 from textmover import Scorer
 from textmover.cli.main import main as textmover
 from textmover.cli.train import main as train
+from textmover.training import RatingsModule
+from textmover.training.stage import NotFiniteError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
@@ -90,8 +93,6 @@ def test_a_share_outside_of_0_to_1_is_refused_before_training(tmp_path, tiny_enc
 
 
 def test_a_checkpoint_of_another_encoder_is_refused(tmp_path, tiny_encoder, ratings, capsys):
-    import shutil
-
     config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1)
     assert run(tmp_path, config) == 0
     shutil.copytree(tiny_encoder, tmp_path / "other")
@@ -243,6 +244,8 @@ def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, 
         (["--trainer.foo", "3"], "--trainer.foo"),
         (["--trainer.accelerator", "cuda"], "CUDA"),
         (["--trainer.gradient_clip_val", "1.0"], "gradient_clip"),
+        *((["--trainer.precision", one], "bfloat16") for one in ("16-mixed", "16", "bf16-true", "16-true", "64-true")),
+        (["--model.init_args.optimizer.beta1", "1.0"], "below 1"),
     ],
 )
 def test_a_wrong_value_or_key_is_told_in_one_sentence(changes, word, tmp_path, tiny_encoder, ratings, capsys):
@@ -278,3 +281,63 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_earlier_one(tmp_path, mo
         AtomicCheckpoints().save_checkpoint({"step": 2}, path)
     assert torch.load(path, weights_only=True) == {"step": 1}
     assert [one.name for one in tmp_path.iterdir()] == ["resume.ckpt"]
+
+
+def test_all_of_training_may_be_autocast_to_bfloat16(tmp_path, tiny_encoder, ratings):
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_steps=1, trainer__callbacks=[])
+    assert run(tmp_path, config, "--trainer.precision", "bf16-mixed") == 0
+    assert Scorer.from_pretrained(tmp_path / "metric").score("the cat sat", "the cat sat").mean
+
+
+@pytest.mark.parametrize("option", ["adapter", "untrained_share"])
+def test_a_base_encoder_that_the_export_needs_is_missed_before_training(
+    option, tmp_path, tiny_encoder, ratings, capsys
+):
+    shutil.copytree(tiny_encoder, tmp_path / "gone")
+    config = recipe(tmp_path, tmp_path / "gone", ratings, trainer__max_steps=1, trainer__callbacks=[])
+    assert run(tmp_path, config) == 0
+    shutil.rmtree(tmp_path / "gone")
+    capsys.readouterr()
+    config["model"]["init_args"] |= {"metric": str(tmp_path / "metric"), "overrides": {}}
+    config |= {"export": str(tmp_path / "next"), option: {"adapter": {"rank": 2}, "untrained_share": 0.5}[option]}
+    config["trainer"]["logger"]["init_args"]["name"] = "second"
+    assert run(tmp_path, config) == 2
+    message = complaint(capsys)
+    assert f"the encoder that the metric started from to be at hand for `{option}`, but got" in message
+    assert str(tmp_path / "gone") in message
+    assert "of an adapter" not in message
+    assert not (tmp_path / "second").exists(), "nothing was trained"
+    config[option] = {"adapter": None, "untrained_share": 0.0}[option]
+    assert run(tmp_path, config) == 0
+
+
+def test_recipes_stop_early_after_validations_alone():
+    """Elsewhere nothing has been logged to look at where a run ends before the first one."""
+    found = []
+    for path in (ROOT / "configs").rglob("*.yaml"):
+        trainer = yaml.safe_load(path.read_text(encoding="utf-8")).get("trainer") or {}
+        callbacks = trainer.get("callbacks") or []
+        found += [(path, one["init_args"]) for one in callbacks if one["class_path"].endswith("EarlyStopping")]
+    assert len(found) >= 2
+    for path, options in found:
+        assert options.get("check_on_train_epoch_end") is False, path
+
+
+@pytest.mark.filterwarnings("ignore:The dirpath has changed.*", "ignore:.*could not find the monitored key.*")
+def test_a_run_that_was_resumed_elsewhere_names_a_checkpoint_that_is_there(
+    tmp_path, tiny_encoder, ratings, capsys, monkeypatch
+):
+    """Lightning's callback knows the path of the run before, which is gone here."""
+    config = recipe(tmp_path / "old", tiny_encoder, ratings, trainer__max_steps=6, export=None)
+    assert run(tmp_path, config) == 0
+    (tmp_path / "old").rename(tmp_path / "moved")
+    moved = tmp_path / "moved" / "checkpoints" / "resume.ckpt"
+    config = recipe(tmp_path / "new", tiny_encoder, ratings, trainer__max_steps=8, export=None)
+
+    def step(*_):
+        raise NotFiniteError("Expected a finite loss.")
+
+    monkeypatch.setattr(RatingsModule, "training_step", step)
+    capsys.readouterr()
+    assert run(tmp_path, config, "--ckpt_path", str(moved)) == 2
+    assert complaint(capsys).endswith(f"--ckpt_path {moved}")

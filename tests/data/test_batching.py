@@ -145,14 +145,18 @@ def test_several_references_become_rows_of_their_segment():
     assert len(batch) == 2
 
 
-def test_ranks_of_a_loader_in_order_see_all_segments_between_them():
-    seen = [
-        place
-        for rank in range(2)
-        for batch in PartLoader(source(segments(51)), "all", tokenize, rank=rank, world=2)
-        for place in batch.positions.tolist()
-    ]
-    assert sorted(seen) == list(range(51))
+@pytest.mark.parametrize(("count", "world"), [(51, 2), (51, 3), (20, 3), (16, 4), (3, 2), (0, 2)])
+def test_ranks_of_a_loader_in_order_share_the_batches_of_one(count, world):
+    kept = source(segments(count))
+    alone = positions(PartLoader(kept, "all", tokenize))
+    assert sorted(place for batch in alone for place in batch) == list(range(count))
+    shares = [positions(PartLoader(kept, "all", tokenize, rank=rank, world=world)) for rank in range(world)]
+    assert all(batch in alone for share in shares for batch in share)
+    assert {tuple(batch) for share in shares for batch in share} == {tuple(batch) for batch in alone}
+    sizes = [len(share) for share in shares]
+    assert min(sizes) >= min(1, len(alone)), "one without a batch would skip validation"
+    assert max(sizes) - min(sizes) <= 1
+    assert sum(sizes) == (len(alone) if len(alone) >= world or not count else world)
 
 
 def test_an_unrated_segment_is_refused():

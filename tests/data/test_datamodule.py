@@ -3,8 +3,17 @@ import re
 import numpy as np
 import pytest
 
-from textmover.data import Columns, MixtureDataModule, PairFile, RatingsDataModule
+from textmover.data import (
+    Columns,
+    LabelsDataModule,
+    MixtureDataModule,
+    PairFile,
+    ParaphrasesDataModule,
+    PerturbedDataModule,
+    RatingsDataModule,
+)
 from textmover.data.datamodule import HELD_BACK, HELD_OUT
+from textmover.data.overlap import read_pairs
 from textmover.types import InputError
 
 
@@ -155,7 +164,7 @@ def test_held_back_ratings_are_on_the_scale_of_their_file(two_scales):
         ({"temperature": 1e9}, [25, 25]),
         ({"weights": {"small": 4.0}}, [25, 25]),
         ({"batches": 10}, [2, 8]),
-        ({"batches": 2}, [1, 2]),
+        ({"batches": 2}, [1, 1]),
     ],
 )
 def test_shares_of_a_mixture(ratings, options, expected):
@@ -182,3 +191,86 @@ def test_shares_of_a_mixture(ratings, options, expected):
 def test_a_mixture_that_cannot_be_made_is_refused(ratings, options, message):
     with pytest.raises(InputError, match=message):
         MixtureDataModule(**{"sources": {"one": RatingsDataModule([ratings])}, **options})
+
+
+def test_the_batches_asked_for_are_the_batches_made(ratings):
+    names = [f"source{number}" for number in range(6)]
+    module = MixtureDataModule({name: RatingsDataModule([ratings]) for name in names[:3]}, batches=200)
+    module.setup()
+    assert module.batch_counts([50, 50, 50]) == [67, 67, 66]
+    module = MixtureDataModule({name: RatingsDataModule([ratings]) for name in names}, batches=9)
+    module.setup()
+    assert module.batch_counts([1000, 1, 1, 1, 1, 1]) == [4, 1, 1, 1, 1, 1], "small ones at the cost of the large one"
+    for sizes in ([1, 2, 3, 4, 5, 6], [7, 7, 7, 1, 1, 900]):
+        counts = module.batch_counts(sizes)
+        assert sum(counts) == 9
+        assert min(counts) == 1
+
+
+def test_a_mixture_in_a_mixture_needs_a_batch_for_each_of_its_sources(ratings):
+    inner = MixtureDataModule({name: RatingsDataModule([ratings]) for name in ("one", "two", "three")})
+    with pytest.raises(InputError, match="`batches` to be at least 3"):
+        MixtureDataModule({"inner": inner}, batches=2).setup()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A data set with three splits, saved as the hub's library saves them."""
+    datasets = pytest.importorskip("datasets")
+    rows = [{"reference": f"r{n}", "hypothesis": f"h{n}", "score": n / 7} for n in range(60)]
+    splits = {"train": rows[:40], "validation": rows[40:50], "test": rows[50:]}
+    folder = str(tmp_path / "saved")
+    datasets.DatasetDict({name: datasets.Dataset.from_list(part) for name, part in splits.items()}).save_to_disk(folder)
+    return folder
+
+
+def hypotheses(segments):
+    return [int(one.hypothesis[1:]) for one in segments]
+
+
+def test_each_part_is_of_its_own_split(saved):
+    data = RatingsDataModule([saved], validation=[saved])
+    data.setup()
+    assert hypotheses(data.segments) == list(range(40))
+    assert hypotheses(data.parts[HELD_BACK]) == list(range(40, 50))
+    data = RatingsDataModule([saved], validation=[f"hub:{saved}"], split="validation", validation_split="test")
+    data.setup()
+    assert hypotheses(data.segments) == list(range(40, 50))
+    assert hypotheses(data.parts[HELD_BACK]) == list(range(50, 60))
+    with pytest.raises(InputError, match="a split 'dev', but got"):
+        RatingsDataModule([saved], validation=[saved], validation_split="dev").setup()
+
+
+def test_the_pairs_to_leave_out_are_those_of_the_test_split_unless_said_otherwise(saved):
+    for options, first in (({}, 50), ({"split": "validation"}, 40)):
+        pairs = read_pairs(PairFile(saved, **options))
+        assert pairs == {frozenset({f"h{n}", f"r{n}"}) for n in range(first, first + 10)}
+
+
+def test_the_card_says_what_was_held_back(ratings):
+    data = RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3)
+    data.setup()
+    count = len(data.parts[HELD_BACK])
+    assert 20 < count < 90
+    assert data.describe()["held back"] == f"30% of the references by a hash of their text ({count} of 180 segments)"
+    judged = RatingsDataModule([ratings], columns=COLUMNS, validation=[ratings])
+    judged.setup()
+    assert judged.describe()["validation files"] == ratings
+    assert "held back" not in judged.describe()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        RatingsDataModule,
+        lambda files, **sizes: LabelsDataModule(files, "mnli", **sizes),
+        lambda files, **sizes: ParaphrasesDataModule(files, "qqp", **sizes),
+        PerturbedDataModule,
+    ],
+)
+def test_nothing_to_read_and_batches_of_nothing_are_refused(build):
+    with pytest.raises(InputError, match="at least one file, but got none"):
+        build([])
+    for name in ("batch_size", "validation_batch_size"):
+        with pytest.raises(InputError, match=f"`{name}` to be at least 1, but got 0"):
+            build(["x.tsv"], **{name: 0})

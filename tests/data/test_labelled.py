@@ -1,8 +1,10 @@
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from textmover.data import LabelColumns, LabelsDataModule, MixtureDataModule, PairFile
 from textmover.data.split import normalise_reference
@@ -72,12 +74,18 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
     assert "(1 items left out)" in source.describe()["without the pairs of"]
 
 
-def test_a_part_of_the_items_is_spread_evenly(pairs):
-    source = read([pairs], "mnli", validation=[pairs], most=30)
+@pytest.mark.parametrize("most", [30, 100, 150])
+def test_a_part_of_the_items_has_all_classes_and_all_places_of_the_file(pairs, most):
+    source = read([pairs], "mnli", validation=[pairs], most=most)  # whose classes take turns
+    counts = Counter(item.label for item in source.items)
+    assert sum(counts.values()) == most
+    assert min(counts.values()) > most / 6
     premises = [int(re.findall(r"\d+", item.texts[0])[0]) for item in source.items]
-    assert len(premises) == 30
     assert premises == sorted(premises)
+    assert min(premises) < 10
     assert max(premises) > 90
+    whole = read([pairs], "mnli", validation=[pairs], most=1000)
+    assert [item for item in whole.items if item in source.items] == source.items
 
 
 def test_a_batch_holds_both_texts_and_the_labels(pairs):
@@ -139,6 +147,17 @@ def test_one_class_alone_is_refused(tmp_path):
     path.write_text("question1\tquestion2\tlabel\n" + "".join(f"a{n}\tb{n}\t1\n" for n in range(50)))
     with pytest.raises(InputError, match=r"two classes to learn, but all items .* are 'duplicate'"):
         read([str(path)], "qqp")
+
+
+def test_recipes_that_train_on_development_parts_say_so():
+    found = 0
+    for path in (Path(__file__).parents[2] / "configs" / "stages").glob("*.yaml"):
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))["data"]["init_args"]
+        for data in [one["init_args"] for one in options.get("sources", {"": {"init_args": options}}).values()]:
+            for name in [Path(name).name for name in data.get("train", []) if "_dev" in Path(name).name]:
+                assert name in data["notice"], path
+                found += 1
+    assert found >= 4
 
 
 def test_the_files_at_hand_are_read(shared_folder):

@@ -1,9 +1,11 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from textmover.data import LabelColumns, PairFile, ParaphrasesDataModule
 from textmover.data.paraphrases import Paraphrase, mine_by_overlap, nearest_others
-from textmover.data.split import normalise_reference
+from textmover.data.split import is_held_back, normalise_reference
 from textmover.types import InputError
 
 BOTH = LabelColumns(("a", "b"))
@@ -86,11 +88,45 @@ def test_texts_without_words_have_neighbours_too():
     assert [len(places) for places in mine_by_overlap(items, 2)] == [2, 2, 2]
 
 
+def test_of_equal_ones_the_first_are_the_nearest():
+    vectors = np.eye(3)[[0, 1, 0, 0, 1, 2, 0, 0]]
+    assert nearest_others(vectors, list(range(8)), 5)[:2] == [[2, 3, 6, 7, 1], [4, 0, 2, 3, 5]]
+    assert nearest_others(vectors, list(range(8)), 0) == [[]] * 8
+
+
+@pytest.mark.parametrize("options", [{"without": True}, {"most": 40}])
+def test_paraphrases_whose_link_is_not_trained_on_are_no_negatives_of_each_other(tmp_path, options):
+    chain = [f"way {n} to cook rice" for n in range(12)]
+    rows = [f"{one}\t{two}\n" for one, two in pairwise(chain)]
+    rows += [f"alpha {n} beta\tgamma {n} delta\n" for n in range(60)]
+    for name, chosen in (("pairs.tsv", rows), ("test.tsv", rows[1:11:2])):
+        (tmp_path / name).write_text("a\tb\n" + "".join(chosen))
+    if "without" in options:
+        options = {"without": [PairFile(str(tmp_path / "test.tsv"), ("a", "b"))]}
+    source = read([str(tmp_path / "pairs.tsv")], columns=BOTH, negatives=1, **options)
+    about_rice = [item for item in source.items if "rice" in item.texts[0]]
+    assert 2 <= len(about_rice) < 11
+    assert len({item.cluster for item in about_rice}) == 1
+    assert not any("rice" in text for item in about_rice for text in item.negatives)
+
+
+def test_a_part_of_paraphrases_of_one_another_is_refused_as_it_is_read(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    word = next(f"word{n}" for n in range(100) if is_held_back(f"word{n} 0"))
+    rows = [f"{word} {k}\t{word} {k + 1}" for k in range(6)]
+    rows += [f"a{n}\tb{n}" for n in range(30) if not is_held_back(f"a{n}")]
+    path.write_text("a\tb\n" + "\n".join(rows) + "\n")
+    with pytest.raises(InputError, match=r"3 pairs in the held-back part, .* but got 6 in 1 cluster of .*pairs\.tsv"):
+        read([str(path)], columns=BOTH)
+    path.write_text(path.read_text() + next(f"a{n}\tb{n}\n" for n in range(100) if is_held_back(f"a{n}")))
+    assert len(read([str(path)], columns=BOTH).parts["held-back"]) == 7
+
+
 def test_too_few_clusters_to_mine_from(tmp_path):
     path = tmp_path / "one.tsv"
     path.write_text("a\tb\n" + "".join(f"same\tb{n}\n" for n in range(20)))
     data = ParaphrasesDataModule([str(path)], columns=BOTH, negatives=1, held_back=0.0)
-    with pytest.raises(InputError, match="at least 3 pairs in the held-back part"):
+    with pytest.raises(InputError, match=r"the training part, .* but got 20 in 1 cluster of"):
         data.setup()
     items = [Paraphrase(("same", f"b{n}"), 0) for n in range(5)]
     with pytest.raises(InputError, match="at least 1 texts of other paraphrases"):
@@ -113,6 +149,7 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
         ({"columns": LabelColumns(("a",))}, "two columns of texts"),
         ({"columns": LabelColumns(("a", "b"), "label")}, r"no `columns\.label` without a `task`"),
         ({"columns": BOTH, "batch_size": 1}, "at least 2 pairs"),
+        ({"columns": BOTH, "mining": "foo"}, "`mining` to be overlap or metric, but got 'foo'"),
         ({"columns": BOTH, "negatives": -1}, "`negatives` of at least 0"),
         ({"columns": BOTH, "where": {"label": ["1"]}}, r"`columns\.groups`"),
     ],

@@ -103,6 +103,18 @@ def test_sentences_may_stand_in_a_column(tmp_path):
     assert len({one.references for one in all_segments(read([str(path)], column="text"))}) == 40
 
 
+def test_sentences_are_those_of_the_split(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    parts = {"train": sentences(80)[:40], "test": sentences(80)[40:]}
+    folder = str(tmp_path / "saved")
+    datasets.DatasetDict(
+        {name: datasets.Dataset.from_list([{"text": text} for text in texts]) for name, texts in parts.items()}
+    ).save_to_disk(folder)
+    for options, name in (({}, "train"), ({"split": "test"}, "test")):
+        data = read([folder], column="text", **options)
+        assert {one.references[0] for one in all_segments(data)} == set(parts[name])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -128,3 +140,4 @@ def test_the_card_says_that_these_are_no_ratings_of_people(files):
     assert data.notices
     assert "not agreeing with people" in data.notices[0]
     assert data.describe()["sentences"] == "200 of sentences.txt"
+    assert data.describe()["held back"] == "15% of the sentences by a hash of their text"

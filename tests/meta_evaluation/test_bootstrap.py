@@ -176,6 +176,54 @@ class TestBadInput:
             bootstrap_draws([], self.HUMAN, ["a"] * 3)
 
 
+class TestOneCluster:
+    """A group of one reference gives the same draw each time, which says nothing of how sure a correlation is."""
+
+    HUMAN = np.random.default_rng(0).normal(size=40)
+    SCORES = HUMAN + np.random.default_rng(1).normal(size=40)
+
+    def test_there_is_no_interval(self):
+        gain = bootstrap_gain(self.HUMAN, self.SCORES, self.HUMAN, ["a"] * 40, samples=20, clusters=["r"] * 40)
+        assert gain.estimate == gain.after - gain.before < 0
+        assert np.isnan([gain.low, gain.high, gain.after_low, gain.after_high]).all()
+        assert gain.clusters == (("a", 1),)
+        interval = bootstrap_interval(self.SCORES, self.HUMAN, ["a"] * 40, samples=20, clusters=["r"] * 40)
+        assert interval.estimate == gain.after
+        assert np.isnan([interval.low, interval.high]).all()
+
+    def test_nor_of_a_mean_that_it_is_a_part_of(self):
+        groups, clusters = ["a"] * 20 + ["b"] * 20, ["r"] * 20 + [str(n) for n in range(20)]
+        gain = bootstrap_gain(self.HUMAN, self.SCORES, self.HUMAN, groups, samples=20, clusters=clusters)
+        assert np.isnan([gain.low, gain.high]).all()
+        assert gain.clusters == (("a", 1), ("b", 20))
+
+    def test_a_group_that_does_not_count_does_not_matter(self):
+        human = np.where(np.arange(40) < 20, 0.0, self.HUMAN)  # no correlation in the first group
+        groups, clusters = ["a"] * 20 + ["b"] * 20, ["r"] * 20 + [str(n) for n in range(20)]
+        gain = bootstrap_gain(human, self.SCORES, human, groups, samples=20, clusters=clusters)
+        assert gain.excluded == ("a",)
+        assert gain.low < gain.estimate < gain.high
+        assert gain.clusters == (("b", 20),)
+
+    def test_two_clusters_have_an_interval(self):
+        clusters = ["r"] * 20 + ["s"] * 20
+        gain = bootstrap_gain(self.HUMAN, self.SCORES, self.HUMAN, ["a"] * 40, samples=50, clusters=clusters)
+        assert gain.low < gain.high
+
+
+def test_the_interval_after_is_that_of_the_metric_alone():
+    human, worse, better, groups = ratings(60)
+    gain = bootstrap_gain(worse, better, human, groups, samples=50)
+    alone = bootstrap_interval(better, human, groups, samples=50)
+    assert (gain.after, gain.after_low, gain.after_high) == alone[:3]
+
+
+def test_little_to_draw_is_told():
+    assert bootstrap.few_to_draw({"a": 10, "b": 11}, "reference") is None
+    assert "there are only 9 references" in bootstrap.few_to_draw({"a": 9}, "reference")
+    assert "in 2 of 3 groups, only 3 in b." in bootstrap.few_to_draw({"a": 9, "b": 3, "c": 10}, "reference")
+
+
 def test_speed():
     human, worse, better, groups = ratings(6400, groups=8)
     start = time.perf_counter()

@@ -60,3 +60,19 @@ def test_the_interval_of_a_share():
 def test_labels_that_do_not_fit_are_refused(labels, predicted, message):
     with pytest.raises(InputError, match=message):
         confusion_matrix(labels, predicted, 2)
+
+
+def test_one_cluster_has_no_interval():
+    for found in (
+        bootstrap_labels([0, 1, 0], [0, 1, 1], 2, ["a"] * 3)["accuracy"],
+        bootstrap_share([1.0, 1.0, 0.0], ["a"] * 3),
+    ):
+        assert found.estimate == pytest.approx(2 / 3)
+        assert np.isnan([found.low, found.high]).all()
+        assert found.clusters == (("all", 1),)
+
+
+def test_nothing_told_has_no_share():
+    found = bootstrap_share([], [])
+    assert np.isnan(found[:3]).all()
+    assert found.clusters == (("all", 0),)

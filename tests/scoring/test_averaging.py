@@ -225,6 +225,8 @@ def test_what_cannot_be_fitted_is_refused(trained):
         refit(trained(0, calibrate=False), rated=RATED)
     with pytest.raises(InputError, match="but got 1, 0 of them without"):
         refit(trained(0), rated=RATED[:1])
+    with pytest.raises(InputError, match="ratings that differ, to calibrate on, but all 2 are 7"):
+        refit(trained(0), rated=[Segment("a", ("b",), 7.0), Segment("b", ("b",), 7.0)])
     with pytest.raises(InputError, match="but got 4, 1 of them without"):
         refit(trained(0), rated=[*RATED, Segment("a", ("b",))])
 

@@ -314,6 +314,22 @@ def test_a_hub_id_is_downloaded_with_its_revision(saved, monkeypatch):
     assert hub.asked == [("owner/metric", "v2", True), ("owner/metric", "v2", False)]
 
 
+@pytest.mark.parametrize("lacking", ["model.safetensors", "config.json", "encoder/config.json"])
+def test_a_download_that_was_interrupted_is_completed(saved, folder, monkeypatch, lacking):
+    (folder / lacking).unlink()
+    hub = Hub(monkeypatch, cached=folder, online=saved)
+    assert scores(load_metric("owner/metric", revision="v2")) == scores(load_checkpoint(saved))
+    assert hub.asked == [("owner/metric", "v2", True), ("owner/metric", "v2", False)]
+
+
+def test_a_download_that_cannot_be_completed_says_what_is_there(folder, monkeypatch):
+    (folder / "model.safetensors").unlink()
+    Hub(monkeypatch, cached=folder)
+    said = r"to hold model.safetensors, but it is missing.*cache holds of owner/metric.*OSError: not here\)$"
+    with pytest.raises(InputError, match=said):
+        load_metric("owner/metric")
+
+
 def test_a_hub_id_that_is_nowhere_is_one_sentence(monkeypatch):
     Hub(monkeypatch)
     with pytest.raises(

@@ -6,6 +6,7 @@ import torch
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.scoring import save_checkpoint
 from textmover.scoring.adapter import AdapterConfig
+from textmover.scoring.checkpoint import METRIC_USAGE
 from textmover.scoring.classifier_checkpoint import load_classifier, save_classifier
 from textmover.types import InputError
 
@@ -47,6 +48,23 @@ def test_a_classifier_that_names_its_metric_holds_its_head_alone_and_may_move_wi
     assert torch.equal(load_classifier(folder).predict(TEXTS, OTHERS), expected)
     there = str(tmp_path / "elsewhere" / "metric")
     assert torch.equal(load_classifier(folder, metric=there).predict(TEXTS, OTHERS), expected)
+
+
+@pytest.mark.parametrize("encoding", ["joint", "single"])
+def test_the_card_says_how_to_tell_classes(tiny_metric, tmp_path, encoding):
+    classifier = TextClassifier.untrained(tiny_metric(), ClassifierConfig(("no", "yes"), encoding))
+    card = f"# A card\n\n{METRIC_USAGE}\n## Data\n"
+    save_classifier(classifier, tmp_path / "cola", card=card)
+    found = (tmp_path / "cola" / "README.md").read_text()
+    assert found.startswith("# A card\n\n```python\n")
+    assert found.endswith("\n\nThe classes are, in this order: no, yes.\n\n## Data\n")
+    assert "Scorer" not in found
+    code = found.split("```")[1].removeprefix("python\n").replace("path/to/this/folder", str(tmp_path / "cola"))
+    *imports, call = code.strip().splitlines()
+    names = {}
+    exec("\n".join(imports), names)
+    assert eval(call, names).shape == (1, 2)
+    assert (tmp_path / "cola" / "metric" / "README.md").read_text() == card
 
 
 def test_a_metric_with_other_weights_is_refused(classifier, tiny_metric, tmp_path):

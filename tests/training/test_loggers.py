@@ -68,6 +68,32 @@ def test_early_stopping_on_kendall_stops_where_nothing_is_gained(tmp_path, tiny_
     assert len(validated) == epochs
 
 
+@pytest.mark.filterwarnings("ignore:.*could not find the monitored key.*")  # by ModelCheckpoint
+@pytest.mark.parametrize("looks_after_validation", [True, False])
+def test_early_stopping_in_a_run_that_ends_before_its_first_validation(
+    tmp_path, tiny_encoder, capsys, looks_after_validation
+):
+    options = {"monitor": "held-back/kendall", "mode": "max"}
+    options |= {"check_on_train_epoch_end": False} if looks_after_validation else {}
+    stopping = {"class_path": "pytorch_lightning.callbacks.EarlyStopping", "init_args": options}
+    code = run(tmp_path, tiny_encoder, more=[stopping], trainer__max_steps=3, export=str(tmp_path / "metric"))
+    assert code == (0 if looks_after_validation else 2)
+    assert (tmp_path / "metric").exists() is looks_after_validation
+    if not looks_after_validation:
+        message = complaint(capsys)
+        for words in ("`monitor` of EarlyStopping", "(train/loss", "got 'held-back/kendall'", "before the first valid"):
+            assert words in message
+
+
+def test_a_misspelt_monitor_of_early_stopping_is_told_with_what_there_is(tmp_path, tiny_encoder, capsys):
+    options = {"monitor": "held-back/kendal", "mode": "max", "check_on_train_epoch_end": False}
+    stopping = {"class_path": "pytorch_lightning.callbacks.EarlyStopping", "init_args": options}
+    assert run(tmp_path, tiny_encoder, more=[stopping], trainer__max_epochs=1) == 2
+    message = complaint(capsys)
+    assert "held-back/kendall" in message
+    assert "but got 'held-back/kendal'" in message
+
+
 # --- numbers that are none --------------------------------------------------------------------------------------------
 
 
@@ -120,7 +146,7 @@ def test_numbers_that_are_none_stop_the_run_and_name_the_batch_and_the_checkpoin
     assert said in message
     assert "at step 8 (ratings: items [" in message
     resume = tmp_path / "checkpoints" / "resume.ckpt"
-    assert message.endswith(f"Go on from the last good checkpoint with --ckpt_path {resume}")
+    assert message.endswith(f"the last good checkpoint, or an earlier one, or start anew: --ckpt_path {resume}")
     kept = torch.load(resume, weights_only=True)
     assert kept["global_step"] == 5
     assert all(value.isfinite().all() for value in kept["state_dict"].values() if value.is_floating_point())

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from textmover.data import (
     RatingsDataModule,
 )
 from textmover.data.paraphrases import ParaphraseSource
+from textmover.data.split import is_held_back
 from textmover.functional.contrastive import contrastive_loss
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RandomState, RatingsModule, TaskOptions
@@ -245,6 +247,38 @@ def test_options_that_fit_nothing_are_refused():
         TaskOptions(weight=0.0)
     with pytest.raises(InputError, match="pearsn"):
         TaskOptions(losses={"pearsn": 1.0})
+    with pytest.raises(InputError, match="all weights are 0"):
+        TaskOptions(losses={"mse": 0.0})
+    with pytest.raises(InputError, match="signal 'chrf'"):
+        TaskOptions(signals={"chrf": -1.0})
+
+
+def test_batches_of_one_cluster_have_no_share_of_partners_found(tiny_encoder, tmp_path):
+    """The held-back part is two stars of paraphrases of unlike length, so that each is a batch by itself."""
+    words = ["cat", "dog", "boy", "girl", "man", "woman", "friend", "child"]
+    texts = [f"the {one} {other}" for one in words for other in words]
+    short, long, *_ = (text for text in texts if is_held_back(text, 0.2))
+    rows = [(short, f"young {word}") for word in words[:4]]
+    rows += [(long, f"young old red blue big small {word}") for word in words[:4]]
+    for number, text in enumerate(text for text in texts if not is_held_back(text, 0.2)):
+        rows.append((text, f"when {text} {number}"))
+    file = tmp_path / "same.tsv"
+    file.write_text("first\tsecond\n" + "".join(f"{first}\t{second}\n" for first, second in rows))
+    data = MixtureDataModule(
+        {
+            "same": paraphrases(file, held_back=0.2, validation_batch_size=4),
+            "nli": LabelsDataModule([str(write_pairs(tmp_path / "pairs.tsv", 40))], "mnli", held_back=0.3),
+        }
+    )
+    trained = module(tiny_encoder)
+    fit(trained, data, epochs=-1, max_steps=1)
+    partners = next(one for one in judge(trained, data, samples=10).tasks if one.title == "Partners found")
+    assert len(data.sources["same"].parts["held-back"]) == 8
+    (row,) = partners.rows
+    assert row.items == 0
+    assert all(math.isnan(value) for value in (row.before, *row.after[:3]))
+    assert "| nan |" in partners.markdown()
+    assert "batch of up to 4." in partners.note, "the batches of labels are another matter"
 
 
 def test_texts_that_are_read_together_have_no_features_to_learn_from(tiny_encoder, tmp_path):

@@ -175,6 +175,37 @@ def test_an_unknown_loss_is_refused_before_anything_is_read(tiny_encoder: Path) 
         module(tiny_encoder, losses={"pearsn": 1.0})
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"losses": {"mse": 0.0}}, "all weights are 0"),
+        ({"losses": {"mse": 0.0, "hinge": {"weight": 0.0}}, "signals": {"untrained": 0.0}}, "all weights are 0"),
+        ({"losses": {"mse": -1.0}}, "weight of the loss `mse`"),
+        ({"signals": {"untrained": -1.0}}, "weight of the signal 'untrained'"),
+        ({"signals": {"chrf": float("nan")}}, "weight of the signal 'chrf'"),
+        ({"signals": {"chrf": float("inf")}}, "weight of the signal 'chrf'"),
+        ({"gradient_clip": 0.0}, "null .None. leaves gradients alone"),
+        ({"gradient_clip": -1.0}, "`gradient_clip` to be a finite number above 0, but got -1.0"),
+        ({"gradient_clip": float("nan")}, "`gradient_clip`"),
+        ({"gradient_clip": float("inf")}, "`gradient_clip`"),
+    ],
+)
+def test_numbers_that_nothing_is_learned_with_are_refused(tiny_encoder: Path, options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        module(tiny_encoder, **options)
+
+
+def test_signals_alone_and_no_clipping_are_allowed(tiny_encoder: Path) -> None:
+    assert module(tiny_encoder, losses={"mse": 0.0}, signals={"chrf": 1.0}).signals == {"chrf": 1.0}
+    assert module(tiny_encoder, gradient_clip=None).gradient_clip is None
+
+
+def test_a_file_as_the_metric_to_start_from_is_told_how_to_become_one(tmp_path: Path) -> None:
+    (tmp_path / "run.ckpt").write_bytes(b"of a run")
+    with pytest.raises(InputError, match=r"run\.ckpt is a file: .*textmover export"):
+        RatingsModule(str(tmp_path / "run.ckpt"))
+
+
 def test_a_loss_that_is_not_finite_stops_and_names_the_batch(tiny_encoder: Path, ratings: Path) -> None:
     class Broken(RatingsModule):
         def on_train_start(self) -> None:

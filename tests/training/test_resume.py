@@ -4,8 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from runs import recipe, write_ratings, write_recipe
+
+from textmover.data import RatingsDataModule
+from textmover.training import OptimizerConfig, RandomState, RatingsModule
+from textmover.types import InputError
 
 RUNS = Path(__file__).with_name("runs.py")
 
@@ -64,6 +69,56 @@ def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, 
     assert f"--ckpt_path {tmp_path / 'checkpoints' / 'resume.ckpt'}" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "metric").exists()
+
+
+class Rates(pl.Callback):
+    """Keeps the settings of all groups at every step, and may write a checkpoint after one."""
+
+    def __init__(self, keep: Path | None = None, at: int = 4) -> None:
+        self.seen: list[list[tuple[float, float, float]]] = []
+        self.keep, self.at = keep, at
+
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: object) -> None:
+        groups = trainer.optimizers[0].param_groups
+        self.seen.append([(one["lr"], one["weight_decay"], one["betas"][0]) for one in groups])
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: object) -> None:
+        if self.keep is not None and trainer.global_step == self.at:
+            trainer.save_checkpoint(self.keep)
+
+
+def fit(folder: Path, encoder: Path, watch: Rates, config: OptimizerConfig, path: Path | None = None) -> None:
+    """Eight steps, or those that a checkpoint has left of them."""
+    pl.seed_everything(0, verbose=False)
+    overrides = {"encoder": str(encoder), "temperature": 0.1}
+    module = RatingsModule(overrides=overrides, bfloat16="no", optimizer=config)
+    data = RatingsDataModule([str(write_ratings(folder / "ratings.tsv", 60))], held_back=0.25, batch_size=8)
+    trainer = pl.Trainer(
+        accelerator="cpu", max_steps=8, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, use_distributed_sampler=False, limit_val_batches=0,
+        callbacks=[RandomState(), watch],
+    )  # fmt: skip
+    trainer.fit(module, datamodule=data, ckpt_path=path, weights_only=True)
+
+
+def test_a_resumed_run_takes_the_rates_of_its_own_recipe(tmp_path: Path, tiny_encoder: Path) -> None:
+    fast = OptimizerConfig(learning_rate=1e-3, head_learning_rate=1e-2, weight_decay=0.5, beta1=0.8, layer_decay=0.5)
+    slow = OptimizerConfig(learning_rate=1e-6, head_learning_rate=1e-5, beta1=0.7, layer_decay=0.9, schedule="cosine")
+    first, same, other, whole = Rates(tmp_path / "four.ckpt"), Rates(), Rates(), Rates()
+    fit(tmp_path, tiny_encoder, first, fast)
+    fit(tmp_path, tiny_encoder, same, fast, tmp_path / "four.ckpt")
+    assert same.seen == first.seen[4:]
+    fit(tmp_path, tiny_encoder, other, slow, tmp_path / "four.ckpt")
+    fit(tmp_path, tiny_encoder, whole, slow)
+    assert other.seen == whole.seen[4:]
+    assert other.seen != first.seen[4:]
+
+
+def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tmp_path: Path, tiny_encoder: Path) -> None:
+    alike, apart = OptimizerConfig(), OptimizerConfig(thaw=0.1)
+    fit(tmp_path, tiny_encoder, Rates(tmp_path / "four.ckpt"), alike)
+    with pytest.raises(InputError, match="as this recipe does, but it trains all layers at one rate"):
+        fit(tmp_path, tiny_encoder, Rates(), apart, tmp_path / "four.ckpt")
 
 
 def test_dropout_is_on_in_training(tiny_encoder: Path) -> None:

@@ -16,7 +16,7 @@ CONFIGS, OWN = ROOT / "configs", ROOT / "examples" / "own_ratings" / "recipe.yam
 STAGES = sorted((CONFIGS / "stages").glob("*.yaml"))
 RUN = [*STAGES, CONFIGS / "general.yaml", OWN]
 """Recipes that run here; the others of ``configs`` do so in ``tests/cli/test_train.py``."""
-OTHERS = ("papers", "search", "ladder")
+OTHERS = ("papers", "search", "ladder", "released")
 """Folders of configurations that are not for ``train.py``."""
 RECIPES = [*(path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name not in OTHERS), OWN]
 
@@ -53,6 +53,13 @@ LABELS = {
 }
 
 
+TASKS = (
+    *("OnWN", "FNWN", "SMTeuroparl", "SMTnews", "headlines", "images", "answers-forums", "answers-students"),
+    *("answer-answer", "question-question", "plagiarism", "postediting"),
+)
+"""Of STS, those that may be trained on."""
+
+
 def made_up(name: str, folder: Path) -> str:
     """A file in place of one that a recipe names; files of the project stay."""
     path = Path(name)
@@ -75,7 +82,8 @@ def cell(column: str, number: int, kind: str) -> str:
         return LABELS[kind][number % len(LABELS[kind])]
     if column == "score":
         return str(number % 7 / 2)
-    groups = {"lp": "de-en", "year": "2015", "task": "headlines", "split": ("dev", "test")[number % 2]}
+    task = TASKS[number % len(TASKS)]
+    groups = {"lp": "de-en", "year": "2015", "task": task, "split": ("dev", "test")[number % 2]}
     return groups.get(column, f"{column} {number} of {kind}")
 
 

@@ -13,6 +13,8 @@ from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 
 from textmover.cli.train import main
+from textmover.data import RatingsDataModule
+from textmover.training import RatingsModule
 from textmover.training.averaging import WeightAverage
 from textmover.types import InputError
 
@@ -260,3 +262,17 @@ def test_strategies_that_shard_weights_are_refused():
     sharded._accelerator_connector.strategy = FSDPStrategy()
     with pytest.raises(InputError, match="but got FSDPStrategy: leave the callback out"):
         WeightAverage().setup(sharded, Walk(), "fit")
+
+
+def test_targets_that_are_scores_of_other_metrics_are_not_averaged(tmp_path, tiny_encoder):
+    """They are computed when training starts, so that the copy of the module has none."""
+    module = RatingsModule(
+        overrides={"encoder": str(tiny_encoder)}, signals={"untrained": 0.5, "chrf": 0.5}, bfloat16="no"
+    )
+    ratings = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv", 40))], held_back=0.25, batch_size=8)
+    average = WeightAverage(decay=None)
+    trainer(average, max_epochs=-1, max_steps=3, use_distributed_sampler=False).fit(module, datamodule=ratings)
+    values = module.tasks["ratings"].signal_values
+    assert values.shape == (len(ratings.segments), 2)
+    assert values.mean(dim=0).abs().max() < 1e-5
+    assert values.square().mean(dim=0).sub(1).abs().max() < 1e-5

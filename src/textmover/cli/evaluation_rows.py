@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from textmover.cli.evaluation_ready import add_ready_options
-from textmover.cli.options import load_scorer
+from textmover.cli.options import given_fields, load_scorer
 from textmover.meta_evaluation import MetricScores
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
+from textmover.scoring.released import default_metric
 from textmover.types import InputError, Judgements
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Metrics", "add_row_options"]
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_MODEL = "twmd"
 
 DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")
 
@@ -61,7 +60,8 @@ class Metrics:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         others = options.scores or options.metric_column or options.baselines is not None
-        self.models: tuple[str, ...] = tuple(options.model or ([] if others else [DEFAULT_MODEL]))
+        usual = [] if others else [default_metric(given_fields(options))]
+        self.models: tuple[str, ...] = tuple(options.model or usual)
         given = options.baselines
         self.baselines = () if given is None else tuple(given) or DEFAULT_BASELINES
         _check_distinct([*self.models, *self.baselines, *(options.metric_column or ())])

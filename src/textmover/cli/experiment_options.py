@@ -11,7 +11,7 @@ from pathlib import Path
 from textmover.cli.experiment_config import Experiment
 from textmover.cli.experiment_output import FORMATS
 from textmover.cli.experiment_results import figure_metrics
-from textmover.cli.options import FIELD, check_output, field_flag
+from textmover.cli.options import FIELD, check_output, field_flag, given_fields
 from textmover.report import check_matplotlib
 from textmover.types import InputError
 
@@ -87,7 +87,7 @@ def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
     for name, least in (("samples", 1), ("permutations", 1), ("seed", 0)):
         if getattr(options, name) < least:
             raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
-    given = [name.removeprefix(FIELD) for name in vars(options) if name.startswith(FIELD)]
+    given = list(given_fields(options))
     everything = {**experiment.metrics, **figure_metrics(experiment)}
     for name in given:
         if everything and all(name in one.fields for one in everything.values()):

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from textmover.cli.experiment_specs import MetricSpec
-from textmover.cli.options import FIELD, build_scorer, load_scorer
+from textmover.cli.options import build_scorer, given_fields, load_scorer
 from textmover.cli.settings import BEHIND_VECTORS
 from textmover.meta_evaluation import MetricScores
 from textmover.modules.assembly import Parts
@@ -194,7 +194,7 @@ class ExperimentMetrics:
         return scorer
 
     def _config(self, model: str, fields: Mapping[str, Any]) -> Any:
-        given = {name.removeprefix(FIELD): one for name, one in vars(self._options).items() if name.startswith(FIELD)}
+        given = given_fields(self._options)
         if self._options.revision is not None:
             given = {"revision": self._options.revision, **given}
         return preset_config(model, **{**given, **fields})

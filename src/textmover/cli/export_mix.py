@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from textmover.cli.export_runs import metric_and_card, write_card
+from textmover.cli.export_card import made_from, write_card
+from textmover.cli.export_runs import metric_and_card
 from textmover.cli.options import COLUMN_OPTIONS, add_column_options, flags_named, read_tables
 from textmover.scoring.averaging import average_metrics, fitted_names, interpolate, refit
 from textmover.types import InputError, Segment, SegmentMetric
@@ -61,7 +62,7 @@ def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tupl
     Args:
         options: The command's options.
         metric: The metric of the run that stands first.
-        card: Its card, which stays where nothing is mixed.
+        card: Its card, which stays where nothing is mixed, and is handed on by that of what is made from it.
 
     Raises:
         InputError: If the weights do not go together, or there is nothing to fit on the ratings.
@@ -69,23 +70,26 @@ def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tupl
     if options.average is None and options.untrained is None and options.ratings is None:
         return metric, card
     rated = None if options.ratings is None else read_tables([options.ratings], options, score=True)[0]
-    names, made = [Path(options.run_checkpoint).name], []
+    cards, made = [(Path(options.run_checkpoint).name, card)], []
     with flags_named(FLAGS):
         if options.average is not None:
-            others = [metric_and_card(name)[0] for name in options.average]
-            names += [Path(name).name for name in options.average]
+            others = []
+            for name in options.average:
+                other, other_card = metric_and_card(name)
+                others.append(other)
+                cards.append((Path(name).name, other_card))
             texts = None if rated is None else _texts(metric, rated)
             metric = average_metrics([metric, *others], texts=texts)
-            made.append(f"as the mean of the weights of {', '.join(f'`{name}`' for name in names)}")
+            made.append(f"as the mean of the weights of {', '.join(f'`{name}`' for name, _ in cards)}")
         else:
-            made.append(f"from `{names[0]}`")
+            made.append(f"from `{cards[0][0]}`")
         if options.untrained is not None:
             metric = interpolate(metric, options.untrained)
             made.append(f"{options.untrained:g} of the way back to the untrained encoder")
         if rated is not None:
             made.append(f"with {' and '.join(_fit(metric, rated))} fitted on `{Path(options.ratings).name}`")
-    title = "A text-generation metric of mixed weights" if len(made) > 1 or len(names) > 1 else "A refitted metric"
-    return metric, write_card(title, ", ".join(made), metric)
+    title = "A text-generation metric of mixed weights" if len(made) > 1 or len(cards) > 1 else "A refitted metric"
+    return metric, write_card(title, ", ".join(made), metric) + made_from(cards)
 
 
 def _fit(metric: SegmentMetric, rated: list[Segment]) -> list[str]:

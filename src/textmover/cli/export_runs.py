@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor
 
-from textmover import __version__
+from textmover.cli.export_card import write_card
 from textmover.presets import PRESETS, build_metric
 from textmover.scoring.checkpoint import CARD, load_metric
-from textmover.scoring.encoder_weights import name_weights
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["metric_and_card", "write_card"]
+__all__ = ["metric_and_card"]
 
 LORA = ".lora_A."
 """What the names of LoRA's matrices hold."""
@@ -37,6 +35,8 @@ class Run:
         weights: Weights and fitted statistics by name.
         step: Optimiser steps done.
         epoch: Epoch that was running, counted from 1.
+        data: What it was trained on, where the checkpoint says so.
+        notices: What a reader of its results must know about these data, likewise.
     """
 
     path: Path
@@ -45,6 +45,8 @@ class Run:
     weights: dict[str, Tensor]
     step: int
     epoch: int
+    data: dict[str, str]
+    notices: tuple[str, ...]
 
 
 def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
@@ -66,7 +68,8 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
     found = _read_run(path)
     metric = _rebuild(found)
     origin = f"from `{path.name}`, after step {found.step} (epoch {found.epoch}) of its training run"
-    return metric, write_card(f"A text-generation metric trained from `{found.start}`", origin, metric, found.config)
+    title = f"A text-generation metric trained from `{found.start}`"
+    return metric, write_card(title, origin, metric, found.config, data=found.data, notices=found.notices)
 
 
 def _read_run(path: Path) -> Run:
@@ -110,7 +113,9 @@ def _run_of(path: Path, content: Any) -> Run:
             "run that trained a metric."
         )
     step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
-    return Run(path, str(about["start"]), dict(about["config"]), weights, step, epoch)
+    data = {str(key): str(value) for key, value in (about.get("data") or {}).items()}
+    notices = tuple(map(str, about.get("notices") or ()))
+    return Run(path, str(about["start"]), dict(about["config"]), weights, step, epoch, data, notices)
 
 
 def _rebuild(found: Run) -> SegmentMetric:
@@ -154,28 +159,3 @@ def _without_lora(path: Path, state: Mapping[str, Tensor], config: Any) -> Mappi
     from textmover.training.lora import LoraConfig, merged_state
 
     return merged_state(state, LoraConfig(**config))
-
-
-def write_card(title: str, origin: str, metric: SegmentMetric, fields: Mapping[str, Any] | None = None) -> str:
-    """The model card of an exported metric, Markdown.
-
-    Args:
-        title: What it is.
-        origin: What it was made from, behind "Exported by textmover".
-        metric: The metric.
-        fields: Its configuration, where that is told otherwise than the metric's own.
-    """
-    name_weights(metric)
-    config = yaml.safe_dump(
-        dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
-    ).strip()
-    return (
-        "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
-        f"# {title}\n\n"
-        f"Signature: `textmover:{__version__}|{metric.signature}`\n\n"
-        "```python\nfrom textmover import Scorer\n\n"
-        'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
-        f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
-        "`textmover evaluate` does that.\n\n"
-        f"## Configuration\n\n```yaml\n{config}\n```\n"
-    )

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options import FIELD, add_metric_options, build_scorer, check_output, field_flag
+from textmover.cli.options import FIELD, add_metric_options, build_scorer, check_output, field_flag, given_fields
 from textmover.data.readers import read_texts
+from textmover.scoring.released import DEFAULT_PRESET
 from textmover.scoring.statistics import size_of, unfitted_statistics
 from textmover.types import InputError
 
@@ -58,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
     parser.add_argument("--output", required=True, metavar="FILE", help="where the statistics go, as .safetensors")
     parser.add_argument("--corpus", metavar="TEXT", help="what the texts are, for the file; their names if not given")
-    add_metric_options(parser, fit_on=False)
+    add_metric_options(parser, fit_on=False, default=DEFAULT_PRESET)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -140,7 +141,7 @@ def _print_baseline(scorer: Scorer) -> None:
 
 def _hint(options: argparse.Namespace, changes: dict[str, Any], output: Path) -> str:
     """The command that scores with the statistics, with all options that they were fitted for."""
-    given = {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
+    given = given_fields(options)
     fields = {**given, **changes}
     model = ["--model", options.model, *(["--revision", options.revision] if options.revision else [])]
     files = [part for path in (*(options.statistics or ()), str(output)) for part in ("--statistics", path)]

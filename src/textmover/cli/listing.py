@@ -1,14 +1,17 @@
-"""``textmover list``: the presets and what there is to know about each."""
+"""``textmover list``: the released metrics and the presets, and what there is to know about each."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from textmover.cli.console import print_table
 from textmover.presets import KINDS, PRESETS, Preset
+from textmover.scoring.checkpoint import CARD
+from textmover.scoring.released import DEFAULT_METRIC, released_metrics
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,8 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the presets."""
-    listed = [_entry(name, preset) for name, preset in PRESETS.items()]
+    """Print the released metrics, of which the default one is marked, and the presets."""
+    listed = [_released_entry(name, folder) for name, folder in released_metrics().items()]
+    listed += [_entry(name, preset) for name, preset in PRESETS.items()]
     if options.format == "json":
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
         return
@@ -40,6 +44,26 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
         "source": preset.source,
         "config": preset.config.to_dict(),
     }
+
+
+def _released_entry(name: str, folder: Path) -> dict[str, Any]:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["metric"]
+    return {
+        "name": name,
+        "formula": _title(folder),
+        "higher_is_better": True,
+        "trainable": True,
+        "source": f"trained by this project{', the default' if name == DEFAULT_METRIC else ''}",
+        "config": config,
+    }
+
+
+def _title(folder: Path) -> str:
+    """What a released metric is for, in a few words: what its card's heading says behind its name."""
+    for line in (folder / CARD).read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            return line.partition(": ")[2]
+    raise RuntimeError(f"Expected a heading in {folder / CARD}, but there is none.")
 
 
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:

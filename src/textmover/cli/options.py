@@ -20,6 +20,7 @@ from textmover.files import atomic_file
 from textmover.presets import KINDS
 from textmover.scoring.backends import BACKENDS
 from textmover.scoring.precision import Precision
+from textmover.scoring.released import DEFAULT_METRIC, DEFAULT_PRESET, default_metric
 from textmover.scoring.statistics import FIT_COMMANDS, unfitted_statistics
 from textmover.types import InputError, Segment
 
@@ -38,8 +39,10 @@ __all__ = [
     "check_output",
     "field_flag",
     "flags_named",
+    "given_fields",
     "load_scorer",
     "read_tables",
+    "take_default",
     "write_output",
 ]
 
@@ -64,21 +67,28 @@ COLUMN_FLAGS = {
 """The flag behind each field of :class:`~textmover.data.readers.Columns`."""
 
 
-def add_metric_options(parser: argparse.ArgumentParser, *, fit_on: bool = True, several: bool = False) -> None:
+def add_metric_options(
+    parser: argparse.ArgumentParser, *, fit_on: bool = True, several: bool = False, default: str | None = None
+) -> None:
     """Add the options that choose a metric, and one for each field of its configuration.
 
     Args:
         parser: The command's parser.
         fit_on: Whether statistics may be fitted before the work; else they come from files alone.
-        several: Whether there may be several metrics; none is then the default.
+        several: Whether there may be several metrics.
+        default: The metric where none is named; ``None`` leaves that to :func:`take_default`.
     """
-    kinds = "preset (see `textmover list`), checkpoint folder or hub id"
+    meant = default or f"{DEFAULT_METRIC}, or {DEFAULT_PRESET} with --encoder,"
+    kinds = "metric or preset by name (see `textmover list`), checkpoint folder or hub id"
     if several:
         parser.add_argument(
-            "--model", action="append", metavar="NAME", help=f"{kinds}; repeat it for several; twmd if nothing is named"
+            "--model",
+            action="append",
+            metavar="NAME",
+            help=f"{kinds}; repeat it for several; {meant} if nothing is named",
         )
     else:
-        parser.add_argument("--model", default="twmd", metavar="NAME", help=kinds)
+        parser.add_argument("--model", default=default, metavar="NAME", help=f"{kinds}; {meant} if not given")
     parser.add_argument("--revision", metavar="TEXT", help="commit or tag on the hub, of the checkpoint or encoder")
     parser.add_argument(
         "--precision",
@@ -135,6 +145,17 @@ def field_flag(name: str) -> str:
     return FIELD_FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
+def given_fields(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of the configuration that the options set, by name."""
+    return {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
+
+
+def take_default(options: argparse.Namespace) -> None:
+    """Name the metric of a command that scores with one, where the options do not."""
+    if options.model is None:
+        options.model = default_metric(given_fields(options))
+
+
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
     """The scorer that the options describe, whether or not its statistics are there.
 
@@ -148,7 +169,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
     """
     from textmover.scoring.scorer import Scorer
 
-    overrides = {name.removeprefix(FIELD): value for name, value in vars(options).items() if name.startswith(FIELD)}
+    overrides = given_fields(options)
     memory = _memory(options) if memory is None else memory
     return Scorer.from_pretrained(
         options.model,

@@ -18,6 +18,7 @@ from textmover.cli.options import (
     add_metric_options,
     flags_named,
     load_scorer,
+    take_default,
 )
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
@@ -89,6 +90,7 @@ def run(options: argparse.Namespace) -> None:
         InputError: If texts, metric or output cannot be used.
     """
     set_up_logging(quiet=True)
+    take_default(options)
     rows = _rows(options)
     paths = [rows.path] if isinstance(rows, TableFile) else [*rows.hypotheses, *rows.references]
     if several(options):

@@ -17,10 +17,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from textmover.cli.console import console, print_table, set_up_logging
+from textmover.cli.search_judged import JudgedParts
 from textmover.cli.search_space import Space, check_keys, read_space, read_yaml
 from textmover.cli.search_trial import ObjectiveError, config_of, placed, run_trial, with_values, write_recipe
 from textmover.cli.train import quiet_lightning
@@ -195,7 +197,7 @@ def _one_trial(optuna: Any, search: _Search, study: Any, trial: Any, values: Map
     states = optuna.trial.TrialState
     start, validations = time.monotonic(), 0
     found: list[float] = []
-    recipe = with_values(search.recipe, values)
+    recipe, judged = with_values(search.recipe, values), JudgedParts(study, values)
 
     def report(number: int, value: float) -> None:
         if found or not math.isfinite(value):
@@ -209,9 +211,12 @@ def _one_trial(optuna: Any, search: _Search, study: Any, trial: Any, values: Map
         for seed in search.seeds:
             folder = search.folder / f"trial-{trial.number + 1:03}" / ("" if seed is None else f"seed-{seed}")
             own = placed(recipe, folder, seed, checkpoints=True)
-            value, count = run_trial(own, folder, search.objective, maximise=search.maximise, report=report)
+            check = partial(judged.check, seed)
+            options: dict[str, Any] = {"maximise": search.maximise, "report": report, "judged": check}
+            value, count = run_trial(own, folder, search.objective, **options)
             found.append(value)
             validations += count
+        judged.keep()
     except optuna.TrialPruned:
         state = states.PRUNED
     except ObjectiveError:

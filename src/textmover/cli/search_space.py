@@ -18,8 +18,15 @@ from textmover.types import InputError
 
 __all__ = ["Choices", "Range", "Space", "check_keys", "read_space", "read_yaml"]
 
-JUDGING = ("validation", "validation_where", "held_back", "held_out", "beside", "group", "columns", "without")
-"""Options of the data that say what trials are judged on; with them varied, values could not be compared."""
+JUDGING = (
+    "beside", "class_path", "column", "columns", "group", "held_back", "held_out", "labels", "scales", "sentences",
+    "sources", "split", "task", "texts", "train", "types", "validation", "validation_batch_size", "validation_split",
+    "validation_where", "versions", "where", "without", "words",
+)  # fmt: skip
+"""Options of the data that say what trials are judged on; with them varied, values could not be compared.
+
+They are refused before the first trial. What else changes the judged parts, each trial finds out when it has read them.
+"""
 
 OVERRIDES = "model.init_args.overrides."
 
@@ -144,7 +151,7 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
             raise InputError(
                 f"Expected keys of the recipe to search over, but {key} is set by the search: leave it out."
             )
-        if key.startswith("data.") and key.split(".")[-1] in JUDGING:
+        if _judging(key):
             raise InputError(
                 f"Expected the parts that trials are judged on to stay the same, but {key} changes them: leave it out."
             )
@@ -161,6 +168,16 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
         if not known:
             way = f"did you mean {close[0]}?" if close else "write keys as `train.py fit --print_config` does."
             raise InputError(f"Expected keys of the recipe to search over, but it has no {key}: {way}")
+
+
+def _judging(key: str) -> bool:
+    """Whether a key is an option of the data, or of one of several sources, by which the judged parts change."""
+    first, *path = key.split(".")
+    if first != "data":
+        return False
+    while path[:1] == ["init_args"] or (path[:1] == ["sources"] and len(path) > 1):
+        path = path[1:] if path[0] == "init_args" else path[2:]
+    return not path or path[0] in JUDGING
 
 
 def _open(value: Any) -> bool:

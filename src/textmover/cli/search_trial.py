@@ -13,6 +13,7 @@ import pytorch_lightning as pl
 import torch
 import yaml
 
+from textmover.cli.search_judged import judged_print
 from textmover.cli.train import TrainCLI, run_training
 from textmover.files import atomic_file
 from textmover.types import InputError
@@ -55,11 +56,15 @@ class _TrialCLI(TrainCLI):
 
 
 class _Watch(pl.Callback):
-    """Keeps the objective of each validation, and hands it on."""
+    """Keeps the objective of each validation, and hands it on, as it does the print of what is judged."""
 
-    def __init__(self, objective: str, report: Callable[[int, float], None]) -> None:
-        self.objective, self.report = objective, report
+    def __init__(self, objective: str, report: Callable[[int, float], None], judged: Callable[[str], None]) -> None:
+        self.objective, self.report, self.judged = objective, report, judged
         self.values: list[float] = []
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Tell what validations will judge, before a step is made."""
+        self.judged(judged_print(trainer.datamodule))  # type: ignore[attr-defined]
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Note the value.
@@ -160,6 +165,7 @@ def run_trial(
     *,
     maximise: bool,
     report: Callable[[int, float], None],
+    judged: Callable[[str], None],
 ) -> tuple[float, int]:
     """Fit a recipe in a folder, by the code that ``train.py fit`` runs.
 
@@ -169,6 +175,7 @@ def run_trial(
         objective: Name of the logged statistic.
         maximise: Whether more is better.
         report: Called after each validation with its number, from 1, and the value; may raise to end the trial.
+        judged: Called before the first step with the print of the parts that validations judge; may raise likewise.
 
     Returns:
         The value (that of the best validation, where the recipe keeps those weights, else that of the last one), and
@@ -177,7 +184,7 @@ def run_trial(
     Raises:
         InputError: If the recipe cannot be run, or the value is not finite.
     """
-    watch = _Watch(objective, report)
+    watch = _Watch(objective, report, judged)
     own = placed(recipe, folder, None, checkpoints=False)
     own["trainer"] |= {"enable_progress_bar": False, "num_sanity_val_steps": 0}
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from textmover.cli.options import FIELD, build_scorer, load_scorer
+from textmover.cli.options import FIELD, build_scorer, given_fields, load_scorer
 from textmover.data.readers import read_lines
 from textmover.modules.assembly import Parts
 from textmover.modules.metric_model import MetricModel
@@ -65,7 +65,7 @@ class Settings:
         self.configs = self._preset_configs() if self.is_preset else self._checkpoint_configs()
 
     def _preset_configs(self) -> list[Any]:
-        given = {name.removeprefix(FIELD): one for name, one in vars(self.options).items() if name.startswith(FIELD)}
+        given = given_fields(self.options)
         if self.options.revision is not None:
             given = {"revision": self.options.revision, **given}
         return [preset_config(self.options.model, **{**given, **one}) for one in self.grid]

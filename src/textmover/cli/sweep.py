@@ -36,6 +36,7 @@ from textmover.meta_evaluation import (
     mean_correlation,
 )
 from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
+from textmover.scoring.released import DEFAULT_PRESET
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, Segment
 
@@ -132,7 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
     parser.add_argument("--samples", type=int, default=1000, metavar="N", help="draws of the bootstrap")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap")
-    add_metric_options(parser)
+    add_metric_options(parser, default=DEFAULT_PRESET)
 
 
 def run(options: argparse.Namespace) -> None:

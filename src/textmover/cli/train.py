@@ -24,7 +24,7 @@ from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from textmover.cli.console import guarded, set_up_logging
-from textmover.cli.train_export import ExportOptions, finish_run
+from textmover.cli.train_export import ExportOptions, check_base, finish_run
 from textmover.data.datamodule import SourcesDataModule
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import check_replaceable
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 UNTOLD = ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
 """Beginnings of what Lightning logs and nobody needs."""
 
+PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
+"""What `trainer.precision` may be. Transport needs float32; 16-mixed would clip gradients that are still scaled."""
 
 WRAPPING = (
     "Parser key",
@@ -95,18 +97,36 @@ class TrainCLI(LightningCLI):
         )
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
-        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do."""
+        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do.
+
+        Raises:
+            InputError: If it is asked for a precision that the modules cannot be trained in.
+        """
         plugins = self.config_init[self.subcommand].trainer.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
+        precision = self.config_init[self.subcommand].trainer.precision
+        if precision not in PRECISIONS:
+            raise InputError(
+                f"Expected trainer.precision to be 32-true or bf16-mixed, but got {precision}: leave it out and set "
+                "model.init_args.bfloat16 to `yes`, which autocasts the encoder and keeps transport and losses in "
+                "float32."
+            )
         if self.config_init[self.subcommand].trainer.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
         return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
 
     def before_fit(self) -> None:
-        """Refuse an export folder that cannot be written, before the work rather than after it."""
+        """Refuse an export that cannot be written, before the work rather than after it.
+
+        Raises:
+            InputError: If the folder cannot be written, or the encoder that the metric started from is not at hand for
+                an adapter or a share of it.
+        """
         options = self._export_options()
         if options.folder is not None:
             _check_writable(Path(options.folder))
+        if isinstance(self.model, StageModule):
+            check_base(self.model.metric, options)
 
     def after_fit(self) -> None:
         """Report the gain on every part that was kept from training, and export."""
@@ -137,14 +157,23 @@ class SayHowToResume(pl.Callback):
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
-        watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
-        written = [one.best_model_path for one in watched if one.monitor is None and one.best_model_path]
-        if not written:
+        path = _last_written(trainer)
+        if path is None:
             return
         if isinstance(exception, KeyboardInterrupt):
-            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, written[-1])
+            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
         elif isinstance(exception, NotFiniteError):
-            exception.args = (f"{exception} Go on from the last good checkpoint with --ckpt_path {written[-1]}",)
+            way = "Go on from the last good checkpoint, or an earlier one, or start anew"
+            exception.args = (f"{exception} {way}: --ckpt_path {path}",)
+
+
+def _last_written(trainer: pl.Trainer) -> Path | None:
+    """The checkpoint to go on from: the last one in this run's own place, else the one that it went on from."""
+    watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
+    paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
+    # A resumed run knows the path of the run before, which may lie elsewhere or be gone.
+    own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
+    return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -198,11 +227,20 @@ def run_training(
 
 @contextlib.contextmanager
 def _lightning_errors() -> Iterator[None]:
-    """Lightning exits with 1 after an interruption, and has an error of its own for settings; turn both into ours."""
+    """Lightning exits with 1 after an interruption, and has errors of its own for settings; turn them into ours."""
     try:
         yield
     except MisconfigurationException as error:
         raise InputError(str(error).strip().splitlines()[0]) from error
+    except RuntimeError as error:
+        found = re.match(r"Early stopping conditioned on metric `(.*?)` which .*following: (.*)", str(error))
+        if found is None:
+            raise
+        raise InputError(
+            f"Expected `monitor` of EarlyStopping to be among what is logged when it looks ({found[2].replace('`', '')}"
+            f"), but got {found[1]!r}: name one of these, or set its `check_on_train_epoch_end` to false where the run "
+            "may end before the first validation."
+        ) from error
     except SystemExit as stop:
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from stop

@@ -15,14 +15,16 @@ from textmover.cli.console import console
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
 from textmover.files import atomic_file
+from textmover.modules.assembly import untrained
 from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.averaging import fitted_names, interpolate
 from textmover.scoring.checkpoint import CARD, load_checkpoint, save_checkpoint
+from textmover.scoring.encoder_weights import trained_encoder
 from textmover.training.report import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
-from textmover.types import InputError, Segment
+from textmover.types import InputError, Segment, SegmentMetric
 
-__all__ = ["ExportOptions", "finish_run"]
+__all__ = ["ExportOptions", "check_base", "finish_run"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +49,34 @@ class ExportOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.untrained_share <= 1:
             raise InputError(f"Expected `untrained_share` to be between 0 and 1, but got {self.untrained_share}.")
+
+
+def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
+    """Look for the encoder that a metric started from, where the export needs it.
+
+    Args:
+        metric: The metric, before or after training.
+        options: What becomes of it.
+
+    Raises:
+        InputError: If it is needed and cannot be found, or is another one.
+    """
+    asked = {
+        "adapter": options.adapter is not None and options.folder is not None,
+        "untrained_share": options.untrained_share > 0,
+    }
+    names = " and ".join(f"`{name}`" for name, needed in asked.items() if needed)
+    if not names:
+        return
+    try:
+        untrained(trained_encoder(metric))
+    except InputError as error:
+        # What `find` says around it speaks of adapters alone.
+        reason = error.__cause__ if isinstance(error.__cause__, InputError) else error
+        raise InputError(
+            f"Expected the encoder that the metric started from to be at hand for {names}, but got: {reason} "
+            "Without it, leave `adapter` and `untrained_share` out."
+        ) from error
 
 
 def finish_run(

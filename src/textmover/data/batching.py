@@ -213,22 +213,28 @@ class TrainingLoader(DataLoader[Any]):
 class PartLoader(DataLoader[Any]):
     """Loader of a part that was kept from training, sorted by length, the longest first.
 
+    Batches are the same for any number of processes, so that what is found within one is, too. Each process takes every
+    ``world``-th; one for which none is left repeats another's, whose items are told by their positions.
+
     Args:
         source: What the part is of.
         part: Its name.
         tokenize: The metric's tokeniser.
-        rank: This process, which gets every ``world``-th item.
+        rank: This process, which gets every ``world``-th batch.
         world: Number of processes.
     """
 
     def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:
         items = source.parts[part]
         lengths = source.lengths(items, tokenize)
-        order = sorted(range(len(items)), key=lambda position: -lengths[position])[rank::world]
+        order = sorted(range(len(items)), key=lambda position: -lengths[position])
         size = source.validation_batch_size
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        # A process without a batch would skip validation, for whose results the others wait.
+        own = batches[rank::world] or batches[rank % max(1, len(batches)) :][:1]
         super().__init__(
             _Positions(len(items)),
-            batch_sampler=[order[start : start + size] for start in range(0, len(order), size)],
+            batch_sampler=own,
             collate_fn=lambda places: source.collate([items[at] for at in places], places, len(places), tokenize),
             generator=torch.Generator().manual_seed(0),
         )

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
+from numpy.typing import NDArray
 
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.rating_scales import Scales, on_one_scale
 from textmover.data.readers import Columns, read_segments
-from textmover.data.sources import RatedSource, Source, Tokenize
+from textmover.data.sources import RatedSource, Source, Tokenize, check_reading
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.types import InputError, Segment
 
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 HELD_BACK, HELD_OUT = "held-back", "held-out"
 """Names of the parts kept from training: by a hash of the reference, and by group."""
+
+ROUNDING = 1e-9
+"""What a share of the batches may miss a whole number by."""
 
 
 class SourcesDataModule(pl.LightningDataModule):
@@ -130,10 +134,12 @@ class RatingsDataModule(SourcesDataModule):
         train: Files (or ``hub:owner/name``) with ratings to train on.
         validation: Files with ratings to validate on, in place of a held-back part.
         columns: What the columns mean.
+        split: Split of a hub data set to train on; plain files have none.
+        validation_split: Split of a hub data set to validate on.
         where: Rows to train on, as values by group key; all if ``None``.
         validation_where: Rows of the validation files, likewise.
         without: Files of text pairs, such as test sets, that must not be trained on, in either order.
-        scales: Whether the files' ratings are on the ``same`` scale (which is checked roughly), are to be taken
+        scales: Whether the files' ratings are on the ``same`` scale (whose ends are compared), are to be taken
             ``as-is``, or are standardised ``per-file``.
         group: Group key to correlate within, such as ``lp``; None correlates over all segments.
         held_back: Share of the references to hold back, where no validation files are given.
@@ -154,6 +160,8 @@ class RatingsDataModule(SourcesDataModule):
         train: list[str],
         validation: list[str] | None = None,
         columns: Columns = Columns(),  # noqa: B008 - frozen
+        split: str = "train",
+        validation_split: str = "validation",
         where: dict[str, list[str]] | None = None,
         validation_where: dict[str, list[str]] | None = None,
         without: list[PairFile] | None = None,
@@ -170,6 +178,7 @@ class RatingsDataModule(SourcesDataModule):
         notice: str | None = None,
     ) -> None:
         super().__init__(seed, workers)
+        check_reading("train", train, batch_size, validation_batch_size)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         for name, keys in (
@@ -180,6 +189,7 @@ class RatingsDataModule(SourcesDataModule):
                 if key is not None and key not in columns.groups:
                     raise InputError(f"Expected `{name}` to be among `columns.groups`, but got {key!r}: add it there.")
         self.train_files, self.validation_files = list(train), list(validation or [])
+        self.splits = split, validation_split
         self.columns, self.where, self.validation_where = columns, where or {}, validation_where or {}
         self.without, self.scales = list(without or []), scales
         self.group, self.batch_group = group, batch_group
@@ -232,8 +242,8 @@ class RatingsDataModule(SourcesDataModule):
     def _training_part(self) -> tuple[list[Segment], list[Segment], dict[str, str]]:
         """The segments to train on, those held back, and what the card says of them."""
         about = {"training files": ", ".join(self.train_files)}
-        rated = {name: self._read(name, self.where) for name in self.train_files}
-        validation = {name: self._read(name, self.validation_where) for name in self.validation_files}
+        rated = {name: self._read(name, self.where, self.splits[0]) for name in self.train_files}
+        validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}
         kept = {name: (part, []) for name, part in rated.items()} if validation else self._split(rated)
         training = {name: part for name, (part, _) in kept.items()}
         ratings = {name: [*part, *held_back] for name, (part, held_back) in kept.items()}
@@ -241,7 +251,13 @@ class RatingsDataModule(SourcesDataModule):
         segments = [one for name in kept for one in scaled[name][: len(training[name])]]
         held_back = [one for name in kept for one in scaled[name][len(training[name]) :]]
         if validation:
+            about["validation files"] = ", ".join(self.validation_files)
             held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
+        else:
+            about["held back"] = (
+                f"{100 * self.held_back:g}% of the references by a hash of their text "
+                f"({len(held_back)} of {len(segments) + len(held_back)} segments)"
+            )
         if self.without:
             before = len(segments)
             segments = without_pairs(segments, set().union(*map(read_pairs, self.without)))
@@ -259,8 +275,8 @@ class RatingsDataModule(SourcesDataModule):
             for name, part in rated.items()
         }
 
-    def _read(self, name: str, where: Mapping[str, Sequence[str]]) -> list[Segment]:
-        return rows_where(read_segments(name, self.columns), where, name)
+    def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
+        return rows_where(read_segments(name, self.columns, split=split), where, name)
 
 
 class MixtureDataModule(SourcesDataModule):
@@ -268,7 +284,9 @@ class MixtureDataModule(SourcesDataModule):
 
     An epoch takes a share :math:`p_s \propto w_s\,n_s^{1/\tau}` of its batches from source :math:`s`, which has
     :math:`n_s` batches of its own: :math:`\tau = 1` mixes by size, larger values give small sources more than their
-    share (they are gone through several times), as in multilingual and multi-task training.
+    share (they are gone through several times), as in multilingual and multi-task training. Shares are rounded by the
+    largest remainders, and a source with less than one batch gets one at the cost of the others: an epoch has exactly
+    as many batches as asked for.
 
     Args:
         sources: Data modules by the name that their source gets. The first one of ratings sets the scale of the scores.
@@ -318,11 +336,27 @@ class MixtureDataModule(SourcesDataModule):
             for source in module.sources.values():
                 own = name if len(module.sources) == 1 else f"{name}-{source.name}"
                 found.append(replace(source, name=own))
+        if self.batches is not None and self.batches < len(found):
+            raise InputError(f"Expected `batches` to be at least {len(found)}, one a source, but got {self.batches}.")
         return found
 
     def batch_counts(self, batches: Sequence[int]) -> list[int]:
-        """Batches of each source to an epoch, at least one."""
+        """Batches of each source to an epoch, at least one; their sum is what was asked for."""
         weights = np.array([self.weights.get(name, 1.0) for name in self.sources])
         shares = weights * np.asarray(batches, dtype=np.float64) ** (1 / self.temperature)
         total = sum(batches) if self.batches is None else self.batches
-        return [max(1, round(total * share)) for share in shares / shares.sum()]
+        return _apportioned(total, shares)
+
+
+def _apportioned(total: int, shares: NDArray[np.float64]) -> list[int]:
+    """Whole numbers of at least 1 with a sum of ``total``, in proportion to ``shares``, by the largest remainders."""
+    small = np.zeros(len(shares), dtype=bool)
+    while True:
+        quotas = np.where(small, 1.0, (total - small.sum()) * shares / shares[~small].sum())
+        found = quotas < 1 - ROUNDING
+        if not found.any():
+            break
+        small |= found
+    counts = np.floor(quotas + ROUNDING).astype(np.int64)
+    counts[np.argsort(counts - quotas, kind="stable")[: total - counts.sum()]] += 1
+    return [int(count) for count in counts]

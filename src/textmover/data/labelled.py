@@ -14,8 +14,8 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.glue import TASKS, LabelColumns, LabelNames, TaskName, label_names
 from textmover.data.overlap import PairFile, read_pairs, rows_where
 from textmover.data.readers import TableRow, read_rows
-from textmover.data.sources import Batch, Source, Tokenize
-from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference
+from textmover.data.sources import Batch, Source, Tokenize, check_reading
+from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
 from textmover.types import InputError, TokenBatch
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = [
     "LabelledSource",
     "LabelledText",
     "LabelsDataModule",
-    "evenly",
     "filled_columns",
     "read_labelled",
 ]
@@ -122,7 +121,7 @@ class LabelsDataModule(SourcesDataModule):
         validation_where: Rows of the validation files, likewise.
         without: Files of text pairs, such as test sets, that must not be trained on, in either order.
         held_back: Share of the first texts to hold back, where no validation files are given.
-        most: Items to train on at most, evenly spread over the files.
+        most: Items to train on at most, chosen by a hash of their texts.
         batch_size: Items to a batch, those of all processes together.
         validation_batch_size: Items to a batch of validation.
         seed: Seed of the order of batches.
@@ -154,6 +153,7 @@ class LabelsDataModule(SourcesDataModule):
         notice: str | None = None,
     ) -> None:
         super().__init__(seed, workers)
+        check_reading("train", train, batch_size, validation_batch_size)
         self.names = label_names(task, labels)
         self.columns = filled_columns(task, columns, (where, validation_where))
         if self.columns.label is None:
@@ -184,7 +184,7 @@ class LabelsDataModule(SourcesDataModule):
         if unlabelled:
             about["without a label"] = f"{unlabelled} left out"
         training = self._without_pairs(training, about)
-        training = training if self.most is None else evenly(training, self.most)
+        training = taken_by_hash(training, self.most, lambda item: item.texts)
         source = LabelledSource(
             "labels",
             training,
@@ -314,14 +314,3 @@ def _split(items: Sequence[LabelledText], share: float) -> tuple[list[LabelledTe
     # A held-back first text is among these, and second texts such as "A man is outside." are often shared.
     training = [item for item in items if not any(normalise_reference(text) in theirs for text in item.texts)]
     return training, held_back
-
-
-def evenly(items: Sequence[Any], most: int) -> list[Any]:
-    """At most so many of the items, evenly spread.
-
-    Example:
-        >>> evenly("abcdefgh", 3)
-        ['a', 'c', 'f']
-    """
-    count = min(most, len(items))
-    return [items[place * len(items) // count] for place in range(count)]

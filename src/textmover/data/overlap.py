@@ -22,22 +22,24 @@ class PairFile:
         path: The file, or ``hub:owner/name``.
         columns: The two columns that hold the texts.
         where: Rows that count, as values by column; all if empty.
+        split: Split of a hub or saved data set; plain files have none.
     """
 
     path: str
     columns: tuple[str, str] = ("hypothesis", "reference")
     where: dict[str, list[str]] = field(default_factory=dict)
+    split: str = "test"
 
 
 def read_pairs(file: PairFile) -> set[Pair]:
     """The pairs of a file, normalised, without order.
 
     Raises:
-        InputError: If the file or a column is missing, or no row fits ``where``.
+        InputError: If the file, the split or a column is missing, or no row fits ``where``.
     """
     first, second = file.columns
     columns = Columns(first, second, score=None, groups=tuple(file.where))
-    segments = rows_where(read_segments(file.path, columns), file.where, file.path)
+    segments = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
     return {_pair(one.hypothesis, one.references[0]) for one in segments}
 
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.glue import TASKS, LabelColumns, TaskName, label_names
-from textmover.data.labelled import evenly, filled_columns, read_labelled
+from textmover.data.labelled import filled_columns, read_labelled
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.readers import Columns, read_segments
-from textmover.data.sources import Batch, Source, Tokenize
-from textmover.data.split import HELD_BACK_SHARE, normalise_reference, split_held_back
+from textmover.data.sources import Batch, Source, Tokenize, check_reading
+from textmover.data.split import HELD_BACK_SHARE, normalise_reference, split_held_back, taken_by_hash
 from textmover.types import InputError, Segment, TokenBatch
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ class ParaphrasesDataModule(SourcesDataModule):
     """Pairs known to be paraphrases, for contrastive learning with the other texts of a batch as negatives.
 
     Pairs that are connected by a text they share, directly or through others, are one cluster: they go the same way
-    when a part is held back, and are no negatives of each other.
+    when a part is held back, and are no negatives of each other, also where the pairs that connect them are not trained
+    on.
 
     Args:
         train: Files, or ``hub:owner/name/configuration``.
@@ -153,7 +154,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         mining: How they are mined: the texts with the largest word ``overlap`` (cosine of tf-idf vectors), or those
             that the ``metric`` before training finds most alike.
         held_back: Share of the clusters to hold back.
-        most: Pairs to train on at most, evenly spread over the files.
+        most: Pairs to train on at most, chosen by a hash of their texts.
         batch_size: Pairs to a batch, those of all processes together: the more, the harder.
         validation_batch_size: Pairs to a batch of validation, among which a partner has to be found.
         seed: Seed of the order of batches.
@@ -180,6 +181,11 @@ class ParaphrasesDataModule(SourcesDataModule):
         notice: str | None = None,
     ) -> None:
         super().__init__(seed, workers)
+        check_reading("train", train, batch_size, validation_batch_size)
+        if mining not in get_args(Mining):
+            raise InputError(
+                f"Expected `mining` to be {' or '.join(get_args(Mining))}, but got {mining!r}: choose one of them."
+            )
         self.columns = filled_columns(task, columns, (where,))
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")
@@ -205,6 +211,8 @@ class ParaphrasesDataModule(SourcesDataModule):
         """Read and split the files, and mine negatives by overlap."""
         about = {"training files": ", ".join(self.train_files), "negatives": "the other texts of each batch"}
         segments = [one for name in self.train_files for one in self._read(name)]
+        # Of all pairs: those left out below still say that texts mean the same.
+        numbered = {id(segment): pair for segment, pair in zip(segments, _paraphrases(segments), strict=True)}
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
         if self.without:
@@ -212,11 +220,14 @@ class ParaphrasesDataModule(SourcesDataModule):
             names = ", ".join(file.path for file in self.without)
             about["without the pairs of"] = f"{names} ({len(training) - len(kept)} pairs left out)"
             training = kept
-        training = training if self.most is None else evenly(training, self.most)
-        for name, part in (("training", training), (HELD_BACK, held_back)):
-            if len(part) < 3:
+        training = taken_by_hash(training, self.most, lambda one: one.references)
+        items, kept_back = ([numbered[id(one)] for one in part] for part in (training, held_back))
+        for name, part in (("training", items), (HELD_BACK, kept_back)):
+            clusters = len({one.cluster for one in part})
+            if len(part) < 3 or clusters < 2:
                 raise InputError(
-                    f"Expected at least 3 pairs in the {name} part, but got {len(part)} of "
+                    f"Expected at least 3 pairs in the {name} part, of which some are no paraphrases of the others, "
+                    f"but got {len(part)} in {clusters} cluster{'s' * (clusters != 1)} of "
                     f"{', '.join(self.train_files)}: give more, or change `held_back`."
                 )
         mined = self.mining if self.negatives else None
@@ -224,8 +235,8 @@ class ParaphrasesDataModule(SourcesDataModule):
             about["mined negatives"] = f"{self.negatives} to a pair, by {mined}"
         source = ParaphraseSource(
             "paraphrases",
-            _paraphrases(training),
-            {HELD_BACK: _paraphrases(held_back)},
+            items,
+            {HELD_BACK: kept_back},
             batch_size=self.batch_size,
             validation_batch_size=self.validation_batch_size,
             about=about,
@@ -302,8 +313,21 @@ def nearest_others(vectors: Any, clusters: Sequence[int], count: int) -> list[li
         product = vectors[start : start + CHUNK] @ vectors.T
         alike: NDArray[np.float64] = np.asarray(product.todense() if hasattr(product, "todense") else product)
         alike = np.where(own[start : start + CHUNK, None] == own, -np.inf, alike)
-        found += np.argsort(-alike, axis=1, kind="stable")[:, :count].tolist()
+        found += [_largest(row, count) for row in alike]
     return found
+
+
+def _largest(row: NDArray[np.float64], count: int) -> list[int]:
+    """Places of the largest values of a row, descending, of equal ones the first; the others stay unsorted."""
+    if not count:
+        return []
+    places = np.flatnonzero(row > 0)  # most texts have no word in common
+    if len(places) < count:
+        places = np.flatnonzero(row > -np.inf)
+    values = row[places]
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    places, values = places[values >= least], values[values >= least]
+    return [int(place) for place in places[np.argsort(-values, kind="stable")[:count]]]
 
 
 def _tf_idf(texts: Sequence[str]) -> Any:

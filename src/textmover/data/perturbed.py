@@ -14,7 +14,7 @@ from textmover.data.perturbations import PERTURBATIONS, perturb
 from textmover.data.phrases import WordPool
 from textmover.data.readers import read_texts
 from textmover.data.severity import shipped_table
-from textmover.data.sources import RatedSource, Source
+from textmover.data.sources import RatedSource, Source, check_reading
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.types import InputError, Segment
 
@@ -41,6 +41,7 @@ class PerturbedDataModule(SourcesDataModule):
     Args:
         texts: Files of sentences, one a line; with ``column`` tables.
         column: Column of the sentences where the files are tables.
+        split: Split of a hub data set; plain files have none.
         sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
         words: Least and greatest number of words of a sentence.
         versions: Damaged versions of each sentence, each by one or two kinds of damage.
@@ -56,6 +57,7 @@ class PerturbedDataModule(SourcesDataModule):
         self,
         texts: list[str],
         column: str | None = None,
+        split: str = "train",
         sentences: int | None = None,
         words: tuple[int, int] = (4, 40),
         versions: int = 2,
@@ -81,7 +83,8 @@ class PerturbedDataModule(SourcesDataModule):
                 f"Expected `versions` of at least 1 and `words` from 1 on in ascending order, but got {versions} and "
                 f"{words}."
             )
-        self.files, self.column, self.sentences, self.words = list(texts), column, sentences, words
+        check_reading("texts", texts, batch_size, validation_batch_size)
+        self.files, self.column, self.split, self.sentences, self.words = list(texts), column, split, sentences, words
         self.versions, self.types, self.held_back = versions, chosen, held_back
         self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
 
@@ -106,14 +109,19 @@ class PerturbedDataModule(SourcesDataModule):
                 {HELD_BACK: held_back},
                 batch_size=self.batch_size,
                 validation_batch_size=self.validation_batch_size,
-                about={"sentences": f"{len(texts)} of {', '.join(Path(name).name for name in self.files)}"},
+                about={
+                    "sentences": f"{len(texts)} of {', '.join(Path(name).name for name in self.files)}",
+                    "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
+                },
                 notice=NOTICE,
             )
         ]
 
     def _sentences(self) -> list[str]:
         """Distinct sentences of the wanted length, in an order that follows from the seed and each text alone."""
-        found = dict.fromkeys(text.strip() for name in self.files for text in read_texts(name, self.column))
+        found = dict.fromkeys(
+            text.strip() for name in self.files for text in read_texts(name, self.column, split=self.split)
+        )
         low, high = self.words
         fitting = [text for text in found if low <= len(text.split()) <= high]
         fitting.sort(key=lambda text: hashlib.sha256(f"{self.seed} {text}".encode("utf-8", "surrogatepass")).digest())

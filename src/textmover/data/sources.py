@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
-__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize"]
+__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize", "check_reading"]
 
 Item = TypeVar("Item")
 
@@ -179,6 +179,25 @@ class RatedSource(Source[Segment]):
     def ratings_of(segments: Sequence[Segment]) -> NDArray[np.float64]:
         """Human scores of segments, float64 ``[n]``."""
         return np.array([segment.score for segment in segments], dtype=np.float64)
+
+
+def check_reading(field: str, files: Sequence[str], batch_size: int, validation_batch_size: int) -> None:
+    """Make sure that a data module has something to read, and batches to make of it.
+
+    Args:
+        field: What the files are called.
+        files: Names of the files.
+        batch_size: Items to a batch.
+        validation_batch_size: Items to a batch of validation.
+
+    Raises:
+        InputError: If there is no file, or a batch has no items.
+    """
+    if not files:
+        raise InputError(f"Expected `{field}` to name at least one file, but got none: name one.")
+    for name, size in (("batch_size", batch_size), ("validation_batch_size", validation_batch_size)):
+        if size < 1:
+            raise InputError(f"Expected `{name}` to be at least 1, but got {size}: give more items to a batch.")
 
 
 def _rating(segment: Segment) -> float:

@@ -1,4 +1,4 @@
-"""Which segments are held back: by a hash of their reference, or by a group.
+"""Which segments are held back, by a hash of their reference or by a group, and which of many are taken.
 
 The hash makes the choice the same for everyone: it depends on the text alone, not on the order of the file, on a seed,
 or on the version of Python.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from textmover.data.tables import named
 from textmover.types import InputError, Segment
 
-__all__ = ["hold_out_groups", "is_held_back", "normalise_reference", "split_held_back"]
+__all__ = ["hold_out_groups", "is_held_back", "normalise_reference", "split_held_back", "taken_by_hash"]
+
+Item = TypeVar("Item")
 
 HELD_BACK_SHARE = 0.15
 """Part of the references that is held back unless told otherwise."""
@@ -140,6 +143,34 @@ def hold_out_groups(
         fits = any(segment.groups.get(key) in values for key, values in groups.items())
         (held_out if fits else kept).append(segment)
     return kept, held_out
+
+
+def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:
+    """At most so many of the items: those whose texts have the smallest hashes.
+
+    The choice is blind to the order of the items: one by their places could fall on a single class where the classes
+    take turns. It is another hash than that of :func:`is_held_back`.
+
+    Args:
+        items: The items.
+        most: How many; ``None`` takes all.
+        texts: Tells the texts of an item, which are normalised.
+
+    Returns:
+        The items taken, in the given order.
+
+    Example:
+        >>> taken_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])
+        ['three', 'four']
+    """
+    if most is None or len(items) <= most:
+        return list(items)
+
+    def key(place: int) -> bytes:
+        joined = "\n".join(["most", *map(normalise_reference, texts(items[place]))])
+        return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).digest()
+
+    return [items[place] for place in sorted(sorted(range(len(items)), key=key)[:most])]
 
 
 def _speakers(keys: Sequence[tuple[str, ...]]) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Losses that see the order of a batch: how scores rank segments against how people rank them.
 
 All take two float vectors ``[B]`` and compare every segment with every other, in O(B²) time and memory. Only segments
-of one scale belong in a batch, since a difference of ratings has to mean something.
+of one scale belong in a batch, since a difference of ratings has to mean something. Which segments meet is up to the
+batch: with the data's ``batch_group`` set to a column, only those that have the same value there.
 """
 
 from __future__ import annotations
@@ -91,7 +92,11 @@ def cosent_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, sc
 def hinge_loss(
     scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"], *, gap: float = 1.0, margin: float = 1.0
 ) -> Float[Tensor, ""]:
-    r"""Mean shortfall from a margin over the pairs that people hold clearly apart, as in DARR judgements.
+    r"""Mean shortfall from a margin over the pairs that people hold clearly apart.
+
+    DARR judgements prefer one translation of a source to another one of the same source. The pairs here are all those
+    of the batch, also of different sources; they are like those of DARR where a batch holds outputs for one source
+    only, that is, with the data's ``batch_group`` set to the column of the source or of the reference.
 
     Mean of :math:`\max(0,\; m - (s_i - s_j))` over the pairs with :math:`y_i > y_j` and :math:`y_i - y_j \ge g`; 0
     where there is no such pair. Pairs that people hardly tell apart have no part, however the scores rank them.

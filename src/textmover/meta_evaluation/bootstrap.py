@@ -5,11 +5,15 @@ A draw takes as many segments as there are, with replacement, from within each g
 weights. So whole references (clusters) are drawn in the same way as single segments, all metrics share one draw (the
 bootstrap is paired), and no text is scored again.
 
+A group of which all segments are one cluster gives the same draw each time. How far its correlation would move with
+other references cannot be told from it, so there is no interval then, of no mean that the group is a part of.
+
 Reference: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13 (percentile interval).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -37,6 +41,7 @@ from textmover.meta_evaluation.drawn_correlation import (
 from textmover.types import InputError
 
 __all__ = [
+    "FEW",
     "STATISTICS",
     "Draws",
     "Gain",
@@ -45,8 +50,15 @@ __all__ = [
     "bootstrap_gain",
     "bootstrap_interval",
     "draw_counts",
+    "few_to_draw",
     "percentiles",
 ]
+
+FEW = 10
+"""With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
+
+LEAST = 2
+"""With fewer things to draw from, every draw is the same."""
 
 
 class Interval(NamedTuple):
@@ -54,10 +66,11 @@ class Interval(NamedTuple):
 
     Attributes:
         estimate: Of the segments as they are.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
+        low: Lower end of the interval; NaN where a group has only one cluster to draw.
+        high: Upper end of the interval; NaN likewise.
         excluded: Groups left out because their correlation is not defined.
         undefined: How many correlations of a group in a draw were not defined and left out (of samples times groups).
+        clusters: Name of each group that counts, with how many there were to draw from in it.
     """
 
     estimate: float
@@ -65,6 +78,7 @@ class Interval(NamedTuple):
     high: float
     excluded: tuple[str, ...] = ()
     undefined: int = 0
+    clusters: tuple[tuple[str, int], ...] = ()
 
 
 class Gain(NamedTuple):
@@ -72,12 +86,16 @@ class Gain(NamedTuple):
 
     Attributes:
         estimate: ``after - before``, of the segments as they are.
-        low: Lower end of the interval; above 0, the gain is significant.
-        high: Upper end of the interval.
+        low: Lower end of the interval; above 0, the gain is significant. NaN where a group has only one cluster to
+            draw.
+        high: Upper end of the interval; NaN likewise.
         before: Mean correlation of the first metric.
         after: Mean correlation of the second metric.
         excluded: Groups left out because a correlation is not defined.
         undefined: How many correlations of a group in a draw were not defined and left out (of samples times groups).
+        clusters: Name of each group that counts, with how many there were to draw from in it.
+        after_low: Lower end of the interval of ``after`` itself, on the same draws; NaN likewise.
+        after_high: Upper end of that interval.
     """
 
     estimate: float
@@ -87,6 +105,9 @@ class Gain(NamedTuple):
     after: float
     excluded: tuple[str, ...] = ()
     undefined: int = 0
+    clusters: tuple[tuple[str, int], ...] = ()
+    after_low: float = math.nan
+    after_high: float = math.nan
 
 
 class Draws(NamedTuple):
@@ -94,15 +115,18 @@ class Draws(NamedTuple):
 
     Attributes:
         estimates: Of the segments as they are, ``[K]`` for ``K`` metrics; NaN if no group has a correlation.
-        means: Of the draws, ``[K, samples]``; NaN where no group of a draw has a correlation.
+        means: Of the draws, ``[K, samples]``; NaN where no group of a draw has a correlation, and in all draws where a
+            group has only one cluster.
         excluded: Groups left out because a correlation of one of the metrics is not defined.
         undefined: How many groups of draws were left out for the same reason.
+        clusters: Name of each group that counts, with how many there were to draw from in it.
     """
 
     estimates: Vector
     means: Vector
     excluded: tuple[str, ...]
     undefined: int
+    clusters: tuple[tuple[str, int], ...]
 
 
 def bootstrap_gain(
@@ -131,7 +155,7 @@ def bootstrap_gain(
         seed: Seed of the draws.
         level: Confidence level, between 0 and 1.
         clusters: What to draw in place of single segments: all segments of a group with the same cluster, such as the
-            same reference, are drawn together.
+            same reference, are drawn together. A group with one cluster leaves the ends of the interval NaN.
 
     Returns:
         The gain and its interval.
@@ -150,7 +174,8 @@ def bootstrap_gain(
     draws = bootstrap_draws(scores, human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
     first, second = draws.estimates.tolist()
     low, high = percentiles(draws.means[1] - draws.means[0], level)
-    return Gain(second - first, low, high, first, second, draws.excluded, draws.undefined)
+    own = percentiles(draws.means[1], level)
+    return Gain(second - first, low, high, first, second, draws.excluded, draws.undefined, draws.clusters, *own)
 
 
 def bootstrap_interval(
@@ -190,7 +215,7 @@ def bootstrap_interval(
     vector = finite_scores(scores, "metric scores")
     draws = bootstrap_draws([vector], human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
     low, high = percentiles(draws.means[0], level)
-    return Interval(float(draws.estimates[0]), low, high, draws.excluded, draws.undefined)
+    return Interval(float(draws.estimates[0]), low, high, draws.excluded, draws.undefined, draws.clusters)
 
 
 def bootstrap_draws(
@@ -240,6 +265,7 @@ def bootstrap_draws(
     estimates: list[list[float]] = []  # of each group, K values
     totals = np.zeros((len(pairs), samples))  # sum over groups
     usable_groups = np.zeros(samples, dtype=np.int64)  # how many groups are in that sum
+    counted: dict[str, int] = {}  # clusters of each group
     for group, members in positions.items():
         inside = [(x[members], y[members]) for x, y in pairs]
         estimate = [estimate_of(x, y) for x, y in inside]
@@ -247,14 +273,18 @@ def bootstrap_draws(
             excluded.append(group)
             continue
         estimates.append(estimate)
+        counted[group] = len(np.unique(labels[members]))
         chunks = draw_counts(labels[members], samples, rng)
         drawn = np.hstack([[draws_of(x, y, counts) for x, y in inside] for counts in chunks])  # [K, samples]
         usable = ~np.isnan(drawn).any(axis=0)
         totals += np.where(usable, drawn, 0.0)
         usable_groups += usable
     means = np.divide(totals, usable_groups, out=np.full_like(totals, np.nan), where=usable_groups > 0)
+    if min(counted.values(), default=0) < LEAST:
+        means[:] = np.nan
     overall = np.mean(estimates, axis=0) if estimates else np.full(len(pairs), np.nan)
-    return Draws(overall, means, tuple(excluded), int(samples * len(estimates) - usable_groups.sum()))
+    undefined = int(samples * len(estimates) - usable_groups.sum())
+    return Draws(overall, means, tuple(excluded), undefined, tuple(counted.items()))
 
 
 STATISTICS: Mapping[str, tuple[Callable[[ArrayLike, ArrayLike], float], Callable[[Vector, Vector, Counts], Vector]]] = {
@@ -327,3 +357,33 @@ def percentiles(values: Vector, level: float) -> tuple[float, float]:
         return float("nan"), float("nan")
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def few_to_draw(numbers: Mapping[str, int], noun: str) -> str | None:
+    """A warning where there is so little to draw that an interval cannot be trusted.
+
+    Args:
+        numbers: How many there are to draw from in each group.
+        noun: What one is called, such as ``reference``.
+
+    Returns:
+        A sentence; ``None`` where every group has at least :data:`FEW`.
+
+    Example:
+        >>> few_to_draw({"de-en": 40, "fi-en": 4}, "reference")
+        'Intervals are unreliable: fewer than 10 references to draw from in 1 of 2 groups, only 4 in fi-en.'
+        >>> few_to_draw({"all": 1}, "reference")
+        'Intervals are unreliable: there is only 1 reference to draw from.'
+    """
+    few = [group for group, number in numbers.items() if number < FEW]
+    if not few:
+        return None
+    fewest = min(few, key=numbers.__getitem__)
+    number = numbers[fewest]
+    if len(numbers) == 1:
+        there = f"is only {number} {noun}" if number == 1 else f"are only {number} {noun}s"
+        return f"Intervals are unreliable: there {there} to draw from."
+    return (
+        f"Intervals are unreliable: fewer than {FEW} {noun}s to draw from in {len(few)} of {len(numbers)} groups, "
+        f"only {number} in {fewest}."
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement import Agreement, Exclusion, Group
 from textmover.meta_evaluation.averaging import CORRELATIONS
-from textmover.meta_evaluation.bootstrap import percentiles
+from textmover.meta_evaluation.bootstrap import few_to_draw, percentiles
 from textmover.meta_evaluation.clusters import significance_clusters
 from textmover.meta_evaluation.drawn_correlation import Vector
 from textmover.meta_evaluation.groups import select_rows, split_groups
@@ -25,9 +25,6 @@ from textmover.meta_evaluation.segment_agreement import CorrelationAgreement, Pa
 from textmover.types import InputError, Judgements
 
 __all__ = ["evaluate"]
-
-FEW = 10
-"""With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
 
 
 def evaluate(
@@ -200,18 +197,10 @@ def _draws(
 
 def _on_few(kept: Sequence[Agreement]) -> list[str]:
     """A warning where there is so little to draw that an interval cannot be trusted."""
-    few = [(part.drawn(), part.group.name) for part in kept]
-    few = sorted((one for one in few if one[0].number < FEW), key=lambda one: one[0].number)
-    if not few:
-        return []
-    (fewest, name), groups = few[0], len(kept)
-    nouns = fewest.noun if fewest.number == 1 else f"{fewest.noun}s"
-    if groups == 1:
-        return [f"Intervals are unreliable: there are only {fewest.number} {nouns} to draw from."]
-    return [
-        f"Intervals are unreliable: fewer than {FEW} {fewest.noun}s to draw from in {len(few)} of {groups} groups, "
-        f"only {fewest.number} in {name}."
-    ]
+    found = {part.group.name: part.drawn() for part in kept}
+    noun = min(found.values(), key=lambda one: one.number).noun
+    note = few_to_draw({name: one.number for name, one in found.items()}, noun)
+    return [] if note is None else [note]
 
 
 def _no_interval(part: Agreement) -> str:

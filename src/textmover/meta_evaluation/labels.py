@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.bootstrap import Interval, percentiles
+from textmover.meta_evaluation.bootstrap import LEAST, Interval, percentiles
 from textmover.types import InputError
 
 __all__ = ["LABEL_STATISTICS", "bootstrap_labels", "bootstrap_share", "confusion_matrix", "label_statistics"]
@@ -101,7 +102,7 @@ def bootstrap_labels(
         level: Share of the draws within the interval.
 
     Returns:
-        An interval for each of :data:`LABEL_STATISTICS`.
+        An interval for each of :data:`LABEL_STATISTICS`; its ends are NaN where there are fewer than two clusters.
 
     Example:
         >>> found = bootstrap_labels([0, 1, 0, 1], [0, 1, 0, 1], 2, ["a", "b", "c", "d"])["accuracy"]
@@ -110,11 +111,15 @@ def bootstrap_labels(
     """
     whole = confusion_matrix(labels, predicted, classes)
     cells = np.asarray(labels, dtype=np.int64) * classes + np.asarray(predicted, dtype=np.int64)
-    drawn = _drawn_sums(np.eye(classes**2)[cells], clusters, samples, seed)
+    number, owners = _owners(clusters)
+    statistics = label_statistics(whole)
+    if number < LEAST:
+        return {name: _without_ends(float(value), number) for name, value in statistics.items()}
+    drawn = _drawn_sums(np.eye(classes**2)[cells], owners, number, samples, seed)
     found = label_statistics(drawn.reshape(samples, classes, classes))
     return {
-        name: Interval(float(value), *percentiles(found[name], level))
-        for name, value in label_statistics(whole).items()
+        name: Interval(float(value), *percentiles(found[name], level), clusters=(("all", number),))
+        for name, value in statistics.items()
     }
 
 
@@ -130,19 +135,37 @@ def bootstrap_share(
         seed: Seed of the draws.
         level: Share of the draws within the interval.
 
+    Returns:
+        The share, NaN of nothing, and its interval, whose ends are NaN where there are fewer than two clusters.
+
     Example:
         >>> bootstrap_share([1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"]).estimate
         0.5
     """
     values = np.asarray(hits, dtype=np.float64)
-    drawn = _drawn_sums(np.stack([values, np.ones_like(values)], axis=1), clusters, samples, seed)
-    return Interval(float(values.mean()), *percentiles(drawn[:, 0] / drawn[:, 1], level))
+    number, owners = _owners(clusters)
+    if number < LEAST:
+        return _without_ends(float(values.mean()) if len(values) else math.nan, number)
+    drawn = _drawn_sums(np.stack([values, np.ones_like(values)], axis=1), owners, number, samples, seed)
+    share, ends = float(values.mean()), percentiles(drawn[:, 0] / drawn[:, 1], level)
+    return Interval(share, *ends, clusters=(("all", number),))
 
 
-def _drawn_sums(columns: NDArray[np.float64], clusters: Sequence[str], samples: int, seed: int) -> NDArray[np.float64]:
+def _without_ends(estimate: float, number: int) -> Interval:
+    """Of items that are all one cluster: every draw would be the same."""
+    return Interval(estimate, math.nan, math.nan, clusters=(("all", number),))
+
+
+def _owners(clusters: Sequence[str]) -> tuple[int, NDArray[np.int64]]:
+    """How many clusters there are, and the number of each item's."""
+    names, owners = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
+    return len(names), owners
+
+
+def _drawn_sums(
+    columns: NDArray[np.float64], owners: NDArray[np.int64], number: int, samples: int, seed: int
+) -> NDArray[np.float64]:
     """Sums of the columns ``[n, K]`` over as many clusters as there are, drawn with replacement, ``[samples, K]``."""
-    _, owners = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
-    number = int(owners.max()) + 1
     sums = np.zeros((number, columns.shape[1]))
     np.add.at(sums, owners, columns)
     rng = np.random.default_rng(seed)

@@ -28,7 +28,8 @@ class TextMoverScore(ScorerMetric):
     they are, are not saved twice, and each update scores with their current values.
 
     Args:
-        model: Preset name, checkpoint folder, hub id, :class:`Scorer`, or a metric module that lives elsewhere.
+        model: Name of a released metric or a preset, checkpoint folder, hub id, :class:`Scorer`, or a metric module
+            that lives elsewhere; ``None`` as for :meth:`Scorer.from_pretrained`.
         reduction: ``"mean"`` for one number (what ``self.log`` takes), ``"none"`` for one per segment.
         **kwargs: Options of torchmetrics (``sync_on_compute``, …), and whatever :meth:`Scorer.from_pretrained` takes
             where the model is given by name: ``precision``, ``device``, fields of the metric's configuration.
@@ -45,14 +46,14 @@ class TextMoverScore(ScorerMetric):
 
     def __init__(
         self,
-        model: str | Path | Scorer | SegmentMetric = "twmd",
+        model: str | Path | Scorer | SegmentMetric | None = None,
         *,
         reduction: Literal["mean", "none"] = "mean",
         **kwargs: Any,
     ) -> None:
         check_choice("reduction", reduction, ("mean", "none"))
         own, options = split_options(kwargs)
-        if isinstance(model, (str, Path)):
+        if model is None or isinstance(model, (str, Path)):
             scorer = Scorer.from_pretrained(model, **options)
         else:
             scorer = as_scorer(model, options)

@@ -81,11 +81,15 @@ class BaseEncoder:
         try:
             source = resolve_encoder(str(self.folder)) if here else resolve_encoder(self.name, self.revision)
         except InputError as error:
-            raise InputError(f"{error} (It is the base, of hash {self.sha256}, of an adapter.)") from error
+            raise InputError(
+                f"{error} (It is the base, of hash {self.sha256}, of an adapter; with another encoder take a "
+                "preset as the metric, such as twmd.)"
+            ) from error
         if not source.sha256.startswith(self.sha256):
             raise InputError(
                 f"Expected the base encoder {self.name} to have weights of the hash {self.sha256}, but those in "
-                f"{source.folder} have {source.sha256}: give the folder or hub name of the right one as `encoder`."
+                f"{source.folder} have {source.sha256}: give the folder or hub name of the right one as `encoder`, or "
+                "a preset as the metric, such as twmd, to score with another encoder."
             )
         theirs = tokenizer_sha256(source.folder)
         if self.tokenizer is not None and theirs != self.tokenizer:

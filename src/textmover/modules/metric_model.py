@@ -334,7 +334,7 @@ class MetricModel(nn.Module):
         if fixed:
             raise InputError(
                 f"Expected overrides that leave a checkpoint's weights as they are, but got `{fixed[0]}`: "
-                "start from a preset to change it."
+                "take a preset as the metric, such as twmd, to change it."
             )
         config = saved.override(**overrides)
         return cls(config, reassemble(config, folder, entries["encoder"]))

@@ -123,7 +123,8 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
             leaves it.
 
     Raises:
-        InputError: If the metric has nothing to fit, there are fewer than two ratings, or one is missing.
+        InputError: If the metric has nothing to fit, there are fewer than two ratings, one is missing, or all are
+            equal.
     """
     if texts is not None:
         metric.fit(list(texts), names=fitted_names(metric))
@@ -136,6 +137,10 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
         raise InputError(
             f"Expected at least two segments, each with a finite human score, to calibrate on, but got {len(scores)}, "
             f"{sum(not math.isfinite(one) for one in scores)} of them without: leave those out, or give more."
+        )
+    if min(scores) == max(scores):
+        raise InputError(
+            f"Expected ratings that differ, to calibrate on, but all {len(scores)} are {scores[0]:g}: check the column."
         )
     metric.fit_calibration(token_pairs(metric, rated), torch.tensor(scores, dtype=torch.float64))
 

@@ -45,6 +45,15 @@ FORMAT = 2
 
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
+METRIC_USAGE = """\
+```python
+from textmover import Scorer
+
+Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores
+```
+"""
+"""How to score with a metric's folder, for its model card."""
+
 
 def save_checkpoint(
     metric: SegmentMetric,
@@ -302,17 +311,28 @@ def _placed(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[st
 
 
 def _download(name: str, revision: str | None) -> Path:
-    """A checkpoint from the Hugging Face cache, or else the hub."""
+    """A checkpoint from the Hugging Face cache, if it is whole there, or else the hub."""
     from huggingface_hub import snapshot_download
 
+    broken: InputError | None = None
     try:
-        return Path(snapshot_download(name, revision=revision, local_files_only=True))
+        folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
+        check_checkpoint(folder)  # a download that was interrupted leaves a folder without some of its files
+        return folder
+    except InputError as error:
+        broken = error
+        logger.info("%s: what the Hugging Face cache holds cannot be used, asking the hub", name)
     except (OSError, ValueError):
         logger.info("%s: not in the Hugging Face cache, asking the hub", name)
     try:
         return Path(snapshot_download(name, revision=revision))
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        if broken is not None:
+            raise InputError(
+                f"{broken} (It is what the Hugging Face cache holds of {name}; asked for the rest, the hub answered "
+                f"{type(error).__name__}: {reason})"
+            ) from error
         raise InputError(
             f"Expected {name} to be a checkpoint folder or a hub id, but there is no such folder, it is not in the "
             f"Hugging Face cache, and the hub answered {type(error).__name__}: {reason}"

@@ -20,7 +20,14 @@ from textmover.modules.base_encoder import weights_print
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.encoder_source import file_sha256
 from textmover.scoring.adapter import AdapterConfig
-from textmover.scoring.checkpoint import CARD, CONFIG, check_replaceable, load_metric, save_checkpoint
+from textmover.scoring.checkpoint import (
+    CARD,
+    CONFIG,
+    METRIC_USAGE,
+    check_replaceable,
+    load_metric,
+    save_checkpoint,
+)
 from textmover.scoring.encoder_weights import trained_encoder
 from textmover.types import InputError
 
@@ -51,7 +58,8 @@ def save_classifier(
     Args:
         classifier: The classifier.
         folder: Where to write.
-        card: Text of the model card, Markdown.
+        card: Text of the model card, Markdown. Where it says how to score with a metric's folder, that of the
+            classifier says how to tell classes.
         metric: Preset, hub id or folder (absolute, or relative to the classifier's) of the metric, where its encoder is
             to be found there; the metric is written into the classifier's folder if ``None``.
         adapter: How to store the encoder in that folder as a difference from its base; all its weights if ``None``.
@@ -74,7 +82,7 @@ def save_classifier(
         if metric is None:
             save_checkpoint(classifier.metric, beside / METRIC_FOLDER, card=card, adapter=adapter)
         save_file(state, str(beside / HEAD), metadata={"format": "pt"})
-        (beside / CARD).write_text(card, encoding="utf-8")
+        (beside / CARD).write_text(card.replace(METRIC_USAGE, _usage(classifier.config)), encoding="utf-8")
         config = {
             "format": FORMAT,
             "textmover": __version__,
@@ -122,6 +130,16 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
     except (SafetensorError, RuntimeError) as error:
         raise InputError(f"Expected {path} to fit {CONFIG}, but got: {' '.join(str(error).split())}") from error
     return classifier.eval()
+
+
+def _usage(config: ClassifierConfig) -> str:
+    """How to tell classes with the folder, for its model card."""
+    texts = '["a text"]' if config.encoding == "single" else '["a text"], ["another text"]'
+    return (
+        "```python\nfrom textmover.scoring.classifier_checkpoint import load_classifier\n\n"
+        f'load_classifier("path/to/this/folder").predict({texts})  # probabilities of {len(config.classes)} classes\n'
+        f"```\n\nThe classes are, in this order: {', '.join(config.classes)}.\n"
+    )
 
 
 def _metric(folder: Path, name: str | None) -> Any:

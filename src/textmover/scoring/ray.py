@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from textmover.modules.tokenizer import REPAIR, is_unicode
+from textmover.scoring.released import DEFAULT_PRESET
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
@@ -39,7 +40,7 @@ class RayScorer:
 
     def __init__(
         self,
-        model: str | Path = "twmd",
+        model: str | Path | None = None,
         *,
         hypothesis: str = "hypothesis",
         references: str | Sequence[str] = "reference",
@@ -54,9 +55,9 @@ class RayScorer:
         self._scorer = Scorer.from_pretrained(model, **options)
         if self._scorer.metric.fits_on_call:
             raise InputError(
-                f"Expected a metric whose statistics do not depend on the texts of a batch, but {model} fits idf "
-                "weights on the texts that it scores: fit them on a corpus with `textmover fit-idf`, and give the file "
-                "as statistics=."
+                "Expected a metric whose statistics do not depend on the texts of a batch, but "
+                f"{model or DEFAULT_PRESET} fits idf weights on the texts that it scores: fit them on a corpus with "
+                "`textmover fit-idf`, and give the file as statistics=."
             )
 
     def __call__(self, batch: Any) -> Any:

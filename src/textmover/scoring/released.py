@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
-__all__ = ["DEFAULT_METRIC", "released_folder", "released_metrics"]
+__all__ = ["DEFAULT_METRIC", "DEFAULT_PRESET", "default_metric", "released_folder", "released_metrics"]
 
-DEFAULT_METRIC = "twmd"
+DEFAULT_METRIC = "textmover-general"
 """What scores where no metric is named."""
+
+DEFAULT_PRESET = "twmd"
+"""What scores where no metric is named but another encoder, which the released metrics were not trained on."""
 
 INSTALLED = Path(__file__).parents[1] / "released"
 """Where an installed package has them; the build puts them there."""
@@ -35,6 +39,19 @@ def released_metrics() -> dict[str, Path]:
 def released_folder(name: str) -> Path | None:
     """The folder of a released metric; ``None`` if there is none of this name."""
     return released_metrics().get(name)
+
+
+def default_metric(fields: Collection[str]) -> str:
+    """What scores where no metric is named.
+
+    Args:
+        fields: Names of the fields of the configuration that are set.
+
+    Example:
+        >>> default_metric([]), default_metric(["temperature"]), default_metric(["encoder", "layer"])
+        ('textmover-general', 'textmover-general', 'twmd')
+    """
+    return DEFAULT_PRESET if "encoder" in fields else DEFAULT_METRIC
 
 
 def _is_checkpoint(path: Path) -> bool:

@@ -21,6 +21,7 @@ from textmover.scoring.checkpoint import checkpoint_folder, load_metric
 from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.engine import Engine
 from textmover.scoring.precision import Precision, apply_precision
+from textmover.scoring.released import default_metric
 from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
 from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
 
@@ -64,7 +65,7 @@ class Scorer:
     @classmethod
     def from_pretrained(
         cls,
-        name: str | Path = "twmd",
+        name: str | Path | None = None,
         *,
         precision: Precision = "exact",
         backend: Backend = "auto",
@@ -80,7 +81,9 @@ class Scorer:
         """Load a metric and get ready to score.
 
         Args:
-            name: A checkpoint folder, a preset such as ``"twmd"``, or a hub id.
+            name: A checkpoint folder, a released metric or a preset by name (see ``textmover list``), or a hub id.
+                ``None`` takes the released metric ``textmover-general``, or the preset ``twmd`` over an ``encoder=``
+                that is named.
             precision: ``"exact"`` (float32), ``"fast"`` (bfloat16 encoder where the processor has it), ``"int8"``, or
                 ``"auto"`` (the fastest of them that stays close; see :mod:`textmover.scoring.precision`).
             backend: ``"torch"``, ``"torch-compile"``, ``"openvino"``, ``"onnxruntime"``, or ``"auto"`` for the fastest
@@ -101,6 +104,7 @@ class Scorer:
             InputError: If the metric or its statistics cannot be loaded, a field is unknown, or the device or the
                 back-end is not there.
         """
+        name = default_metric(overrides) if name is None else name
         check_choice("precision", precision, get_args(Precision))
         target = _resolve_device(device)
         check_backend(backend, target)
@@ -281,7 +285,7 @@ class Scorer:
             yield lambda done: bar.update(task, advance=done)
 
 
-def score(hypotheses: Texts, references: References, model: str | Path = "twmd", **options: Any) -> SegmentScores:
+def score(hypotheses: Texts, references: References, model: str | Path | None = None, **options: Any) -> SegmentScores:
     """Score texts in one line: ``textmover.score(hypotheses, references)``.
 
     The metric is loaded at each call; keep a :class:`Scorer` where there are several.
@@ -289,7 +293,7 @@ def score(hypotheses: Texts, references: References, model: str | Path = "twmd",
     Args:
         hypotheses: One text, or ``n`` of them.
         references: One text, or for each hypothesis one text or several.
-        model: Checkpoint folder, preset or hub id.
+        model: Checkpoint folder, released metric or preset by name, or hub id; see :meth:`Scorer.from_pretrained`.
         **options: As for :meth:`Scorer.from_pretrained`.
 
     Returns:

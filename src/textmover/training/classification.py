@@ -39,7 +39,7 @@ class ClassificationModule(MultiTaskModule):
         optimizer: Rates, decay and schedule; the head takes the head's rate.
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
         bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
-        gradient_clip: Largest norm of the gradient; ``None`` leaves it alone.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
         gradient_checkpointing: Whether to trade time for memory in the encoder.
 
     Reference:

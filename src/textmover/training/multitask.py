@@ -7,13 +7,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.sources import RatedSource, Source
-from textmover.functional.losses import combined_loss
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
 from textmover.scoring.classifier_checkpoint import save_classifier
@@ -21,7 +19,7 @@ from textmover.training.classification_task import ClassificationTask, ClassWeig
 from textmover.training.contrastive_task import ContrastiveTask
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask, check_references
+from textmover.training.rating_task import RatingTask, check_references, check_weights
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks import Task
 from textmover.types import InputError
@@ -73,8 +71,7 @@ class TaskOptions:
         """Check what no task checks before the first batch."""
         if not 0 < self.weight < float("inf"):
             raise InputError(f"Expected `weight` to be a finite number above 0, but got {self.weight}.")
-        if self.losses is not None:
-            combined_loss(torch.zeros(2), torch.zeros(2), self.losses)
+        check_weights(RATING_LOSSES if self.losses is None else self.losses, self.signals or {})
 
     @property
     def given(self) -> dict[str, Any]:
@@ -100,7 +97,7 @@ class MultiTaskModule(StageModule):
         optimizer: Rates, decay and schedule; the heads take the head's rate.
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
         bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
-        gradient_clip: Largest norm of the gradient; ``None`` leaves it alone.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
         gradient_checkpointing: Whether to trade time for memory in the encoder.
     """
 

@@ -15,7 +15,14 @@ from torch.optim.lr_scheduler import LambdaLR
 from textmover.modules.encoder import Encoder
 from textmover.types import InputError
 
-__all__ = ["OptimizerConfig", "build_optimizer", "build_schedule", "checkpoint_activations", "layer_depths"]
+__all__ = [
+    "OptimizerConfig",
+    "build_optimizer",
+    "build_schedule",
+    "check_frozen",
+    "checkpoint_activations",
+    "layer_depths",
+]
 
 Schedule = Literal["linear", "cosine", "constant"]
 
@@ -43,7 +50,11 @@ class OptimizerConfig:
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise InputError(f"Expected `{name}` to be a finite number of at least 0, but got {value}.")
-        for name in ("beta1", "beta2", "warmup", "final", "thaw"):
+        for name in ("beta1", "beta2"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise InputError(f"Expected `{name}` to be at least 0 and below 1, but got {value}.")
+        for name in ("warmup", "final", "thaw"):
             value = getattr(self, name)
             if not 0 <= value <= 1:
                 raise InputError(f"Expected `{name}` to be between 0 and 1, but got {value}.")
@@ -100,6 +111,24 @@ def layer_depths(model: nn.Module) -> dict[str, int]:
         behind = behind or bool(inside)
         depths[name] = inside if inside is not None else top if behind else 0
     return depths
+
+
+def check_frozen(encoder: object, freeze_layers: int | None) -> None:
+    """Refuse to freeze layers that an encoder does not have.
+
+    Args:
+        encoder: What the metric reads texts with; nothing is refused where it is no
+            :class:`~textmover.modules.encoder.Encoder`.
+        freeze_layers: Layers that are not trained, counted from the lowest; ``None`` trains all.
+
+    Raises:
+        InputError: If the encoder has fewer.
+    """
+    if isinstance(encoder, Encoder) and freeze_layers is not None and freeze_layers > encoder.depth:
+        raise InputError(
+            f"Expected `freeze_layers` to be at most {encoder.depth}, the layers of the encoder, but got "
+            f"{freeze_layers}: lower it; 0 keeps the embeddings alone as they are."
+        )
 
 
 def build_optimizer(

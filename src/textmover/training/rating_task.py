@@ -21,7 +21,7 @@ from textmover.training.joint import joint_values
 from textmover.training.tasks import Context, Judgement, Task
 from textmover.types import InputError, Segment, SegmentMetric
 
-__all__ = ["STATISTICS", "RatingTask", "check_references", "segment_scores"]
+__all__ = ["STATISTICS", "RatingTask", "check_references", "check_weights", "segment_scores"]
 
 CALIBRATION_SEGMENTS = 1000
 """Rated segments that scale and offset start from."""
@@ -60,9 +60,9 @@ class RatingTask(Task[RatedSource]):
         self.rating_deviation: Tensor
         self.register_buffer("rating_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("rating_deviation", torch.ones((), dtype=torch.float64))
-        # Of every segment to train on, one column a signal: computed anew by a resumed run.
-        self.signal_values: Tensor
-        self.register_buffer("signal_values", torch.zeros(0, len(self.signals)), persistent=False)
+        # Of every segment to train on, one column a signal: computed anew by a resumed run. Data rather than state of
+        # the module, so no buffer: averages of the weights must not take them along.
+        self.signal_values: Tensor | None = None
         self._collected: dict[str, OrderedScores] = {}
 
     def prepare(self, metric: Any, context: Context) -> None:
@@ -71,8 +71,9 @@ class RatingTask(Task[RatedSource]):
         Raises:
             InputError: If all ratings are equal, or a signal cannot be had.
         """
-        if self.signals and len(self.signal_values) == 0:
-            self._compute_signals(context)
+        if self.signals:
+            values = self._compute_signals(context) if self.signal_values is None else self.signal_values
+            self.signal_values = values.to(self.rating_mean.device)
         if bool(self.prepared):
             return
         segments = self.source.items
@@ -102,7 +103,7 @@ class RatingTask(Task[RatedSource]):
         scores = joint_values(self._standardized(scores), batch.joint)
         ratings = joint_values(self._standardized(batch.ratings), batch.joint)
         loss = combined_loss(scores, ratings, self.losses)
-        if self.signals:
+        if self.signal_values is not None:
             values = joint_values(self.signal_values[batch.positions], batch.joint)
             for place, weight in enumerate(self.signals.values()):
                 loss = loss + weight * pearson_loss(scores, values[:, place])
@@ -129,8 +130,8 @@ class RatingTask(Task[RatedSource]):
     def _standardized(self, values: Tensor) -> Tensor:
         return ((values - self.rating_mean) / self.rating_deviation).float()
 
-    def _compute_signals(self, context: Context) -> None:
-        """Scores of every segment to train on, higher is better, standardised."""
+    def _compute_signals(self, context: Context) -> Tensor:
+        """Scores of every segment to train on by every signal ``[n, K]``, higher is better, standardised."""
         hypotheses = [one.hypothesis for one in self.source.items]
         references = [one.references for one in self.source.items]
         columns = []
@@ -147,8 +148,27 @@ class RatingTask(Task[RatedSource]):
                     "does not: leave it out."
                 )
             columns.append((values - values.mean()) / values.std())
-        self.signal_values = torch.tensor(
-            np.stack(columns, axis=1), dtype=torch.float32, device=self.rating_mean.device
+        return torch.tensor(np.stack(columns, axis=1), dtype=torch.float32)
+
+
+def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
+    """Refuse weights of losses and signals that cannot be learned with, before anything is read.
+
+    Raises:
+        InputError: If a loss or one of its options is unknown, a weight is negative or not finite, or all are 0.
+    """
+    combined_loss(torch.zeros(2), torch.zeros(2), losses)
+    for name, weight in signals.items():
+        if not 0 <= weight < float("inf"):
+            raise InputError(
+                f"Expected the weight of the signal {name!r} to be a finite number of at least 0, but got {weight}: "
+                "choose another."
+            )
+    weights = [one.get("weight", 1.0) if isinstance(one, Mapping) else one for one in losses.values()]
+    if not any(weights) and not any(signals.values()):
+        raise InputError(
+            "Expected `losses` or `signals` with a weight above 0, but all weights are 0, so that nothing would be "
+            "learned: raise one."
         )
 
 

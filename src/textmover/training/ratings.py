@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from textmover.data.sources import RatedSource, Source
-from textmover.functional.losses import combined_loss
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask, check_references
+from textmover.training.rating_task import RatingTask, check_references, check_weights
 from textmover.training.stage import Bfloat16, StageModule
 from textmover.types import InputError, PairScores, TokenBatch
 
@@ -33,7 +30,7 @@ class RatingsModule(StageModule):
         optimizer: Rates, decay and schedule.
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
         bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.
-        gradient_clip: Largest norm of the gradient; ``None`` leaves it alone.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
         gradient_checkpointing: Whether to trade time for memory in the encoder.
     """
 
@@ -49,7 +46,7 @@ class RatingsModule(StageModule):
         gradient_clip: float | None = 1.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        combined_loss(torch.zeros(2), torch.zeros(2), losses)  # refuses unknown names now, not at the first batch
+        check_weights(losses, signals or {})  # now, not at the first batch
         super().__init__(metric, overrides, optimizer, lora, bfloat16, gradient_clip, gradient_checkpointing)
         self.losses, self.signals = dict(losses), dict(signals or {})
 

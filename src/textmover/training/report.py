@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,14 +12,21 @@ from rich.table import Table
 from textmover import __version__
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
-from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain
+from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain, few_to_draw
+from textmover.scoring.checkpoint import METRIC_USAGE
 from textmover.scoring.scorer import Scorer
 from textmover.training.rating_task import STATISTICS
 from textmover.training.stage import StageModule
 from textmover.training.task_report import TaskReport, judge_tasks
 from textmover.types import Signature
 
-__all__ = ["FitReport", "PartReport", "judge"]
+__all__ = ["HEADERS", "TOO_FEW", "FitReport", "PartReport", "judge"]
+
+HEADERS = ("before", "after", "its interval", "gain", "its interval")
+"""Columns of the correlations."""
+
+TOO_FEW = "too few references"
+"""In place of an interval where all segments of a group have one reference, so that every draw is the same."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +59,13 @@ class FitReport:
         table = Table(title="Agreement with the ratings on parts kept from training (95 % interval by bootstrap)")
         for header in ("part", "segments", "groups", "statistic"):
             table.add_column(header)
-        for header in ("before", "after", "gain", "interval"):
+        for header in HEADERS:
             table.add_column(header, justify="right")
         for part in self.parts:
             for row, (name, gain) in enumerate(part.gains.items()):
                 first = (part.name, str(part.segments), str(part.groups)) if row == 0 else ("", "", "")
                 table.add_row(*first, name, *_cells(gain))
+        table.caption = "\n".join(self._warnings()) or None
         return table
 
     def card(self, recipe: str) -> str:
@@ -67,8 +76,7 @@ class FitReport:
             "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
             f"# A text-generation metric trained from `{self.start}`\n{notice}\n"
             f"Signature: `{self.signature}`\n\n"
-            "```python\nfrom textmover import Scorer\n\n"
-            'Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores\n```\n\n'
+            f"{METRIC_USAGE}\n"
             f"## Data\n\n{about}\n\n"
             + "".join(f"{one}\n" for one in (*self._agreement(), *(task.markdown() for task in self.tasks)))
             + f"## Recipe\n\nMade by textmover {__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
@@ -83,13 +91,24 @@ class FitReport:
         )
         if not rows:
             return []
+        headers = ("part", "segments", "statistic", *HEADERS)
         return [
             "## Agreement with the ratings on parts kept from training\n\n"
-            "Mean over groups, before and after training; the interval (95 %) is that of the gain, by a bootstrap that "
-            "draws whole references.\n\n"
-            "| part | segments | statistic | before | after | gain | interval |\n|---|---|---|---|---|---|---|\n"
-            f"{rows}\n"
+            "Mean over groups, before and after training. The intervals (95 %) are those of the correlation after it "
+            "and of the gain, by a bootstrap that draws whole references.\n\n"
+            f"| {' | '.join(headers)} |\n{'|---' * len(headers)}|\n{rows}\n"
+            + "".join(f"\n{one}\n" for one in self._warnings())
         ]
+
+    def _warnings(self) -> list[str]:
+        """For each part with too few references to rely on its intervals, a sentence."""
+        found = []
+        for part in self.parts:
+            numbers = dict(next(iter(part.gains.values())).clusters)  # any statistic: they differ in groups left out
+            note = few_to_draw(numbers, "reference")
+            if note is not None:
+                found.append(note if len(self.parts) == 1 else f"{part.name}: {note}")
+        return found
 
 
 def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> FitReport:
@@ -147,6 +166,13 @@ def _cells(gain: Gain) -> tuple[str, ...]:
     return (
         f"{gain.before:.3f}",
         f"{gain.after:.3f}",
+        _interval(gain, gain.after_low, gain.after_high, ".3f"),
         f"{gain.estimate:+.3f}",
-        f"{gain.low:+.3f} … {gain.high:+.3f}",
+        _interval(gain, gain.low, gain.high, "+.3f"),
     )
+
+
+def _interval(gain: Gain, low: float, high: float, form: str) -> str:
+    if math.isnan(low):
+        return TOO_FEW if gain.clusters else "-"  # or no group has a correlation
+    return f"{low:{form}} … {high:{form}}"

@@ -24,6 +24,7 @@ from textmover.training.optimization import (
     OptimizerConfig,
     build_optimizer,
     build_schedule,
+    check_frozen,
     checkpoint_activations,
     layer_depths,
 )
@@ -47,6 +48,9 @@ logger = logging.getLogger(__name__)
 FITTING_TEXTS = 2000
 """Texts of the training part that a corpus mean is fitted on before training."""
 
+SETTINGS = ("lr", "weight_decay", "betas")
+"""What the optimiser takes from the recipe for each of its groups, in a resumed run too."""
+
 Bfloat16 = Literal["auto", "yes", "no"]
 
 
@@ -67,7 +71,7 @@ class StageModule(pl.LightningModule):
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
         bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``. Transport and losses
             stay in float32.
-        gradient_clip: Largest norm of the gradient; ``None`` leaves it alone.
+        gradient_clip: Largest norm of the gradient, above 0; ``None`` leaves it alone.
         gradient_checkpointing: Whether to keep the input of each of the encoder's blocks alone for the way back, and
             compute the rest again: a third more time for a fraction of the memory.
     """
@@ -83,6 +87,11 @@ class StageModule(pl.LightningModule):
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()
+        if gradient_clip is not None and not 0 < gradient_clip < float("inf"):
+            raise InputError(
+                f"Expected `gradient_clip` to be a finite number above 0, but got {gradient_clip}: null (None) leaves "
+                "gradients alone."
+            )
         self.start, self.overrides = metric, dict(overrides or {})
         self.optimizer_config = optimizer
         self.bfloat16, self.gradient_clip = bfloat16, gradient_clip
@@ -93,6 +102,7 @@ class StageModule(pl.LightningModule):
         if gradient_checkpointing:
             checkpoint_activations(self.metric.encoder)
         self.tasks = nn.ModuleDict()
+        self._settings: list[dict[str, Any]] = []
         self._batch: Any = None
         self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is no part of the checkpoints
         self.validation: dict[str, Judgement] = {}
@@ -112,9 +122,18 @@ class StageModule(pl.LightningModule):
 
     def _trainable(self, **overrides: Any) -> Any:
         # A TrainableMetric that is a torch module too, which Python's types cannot say.
-        loaded = load_metric(self.start, shipped=False, **overrides)  # its mean is fitted on the training part
+        try:
+            loaded = load_metric(self.start, shipped=False, **overrides)  # its mean is fitted on the training part
+        except InputError as error:
+            if not Path(self.start).expanduser().is_file():
+                raise
+            raise InputError(
+                f"Expected `metric` to be a preset, a checkpoint folder or a hub id, but {self.start} is a file: if it "
+                "is a checkpoint of training, export it first with `textmover export` and name the folder."
+            ) from error
         if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
             raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
+        check_frozen(loaded.runnable_encoder, getattr(loaded.config, "freeze_layers", None))
         return loaded.train()
 
     def untrained(self) -> SegmentMetric:
@@ -138,12 +157,20 @@ class StageModule(pl.LightningModule):
             task.prepare(self.metric, Context(self.untrained, self._autocast))
 
     def on_train_start(self) -> None:
-        """Have a resumed run go on at its place in the data.
+        """Have a resumed run go on at its place in the data, with the rates of its own recipe.
 
         Lightning gives loaders their state when it makes them. The schedule asks for the number of steps, for which
-        they are made before the checkpoint has been read.
+        they are made before the checkpoint has been read. Optimiser and schedule come back with the settings of the
+        run that wrote the checkpoint: with these, a lower learning rate would change nothing.
         """
         self.trainer.fit_loop._load_combined_loader_states()
+        for one in self.trainer.lr_scheduler_configs:
+            schedule: Any = one.scheduler
+            schedule.base_lrs = [settings["lr"] for settings in self._settings]
+            groups = schedule.optimizer.param_groups
+            for group, settings, factor in zip(groups, self._settings, schedule.lr_lambdas, strict=True):
+                rate = settings["lr"]
+                group |= {**settings, "initial_lr": rate, "lr": rate * factor(schedule.last_epoch)}
 
     def training_step(self, batch: Any, _: int) -> Tensor:
         """Loss of one batch."""
@@ -187,6 +214,7 @@ class StageModule(pl.LightningModule):
         config, encoder = self.optimizer_config, self.metric.encoder
         depths = layer_depths(encoder) if config.by_depth else None
         optimizer = build_optimizer(self.metric.encoder_parameters(), heads, config, depths=depths)
+        self._settings = [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
         schedule = build_schedule(optimizer, int(self.trainer.estimated_stepping_batches), config)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
@@ -219,13 +247,16 @@ class StageModule(pl.LightningModule):
             if value.is_floating_point() and not torch.isfinite(value).all():
                 raise self._not_finite(f"finite weights to keep, but got others in {name}")
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
-        checkpoint["textmover"] = {"start": self.start, "config": self.metric.config.to_dict(), **lora}
+        about = {"start": self.start, "config": self.metric.config.to_dict(), **lora}
+        told = {} if self._trainer is None else {"data": self.data.describe(), "notices": self.data.notices}
+        checkpoint["textmover"] = {**about, **told, "by_depth": self.optimizer_config.by_depth}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to go on from a checkpoint of another metric.
+        """Refuse to go on from a checkpoint of another metric, or of an optimiser with other groups.
 
         Raises:
-            InputError: If a field of the metric's configuration, or of its low-rank updates, is another one there.
+            InputError: If a field of the metric's configuration, or of its low-rank updates, is another one there, or
+                layers were treated alike there and are not here.
         """
         saved = checkpoint.get("textmover", {})
         here = {**self.metric.config.to_dict(), "lora": None if self.lora is None else asdict(self.lora)}
@@ -237,6 +268,14 @@ class StageModule(pl.LightningModule):
                     f"of {here[name]!r}: give one of this recipe, or export that one and name it as `metric` to start "
                     "from."
                 )
+        by_depth = self.optimizer_config.by_depth
+        if saved.get("by_depth", by_depth) != by_depth:
+            kinds = ("all layers at one rate", "each layer at a rate of its own (`layer_decay`, `thaw`)")
+            raise InputError(
+                f"Expected a checkpoint of a run that trains {kinds[by_depth]}, as this recipe does, but it trains "
+                f"{kinds[not by_depth]}: set `layer_decay` and `thaw` as there, or export it and name it as `metric` "
+                "to start from."
+            )
 
     def configure_model(self) -> None:
         """Share the encoder's weights out where the strategy does so (:mod:`textmover.training.sharding`)."""

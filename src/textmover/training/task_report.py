@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +109,13 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
             TaskReport("Classes told", "Beside always saying the most frequent class.", "most frequent", labels)
         )
     if partners:
-        size = max(one.validation_batch_size for one in data.sources.values())
-        note = f"How often a text's partner scores highest among the second texts of its batch of up to {size}."
+        read = {
+            source.validation_batch_size
+            for source, _ in data.judged
+            if isinstance(module.tasks[source.name], ContrastiveTask)
+        }
+        sizes = " or ".join(map(str, sorted(read)))
+        note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
         found.append(TaskReport("Partners found", note, "untrained", partners))
     return found
 
@@ -130,6 +136,8 @@ def _label_rows(task: ClassificationTask, metric: Any, part: str, name: str, sam
 def _partner_row(task: ContrastiveTask, start: Any, metric: Any, part: str, name: str, samples: int) -> StatisticRow:
     before, after = _outcomes(task, start, part), _outcomes(task, metric, part)
     told = after != ALONE
+    if not told.any():  # all are of one cluster
+        return StatisticRow(name, 0, "recall@1", math.nan, Interval(math.nan, math.nan, math.nan))
     clusters = [str(item.cluster) for item, one in zip(task.source.parts[part], told, strict=True) if one]
     found = bootstrap_share(after[told], clusters, samples=samples)
     return StatisticRow(name, int(told.sum()), "recall@1", float(before[told].mean()), found)
@@ -153,5 +161,5 @@ def _cells(row: StatisticRow) -> tuple[str, ...]:
         row.statistic,
         f"{row.before:.3f}",
         f"{row.after.estimate:.3f}",
-        f"{row.after.low:.3f} … {row.after.high:.3f}",
+        "too few texts" if math.isnan(row.after.low) else f"{row.after.low:.3f} … {row.after.high:.3f}",
     )

@@ -1,0 +1,193 @@
+"""Makes a released metric: runs a ladder's rung where needed, stores it as an adapter, and writes its card.
+
+    python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test]
+
+The released metric scores 1 for identical texts and about 0 for unrelated ones: the scale that training had fitted to
+the ratings is left out, and the baseline of unrelated texts fitted on texts that were trained on. Its card holds the
+agreement with people on the ladder's sets, beside that of the metric that training started from; test sets only with
+``--test``, once the recipe is fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from ladder import ROOT, Ladder, read_set, training_texts
+from numpy.typing import NDArray
+
+from textmover import Scorer, __version__
+from textmover.files import atomic_file
+from textmover.meta_evaluation.bootstrap import bootstrap_gain, bootstrap_interval
+from textmover.meta_evaluation.correlation import grouped_correlations, mean_correlation
+from textmover.scoring.adapter import AdapterConfig, adapter_report
+from textmover.scoring.averaging import refit
+from textmover.scoring.checkpoint import CARD, load_metric, save_checkpoint
+from textmover.types import Segment
+
+START = "twmd"
+"""The metric that training starts from, whose agreement stands beside that of the released one."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judgement set, and what a metric gives its segments."""
+
+    name: str
+    segments: list[Segment]
+    group: str | None
+
+    @property
+    def human(self) -> NDArray[np.float64]:
+        return np.array([one.score for one in self.segments], dtype=np.float64)
+
+    @property
+    def groups(self) -> list[str]:
+        return ["all" if self.group is None else one.groups[self.group] for one in self.segments]
+
+    @property
+    def clusters(self) -> list[str]:
+        """Segments with the same references are drawn together."""
+        return ["\n".join(one.references) for one in self.segments]
+
+    def scores(self, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
+        """Scores of the segments; kept in a folder, since several cards need those of the same metric."""
+        key = hashlib.sha256(f"{scorer.signature}|{self.name}|{len(self.segments)}".encode()).hexdigest()[:16]
+        path = kept / f"{key}.npy"
+        if not path.is_file():
+            kept.mkdir(parents=True, exist_ok=True)
+            hypotheses, references = (
+                [one.hypothesis for one in self.segments],
+                [one.references for one in self.segments],
+            )
+            np.save(path, scorer.score(hypotheses, references).scores)
+        found: NDArray[np.float64] = np.load(path)
+        return found
+
+
+def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
+    """Train what is missing, put the metric on the scale of all released ones, and store it."""
+    trained = ladder.run(spec["rung"], None if ladder.averages(spec["rung"]) else spec["seeds"][0])
+    metric = load_metric(trained, calibrate=False, rescale=True)
+    refit(metric, texts=ladder.texts)
+    save_checkpoint(metric, folder, card="", overwrite=True, adapter=AdapterConfig(spec["rank"]))
+
+
+def agreement(spec: dict[str, Any], ladder: Ladder, sets: list[Judged], folder: Path) -> list[str]:
+    """The lines of the card on agreement with people."""
+    start, released = Scorer.from_pretrained(START), Scorer.from_pretrained(folder)
+    kept = ladder.output / "scores"
+    lines = [
+        "Pearson, with 95 % intervals of a bootstrap that draws whole references; "
+        f"`{START}` is the metric before training.\n",
+        f"| judgements | n | `{START}` | this metric | gain |",
+        "|---|---|---|---|---|",
+    ]
+    details: list[str] = []
+    for one in sets:
+        before, after = one.scores(start, kept), one.scores(released, kept)
+        gain = bootstrap_gain(before, after, one.human, one.groups, clusters=one.clusters)
+        own = bootstrap_interval(after, one.human, one.groups, clusters=one.clusters)
+        lines.append(
+            f"| {one.name} | {len(one.segments)} | {gain.before:.3f} | **{own.estimate:.3f}** "
+            f"({own.low:.3f} to {own.high:.3f}) | {gain.estimate:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) |"
+        )
+        print(lines[-1], flush=True)
+        details += _details(spec, ladder, one, after)
+    return [*lines, "", *details]
+
+
+def _details(spec: dict[str, Any], ladder: Ladder, judged: Judged, scores: NDArray[np.float64]) -> list[str]:
+    """Groups of a set, Kendall's tau, and each seed by itself."""
+    if judged.group is None:
+        return []
+    by_group = grouped_correlations(scores, judged.human, judged.groups)
+    mean = mean_correlation(by_group)
+    found = ", ".join(f"{name} {one.pearson:.3f}" for name, one in by_group.items())
+    lines = [
+        f"{judged.name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."
+    ]
+    single = []
+    for seed in spec["seeds"]:
+        path = ladder.folder(spec["seeds_of"], seed) / "agreement.json"
+        known = json.loads(path.read_text()) if path.is_file() else {}
+        if judged.name in known:
+            single.append(f"{known[judged.name]['pearson']:.3f}")
+    if single:
+        lines.append(f"As trained, {seeds_of(spec)}: {', '.join(single)}.")
+    return [*lines, ""]
+
+
+def seeds_of(spec: dict[str, Any]) -> str:
+    """The seeds, for people to read."""
+    seeds = spec["seeds"]
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, list[dict[str, Any]]]:
+    """The stages of a rung, and of the rungs that it builds on."""
+    found = {name: rungs[name]}
+    for stage in rungs[name]:
+        for other in (stage.get("rung"), stage.get("average")):
+            found |= stages_of(rungs, other) if other else {}
+    return found
+
+
+def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> str:
+    """The model card, Markdown."""
+    report = adapter_report(folder)
+    if report is None:
+        raise RuntimeError(f"Expected an adapter in {folder}, but got full weights.")
+    data = "\n".join(f"| {one['name']} | {one['use']} | {one['licence']} |" for one in spec["data"])
+    rung = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    return (
+        "---\nlibrary_name: textmover\nlanguage: en\nbase_model: sentence-transformers/all-MiniLM-L6-v2\n"
+        "tags: [textmover, text-generation-metric]\n---\n\n"
+        f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
+        f"```bash\ntextmover score -i hypotheses.txt references.txt --model {spec['name']}\n```\n\n"
+        "Scores: 1 for identical texts, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
+        f"Signature: `textmover:{__version__}|{load_metric(folder).signature}`\n\n"
+        "## Agreement with people\n\n" + "\n".join(found).strip() + "\n\n"
+        "## Data and their terms\n\n"
+        f"| data | use | terms |\n|---|---|---|\n{data}\n\n{spec['terms'].strip()}\n\n"
+        "## Made with\n\n"
+        f"```bash\npython benchmarks/release.py {path.as_posix()}\n```\n\n"
+        f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:\n\n"
+        f"```yaml\n{rung.strip()}\n```\n\n"
+        f"An adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 {report.sha256[:16]}…), "
+        f"{report.size / 1e6:.2f} MB; relative error of its matrices {report.error:.2f}.\n"
+    )
+
+
+def main() -> None:
+    """Make a released metric and its card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release", type=Path)
+    parser.add_argument("--runs", type=Path, default=Path("runs/ladder"), help="where the ladder's results are, or go")
+    parser.add_argument("--output", type=Path, default=ROOT / "checkpoints")
+    parser.add_argument("--test", action="store_true", help="judge by the test sets too")
+    options = parser.parse_args()
+    spec = yaml.safe_load(options.release.read_text())
+    found = yaml.safe_load((ROOT / spec["ladder"]).read_text())
+    ladder = Ladder(found["rungs"], options.runs.resolve(), spec["seeds"], training_texts(found["fit_on"]))
+    spec["stages"] = stages_of(found["rungs"], spec["rung"])
+    folder = options.output / spec["name"]
+    make(spec, ladder, folder)
+    sets = [
+        Judged(name, read_set(one), one.get("group"))
+        for name, one in found["sets"].items()
+        if options.test or not one.get("test")
+    ]
+    lines = agreement(spec, ladder, sets, folder)
+    with atomic_file(folder / CARD) as stream:
+        stream.write(card(spec, folder, options.release, lines))
+
+
+if __name__ == "__main__":
+    main()

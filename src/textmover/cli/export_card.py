@@ -1,0 +1,119 @@
+"""Model cards of what ``textmover export`` writes: what a metric is, and what is known of those it was made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from textmover import __version__
+from textmover.scoring.checkpoint import METRIC_USAGE
+from textmover.scoring.encoder_weights import name_weights
+from textmover.types import SegmentMetric
+
+__all__ = ["made_from", "write_card"]
+
+NOT_HANDED_ON = ("Adapter", "Configuration")
+"""Sections that hold for the very weights of their card alone."""
+
+
+def write_card(
+    title: str,
+    origin: str,
+    metric: SegmentMetric,
+    fields: Mapping[str, Any] | None = None,
+    *,
+    data: Mapping[str, str] | None = None,
+    notices: Sequence[str] = (),
+) -> str:
+    """The model card of an exported metric, Markdown.
+
+    Args:
+        title: What it is.
+        origin: What it was made from, behind "Exported by textmover".
+        metric: The metric.
+        fields: Its configuration, where that is told otherwise than the metric's own.
+        data: What it was trained on, where that is known.
+        notices: What a reader of its results must know about these data.
+    """
+    name_weights(metric)
+    config = yaml.safe_dump(
+        dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
+    ).strip()
+    notice = "".join(f"\n**{one}**\n" for one in notices)
+    about = "".join(f"* {key}: {value}\n" for key, value in (data or {}).items())
+    return (
+        "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
+        f"# {title}\n{notice}\n"
+        f"Signature: `textmover:{__version__}|{metric.signature}`\n\n"
+        f"{METRIC_USAGE}\n"
+        f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
+        "`textmover evaluate` does that.\n\n"
+        + (f"## Data\n\n{about}\n" if about else "")
+        + f"## Configuration\n\n```yaml\n{config}\n```\n"
+    )
+
+
+def made_from(cards: Sequence[tuple[str, str]]) -> str:
+    """The section of a card that hands on those of the metrics that another one was made from.
+
+    Data, agreement, recipe and whatever else is a section are those of the first; notices are those of all.
+
+    Args:
+        cards: Name and card of each.
+
+    Returns:
+        The section, from a blank line on; nothing where the cards tell nothing.
+    """
+    (first, card), *others = cards
+    head, sections = _sections(card)
+    kept = [text for title, text in sections if title not in NOT_HANDED_ON]
+    told = [*_notices(head), *(one for _, other in others for one in _notices(other))]
+    notices = [one for one in dict.fromkeys(told) if not any(one in text for text in kept)]
+    if not kept and not notices:
+        return ""
+    names = ", ".join(f"`{name}`" for name, _ in cards)
+    whose = f"`{first}`" + (f", the first of {names}" if others else "")
+    lines = [
+        "## Made from",
+        f"What follows is from the card of {whose}. Correlations are those of what this metric was made from, not its "
+        "own.",
+        *notices,
+        *(_one_lower(text).strip() for text in kept),
+    ]
+    return "\n" + "\n\n".join(lines) + "\n"
+
+
+def _sections(card: str) -> tuple[str, list[tuple[str, str]]]:
+    """What stands before the first heading of the second level, and title and text of each such section."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for line, code in _lines(card):
+        if line.startswith("## ") and not code:
+            found.append((line.removeprefix("## ").strip(), []))
+        found[-1][1].append(line)
+    (_, head), *sections = found
+    return "\n".join(head), [(title, "\n".join(text)) for title, text in sections]
+
+
+def _one_lower(text: str) -> str:
+    """The same Markdown with each heading one level lower."""
+    return "\n".join(f"#{line}" if re.match("#{2,5} ", line) and not code else line for line, code in _lines(text))
+
+
+def _notices(text: str) -> list[str]:
+    """Paragraphs that are bold from end to end."""
+    prose = "\n".join("" if code else line for line, code in _lines(text))
+    paragraphs = (one.strip() for one in re.split(r"\n\s*\n", prose))
+    return [one for one in paragraphs if re.fullmatch(r"\*\*[^*].*\*\*", one, re.DOTALL)]
+
+
+def _lines(text: str) -> list[tuple[str, bool]]:
+    """Each line, and whether it is code, in which ``#`` begins a comment."""
+    found, code = [], False
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        found.append((line, code or fence))
+        code ^= fence
+    return found
