@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from textmover.data import Columns, RatingsDataModule
 from textmover.files import atomic_file
 from textmover.modules.assembly import Parts
-from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, kept_tokens
+from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
 from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
@@ -92,14 +92,9 @@ class JointMetric(MetricModel):
         return None
 
     def read(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[JoinedTexts, Tensor]:
-        """Pairs as one sequence each, with their token vectors ``[B, L, D]`` in at least float32."""
+        """Pairs as one sequence each, with their token vectors ``[B, L, D]``, float32."""
         joined = join_texts(references, hypotheses, self.template, self.limit)
-        encoder: Any = self.encoder
-        model = encoder.model
-        typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1
-        types = {"token_type_ids": joined.types} if typed else {}
-        output = model(joined.input_ids, attention_mask=joined.mask.long(), output_hidden_states=True, **types)
-        return joined, self.layers([output.hidden_states[one] for one in encoder.layers]).float()
+        return joined, joint_vectors(self, joined)
 
     @torch.no_grad()
     def fit_pairs(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]]) -> None:

@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule, read_segments
@@ -136,13 +137,35 @@ def read_set(entry: dict[str, Any]) -> list[Segment]:
     return rows_where(segments, entry.get("where", {}), ", ".join(entry["files"]))
 
 
-def judge(scorer: Scorer, segments: list[Segment], group: str | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Judged:
+    """A judgement set.
+
+    Attributes:
+        segments: Its segments, with human scores.
+        group: Group that correlations are computed within; ``None`` for all together.
+    """
+
+    segments: list[Segment]
+    group: str | None
+
+    @property
+    def human(self) -> NDArray[np.float64]:
+        return np.array([one.score for one in self.segments], dtype=np.float64)
+
+    @property
+    def groups(self) -> list[str]:
+        return ["all" if self.group is None else one.groups[self.group] for one in self.segments]
+
+    def scores(self, scorer: Scorer) -> NDArray[np.float64]:
+        """What a metric gives the segments, higher is better."""
+        texts = [one.hypothesis for one in self.segments], [one.references for one in self.segments]
+        return (1 if scorer.metric.higher_is_better else -1) * scorer.score(*texts).scores
+
+
+def judge(scorer: Scorer, judged: Judged) -> dict[str, Any]:
     """Mean correlation over groups, and that of each group."""
-    scores = scorer.score([one.hypothesis for one in segments], [one.references for one in segments]).scores
-    human = np.array([one.score for one in segments], dtype=np.float64)
-    labels = ["all" if group is None else one.groups[group] for one in segments]
-    sign = 1 if scorer.metric.higher_is_better else -1
-    found = grouped_correlations(sign * scores, human, labels)
+    found = grouped_correlations(judged.scores(scorer), judged.human, judged.groups)
     mean = mean_correlation(found)
     return {
         **{name: getattr(mean, name) for name in STATISTICS},
@@ -161,7 +184,7 @@ def main() -> None:
     options = parser.parse_args()
     found = yaml.safe_load(options.ladder.read_text())
     wanted = {name: one for name, one in found["sets"].items() if options.test or not one.get("test")}
-    sets = {name: (read_set(one), one.get("group")) for name, one in wanted.items()}
+    sets = {name: Judged(read_set(one), one.get("group")) for name, one in wanted.items()}
     ladder = Ladder(found["rungs"], options.output.resolve(), options.seeds, training_texts(found["fit_on"]))
     names = options.rungs or list(ladder.rungs)
     single = [name for name in names if not ladder.averages(name)]
@@ -173,7 +196,7 @@ def main() -> None:
         if set(sets) <= set(known):
             continue
         scorer = Scorer.from_pretrained(ladder.run(name, seed))
-        known |= {key: judge(scorer, *one) for key, one in sets.items() if key not in known}
+        known |= {key: judge(scorer, one) for key, one in sets.items() if key not in known}
         with atomic_file(result) as stream:
             json.dump(known, stream, indent=1)
         write_tables(ladder, options.output)

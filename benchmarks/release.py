@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
-from ladder import ROOT, Ladder, read_set, training_texts
+from ladder import ROOT, Judged, Ladder, read_set, training_texts
 from numpy.typing import NDArray
 
 from textmover import Scorer, __version__
@@ -29,46 +28,25 @@ from textmover.meta_evaluation.correlation import grouped_correlations, mean_cor
 from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.averaging import refit
 from textmover.scoring.checkpoint import CARD, load_metric, save_checkpoint
-from textmover.types import Segment
 
 START = "twmd"
 """The metric that training starts from, whose agreement stands beside that of the released one."""
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A judgement set, and what a metric gives its segments."""
+def clusters_of(judged: Judged) -> list[str]:
+    """Segments with the same references are drawn together."""
+    return ["\n".join(one.references) for one in judged.segments]
 
-    name: str
-    segments: list[Segment]
-    group: str | None
 
-    @property
-    def human(self) -> NDArray[np.float64]:
-        return np.array([one.score for one in self.segments], dtype=np.float64)
-
-    @property
-    def groups(self) -> list[str]:
-        return ["all" if self.group is None else one.groups[self.group] for one in self.segments]
-
-    @property
-    def clusters(self) -> list[str]:
-        """Segments with the same references are drawn together."""
-        return ["\n".join(one.references) for one in self.segments]
-
-    def scores(self, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
-        """Scores of the segments; kept in a folder, since several cards need those of the same metric."""
-        key = hashlib.sha256(f"{scorer.signature}|{self.name}|{len(self.segments)}".encode()).hexdigest()[:16]
-        path = kept / f"{key}.npy"
-        if not path.is_file():
-            kept.mkdir(parents=True, exist_ok=True)
-            hypotheses, references = (
-                [one.hypothesis for one in self.segments],
-                [one.references for one in self.segments],
-            )
-            np.save(path, scorer.score(hypotheses, references).scores)
-        found: NDArray[np.float64] = np.load(path)
-        return found
+def scores_of(name: str, judged: Judged, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
+    """Scores of a set's segments; kept in a folder, since several cards need those of the same metric."""
+    key = hashlib.sha256(f"{scorer.signature}|{name}|{len(judged.segments)}".encode()).hexdigest()[:16]
+    path = kept / f"{key}.npy"
+    if not path.is_file():
+        kept.mkdir(parents=True, exist_ok=True)
+        np.save(path, judged.scores(scorer))
+    found: NDArray[np.float64] = np.load(path)
+    return found
 
 
 def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
@@ -79,7 +57,7 @@ def make(spec: dict[str, Any], ladder: Ladder, folder: Path) -> None:
     save_checkpoint(metric, folder, card="", overwrite=True, adapter=AdapterConfig(spec["rank"]))
 
 
-def agreement(spec: dict[str, Any], ladder: Ladder, sets: list[Judged], folder: Path) -> list[str]:
+def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], folder: Path) -> list[str]:
     """The lines of the card on agreement with people."""
     start, released = Scorer.from_pretrained(START), Scorer.from_pretrained(folder)
     kept = ladder.output / "scores"
@@ -90,35 +68,34 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: list[Judged], folder: 
         "|---|---|---|---|---|",
     ]
     details: list[str] = []
-    for one in sets:
-        before, after = one.scores(start, kept), one.scores(released, kept)
-        gain = bootstrap_gain(before, after, one.human, one.groups, clusters=one.clusters)
-        own = bootstrap_interval(after, one.human, one.groups, clusters=one.clusters)
+    for name, one in sets.items():
+        before, after = (scores_of(name, one, scorer, kept) for scorer in (start, released))
+        clusters = clusters_of(one)
+        gain = bootstrap_gain(before, after, one.human, one.groups, clusters=clusters)
+        own = bootstrap_interval(after, one.human, one.groups, clusters=clusters)
         lines.append(
-            f"| {one.name} | {len(one.segments)} | {gain.before:.3f} | **{own.estimate:.3f}** "
+            f"| {name} | {len(one.segments)} | {gain.before:.3f} | **{own.estimate:.3f}** "
             f"({own.low:.3f} to {own.high:.3f}) | {gain.estimate:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) |"
         )
         print(lines[-1], flush=True)
-        details += _details(spec, ladder, one, after)
+        details += _details(spec, ladder, name, one, after)
     return [*lines, "", *details]
 
 
-def _details(spec: dict[str, Any], ladder: Ladder, judged: Judged, scores: NDArray[np.float64]) -> list[str]:
+def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, scores: NDArray[np.float64]) -> list[str]:
     """Groups of a set, Kendall's tau, and each seed by itself."""
     if judged.group is None:
         return []
     by_group = grouped_correlations(scores, judged.human, judged.groups)
     mean = mean_correlation(by_group)
-    found = ", ".join(f"{name} {one.pearson:.3f}" for name, one in by_group.items())
-    lines = [
-        f"{judged.name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."
-    ]
+    found = ", ".join(f"{group} {one.pearson:.3f}" for group, one in by_group.items())
+    lines = [f"{name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."]
     single = []
     for seed in spec["seeds"]:
         path = ladder.folder(spec["seeds_of"], seed) / "agreement.json"
         known = json.loads(path.read_text()) if path.is_file() else {}
-        if judged.name in known:
-            single.append(f"{known[judged.name]['pearson']:.3f}")
+        if name in known:
+            single.append(f"{known[name]['pearson']:.3f}")
     if single:
         lines.append(f"As trained, {seeds_of(spec)}: {', '.join(single)}.")
     return [*lines, ""]
@@ -179,11 +156,11 @@ def main() -> None:
     spec["stages"] = stages_of(found["rungs"], spec["rung"])
     folder = options.output / spec["name"]
     make(spec, ladder, folder)
-    sets = [
-        Judged(name, read_set(one), one.get("group"))
+    sets = {
+        name: Judged(read_set(one), one.get("group"))
         for name, one in found["sets"].items()
         if options.test or not one.get("test")
-    ]
+    }
     lines = agreement(spec, ladder, sets, folder)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, lines))

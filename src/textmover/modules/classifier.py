@@ -25,6 +25,7 @@ __all__ = [
     "Pooling",
     "TextClassifier",
     "join_texts",
+    "joint_vectors",
     "kept_tokens",
 ]
 
@@ -207,6 +208,27 @@ def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, li
     return JoinedTexts(ids.gather(1, order) * mask, mask, types.gather(1, order) * mask)
 
 
+def joint_vectors(metric: MetricModel, joined: JoinedTexts) -> Tensor:
+    """Token vectors ``[B, L, D]`` of sequences that hold two texts, with gradients, float32.
+
+    Args:
+        metric: A metric on a pretrained encoder, whose layers are read as it reads them.
+        joined: The sequences.
+    """
+    encoder: Any = metric.encoder
+    model = encoder.model
+    typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1
+    output = model(
+        input_ids=joined.input_ids,
+        attention_mask=joined.mask.long(),
+        output_hidden_states=not encoder.graph().is_top,
+        **({"token_type_ids": joined.types} if typed else {}),
+    )
+    top = model.config.num_hidden_layers
+    states = [output.last_hidden_state if one == top else output.hidden_states[one] for one in encoder.layers]
+    return metric.layers(states).float()
+
+
 class ClassifierHead(nn.Module):
     r"""From pooled vectors to one logit per class.
 
@@ -305,7 +327,7 @@ class TextClassifier(nn.Module):
             return self.head(self._pool(self.metric.token_vectors(first), first.mask))
         if self.template is not None:
             joined = join_texts(first, second, self.template, self.limit)
-            return self.head(self._pool(self._joint_vectors(joined), joined.mask))
+            return self.head(self._pool(joint_vectors(self.metric, joined), joined.mask))
         both = TokenBatch.concatenate([first, second])  # one pass through the encoder
         pooled = self._pool(self.metric.token_vectors(both), both.mask)
         return self.head(pooled[: len(first)], pooled[len(first) :])
@@ -348,18 +370,3 @@ class TextClassifier(nn.Module):
             return vectors[:, 0]
         kept = mask[:, :, None]
         return torch.where(kept, vectors, 0.0).sum(dim=1) / kept.sum(dim=1).clamp(min=1)
-
-    def _joint_vectors(self, joined: JoinedTexts) -> Tensor:
-        """Token vectors ``[B, L, D]`` of sequences that hold two texts, in at least float32."""
-        encoder: Any = self.metric.encoder
-        model = encoder.model
-        typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1
-        output = model(
-            input_ids=joined.input_ids,
-            attention_mask=joined.mask.long(),
-            output_hidden_states=not encoder.graph().is_top,
-            **({"token_type_ids": joined.types} if typed else {}),
-        )
-        top = model.config.num_hidden_layers
-        states = [output.last_hidden_state if one == top else output.hidden_states[one] for one in encoder.layers]
-        return self.metric.layers(states).float()
