@@ -16,6 +16,7 @@ from textmover.types.metric import (
     TrainableMetric,
 )
 from textmover.types.packed import PackedEmbeddings, PackedFeatures
+from textmover.types.parsed import ParsedText, Parser
 from textmover.types.segments import InputError, Segment, SegmentScores, Signature
 from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
 
@@ -27,6 +28,8 @@ __all__ = [
     "PackedEmbeddings",
     "PackedFeatures",
     "PairScores",
+    "ParsedText",
+    "Parser",
     "RunnableEncoder",
     "Segment",
     "SegmentMetric",
