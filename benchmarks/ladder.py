@@ -13,7 +13,8 @@ What each rung ends with is scored on every set::
 
     python benchmarks/ladder.py configs/ladder/wmt.yaml --output runs/ladder --seeds 1 2 3
 
-A run that was stopped goes on where it was: stages that have exported and sets that have been judged stay. Sets with
+A ladder that was stopped goes on where it was: stages that have exported and sets that have been judged stay, and a
+training is resumed. Several may run beside one another with the same output, as long as their rungs differ. Sets with
 ``test: true`` are left out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure,
 ``ladder.md`` the means over seeds with the lowest and the highest.
 """
@@ -82,7 +83,6 @@ class Ladder:
                 previous = self.run(stage["rung"], seed)
             else:
                 if not (target / "config.json").is_file():
-                    shutil.rmtree(target.parent, ignore_errors=True)
                     self._make(stage, previous, seed, target, f"{name}, seed {seed}, stage {number + 1}")
                 previous = str(target)
         return previous
@@ -115,15 +115,31 @@ class Ladder:
 
 
 def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) -> None:
-    """Train a stage as a user would, and export it."""
+    """Train a stage as a user would, and export it; a run that was stopped goes on from its last checkpoint."""
     changes = {key: _filled(value, seed, previous) for key, value in stage.get("set", {}).items()}
-    command = [sys.executable, "train.py", "fit", "--config", stage["config"]]
+    checkpoints = target.parent / "checkpoints"
+    command = [sys.executable, "train.py", "fit", "--config", str(_recipe(stage["config"], target.parent, checkpoints))]
+    if (checkpoints / "resume.ckpt").is_file():
+        command += ["--ckpt_path", str(checkpoints / "resume.ckpt")]
     command += [part for key, value in changes.items() for part in (f"--{key}", _argument(value))]
     # Weights and dropout by the one, the order of the batches by the other.
     command += ["--seed_everything", str(seed), "--data.init_args.seed", str(seed), "--export", str(target)]
     command += ["--trainer.default_root_dir", str(target.parent), "--trainer.logger", "false"]
-    with target.parent.with_suffix(".log").open("w") as log:
+    with target.parent.with_suffix(".log").open("a") as log:
         subprocess.run(command, cwd=ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)
+    shutil.rmtree(checkpoints)
+
+
+def _recipe(config: str, folder: Path, checkpoints: Path) -> Path:
+    """The recipe with checkpoints in a folder of this run, so that several runs can go on beside one another."""
+    recipe = yaml.safe_load((ROOT / config).read_text())
+    for callback in recipe["trainer"]["callbacks"]:
+        if "dirpath" in callback.get("init_args", {}):
+            callback["init_args"]["dirpath"] = str(checkpoints)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe, sort_keys=False))
+    return path
 
 
 def read_set(entry: dict[str, Any]) -> list[Segment]:

@@ -1,0 +1,99 @@
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "ladder.py"
+STAGE = {"config": "configs/wmt_da.yaml", "set": {"model.init_args.metric": "{previous}", "trainer.max_epochs": 2}}
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("ladder", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look their annotations up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+class Runs:
+    """Stands in for ``subprocess.run``: leaves a checkpoint and, unless it is told to die, a metric."""
+
+    def __init__(self):
+        self.commands = []
+        self.dies = False
+
+    def __call__(self, command, **_):
+        self.commands.append(command)
+        recipe = yaml.safe_load(Path(command[command.index("--config") + 1]).read_text())
+        (folder,) = {Path(one["init_args"]["dirpath"]) for one in recipe["trainer"]["callbacks"][:2]}
+        folder.mkdir(exist_ok=True)
+        (folder / "resume.ckpt").touch()
+        if self.dies:
+            raise KeyboardInterrupt
+        target = Path(command[command.index("--export") + 1])
+        target.mkdir()
+        (target / "config.json").write_text("{}")
+
+
+@pytest.fixture
+def runs(script, monkeypatch):
+    found = Runs()
+    monkeypatch.setattr(script.subprocess, "run", found)
+    return found
+
+
+def ladder(script, folder, **rungs):
+    return script.Ladder(rungs, folder, [1, 2], [])
+
+
+def test_stages_follow_one_another_and_know_seed_and_predecessor(script, runs, tmp_path):
+    one = ladder(script, tmp_path, first=[{"metric": "trwmd"}, STAGE], second=[{"rung": "first"}, STAGE])
+    result = one.run("second", 2)
+    first, second = runs.commands
+    assert first[first.index("--model.init_args.metric") + 1] == "trwmd"
+    assert second[second.index("--model.init_args.metric") + 1] == str(
+        tmp_path / "first" / "seed2" / "stage1" / "metric"
+    )
+    assert result == str(tmp_path / "second" / "seed2" / "stage1" / "metric")
+    assert first[first.index("--seed_everything") + 1] == first[first.index("--data.init_args.seed") + 1] == "2"
+    assert first[first.index("--trainer.max_epochs") + 1] == "2"
+    assert not list(tmp_path.rglob("*.ckpt"))  # of 170 MB each
+
+
+def test_what_has_been_exported_is_not_trained_again(script, runs, tmp_path):
+    for _ in range(2):
+        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    assert len(runs.commands) == 1
+
+
+def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(script, runs, tmp_path):
+    runs.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    runs.dies = False
+    ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    first, second = runs.commands
+    assert "--ckpt_path" not in first
+    assert (
+        Path(second[second.index("--ckpt_path") + 1]).parent == tmp_path / "first" / "seed1" / "stage0" / "checkpoints"
+    )
+
+
+def test_tables_tell_means_with_the_lowest_and_the_highest(script, tmp_path):
+    for seed, value in ((1, 0.7), (2, 0.75)):
+        folder = tmp_path / "first" / f"seed{seed}"
+        folder.mkdir(parents=True)
+        values = {"pearson": value, "spearman": 0.5, "kendall": 0.25, "groups": {}}
+        (folder / "agreement.json").write_text(json.dumps({"dev": values}))
+    script.write_tables(ladder(script, tmp_path, first=[STAGE], empty=[STAGE]), tmp_path)
+    assert (tmp_path / "ladder.csv").read_text().splitlines() == [
+        "rung,seed,set,pearson,spearman,kendall",
+        "first,1,dev,0.7000,0.5000,0.2500",
+        "first,2,dev,0.7500,0.5000,0.2500",
+    ]
+    assert (tmp_path / "ladder.md").read_text().splitlines()[-1] == "| first | 1, 2 | .725 (.700-.750) |"
