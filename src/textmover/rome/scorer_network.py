@@ -1,0 +1,216 @@
+"""The network that makes one score of RoMe's features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import linear, softplus
+
+from textmover.types import InputError
+
+__all__ = ["Activation", "FeatureScorer", "ScorerConfig", "named_features"]
+
+Activation = Literal["none", "relu", "tanh"]
+ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
+
+START = 0.5
+"""Where the features of the pairs that a network has not been fitted to are thought to lie, in the middle of [0, 1]."""
+
+
+@dataclass(frozen=True)
+class ScorerConfig:
+    """Layers of a scorer.
+
+    Attributes:
+        features: Names of the features, in the order in which they enter.
+        hidden: Width of each hidden layer; none makes it a logistic regression.
+        activations: What follows each of them.
+        monotone: Whether no feature can lower the score: weights above 0, and a direct way around the hidden layers.
+    """
+
+    features: tuple[str, ...]
+    hidden: tuple[int, ...] = (20,)
+    activations: tuple[Activation, ...] = ("relu",)
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if not self.features or len(set(self.features)) != len(self.features):
+            raise InputError(f"Expected `features` to be one or more different names, but got {self.features}.")
+        if any(width < 1 for width in self.hidden):
+            raise InputError(f"Expected `hidden` to be widths of at least 1, but got {self.hidden}.")
+        if len(self.activations) != len(self.hidden):
+            raise InputError(
+                f"Expected `activations` to name one for each of the {len(self.hidden)} hidden layers, but got "
+                f"{len(self.activations)}."
+            )
+        unknown = [name for name in self.activations if name not in ACTIVATIONS]
+        if unknown:
+            raise InputError(f"Expected `activations` to be of {', '.join(ACTIVATIONS)}, but got {unknown[0]!r}.")
+
+
+class FeatureScorer(nn.Module):
+    r"""Feed-forward network from features in about [0, 1] to a score in (0, 1).
+
+    .. math::
+        s = \sigma\bigl(\alpha\, g(F) + \beta\bigr), \qquad
+        g = W_n\, \phi_{n-1}(\ldots \phi_1(W_1 F + b_1)) + b_n
+
+    With ``monotone`` every weight is :math:`\log(1 + e^w) > 0` and :math:`g` has a further term :math:`w^\top F`, so
+    that no feature can lower the score (Daniels and Velikova 2010), and each can raise it wherever the hidden layers
+    are saturated. :math:`\alpha > 0` and :math:`\beta` are 1 and 0 until :meth:`calibrate` fits them on pairs that the
+    network was not trained on, so that the score can be read as the share of such pairs that are good (Platt 1999).
+
+    Args:
+        config: Features, layers, activations.
+        seed: Seed of the first weights.
+
+    Reference:
+        Rony et al. 2022 (RoMe), section 3.4: a two-layer network with a sigmoid.
+
+    Example:
+        >>> scorer = FeatureScorer(ScorerConfig(("semantic", "syntactic", "acceptability")))
+        >>> scorer(torch.tensor([[0.9, 0.8, 0.95]])).shape
+        torch.Size([1])
+    """
+
+    def __init__(self, config: ScorerConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        sizes = list(pairwise((len(config.features), *config.hidden, 1)))
+        # A generator of its own, so that building a metric draws nothing from the global one.
+        generator = torch.Generator().manual_seed(seed)
+        self.weights = nn.ParameterList(self._weight(inputs, outputs, generator) for inputs, outputs in sizes)
+        self.biases = nn.ParameterList(self._bias(weight.detach(), generator) for weight in self.weights)
+        self.around = nn.Parameter(self._weight(sizes[0][0], 1, generator)) if config.monotone else None
+        self.activations = nn.ModuleList(ACTIVATIONS[name]() for name in config.activations)
+        self.log_scale = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.offset = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def _weight(self, inputs: int, outputs: int, generator: torch.Generator) -> Tensor:
+        """First weights of a layer ``[outputs, inputs]``; of a monotone one, about 1/inputs behind softplus."""
+        drawn = torch.rand(outputs, inputs, generator=generator)
+        if self.config.monotone:
+            return ((1 + drawn) / inputs).expm1().log()
+        return (2 * drawn - 1) / math.sqrt(inputs)
+
+    def _bias(self, weight: Tensor, generator: torch.Generator) -> Tensor:
+        """First offsets of a layer; those of a monotone one put its values around 0."""
+        drawn = 2 * torch.rand(len(weight), generator=generator) - 1
+        if self.config.monotone:
+            return drawn - START * softplus(weight).sum(dim=1)
+        return drawn / math.sqrt(weight.shape[1])
+
+    def logits(self, features: Tensor) -> Tensor:
+        """:math:`g(F)` ``[B]`` before calibration, from features ``[B, F]``."""
+        if features.ndim != 2 or features.shape[1] != len(self.config.features):
+            raise ValueError(
+                f"Expected `features` to be [B, {len(self.config.features)}] ({', '.join(self.config.features)}), but "
+                f"got {list(features.shape)}."
+            )
+        used = softplus if self.config.monotone else nn.Identity()
+        hidden = features
+        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = linear(hidden, used(weight), bias)
+            if place < len(self.activations):
+                hidden = self.activations[place](hidden)
+        if self.around is not None:
+            hidden = hidden + linear(features, used(self.around))
+        return hidden[:, 0]
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Scores ``[B]`` in (0, 1), from features ``[B, F]`` in the order of ``config.features``."""
+        return torch.sigmoid(self.log_scale.exp() * self.logits(features) + self.offset)
+
+    def calibrate(self, features: Tensor, targets: Tensor) -> None:
+        """Fit scale and offset of the logits to targets in [0, 1] by cross-entropy.
+
+        Args:
+            features: ``[n, F]``, of pairs that the network was not trained on.
+            targets: Share of them that are good, 0 to 1, ``[n]``. Where all are 0 or 1 they are drawn in a little as
+                Platt (1999) does, so that classes that can be told apart do not drive the scale to infinity.
+
+        Raises:
+            InputError: If all targets are the same, or fall where the logits rise.
+        """
+        if len(targets) == 0 or bool((targets == targets[0]).all()):
+            raise InputError(f"Expected targets that differ to calibrate on, but got {len(targets)} equal ones.")
+        with torch.no_grad():
+            logits = self.logits(features).double().cpu().numpy()
+        scale, offset = _fitted_logistic(logits, _platt(targets.double().cpu().numpy()))
+        if not scale > 0:
+            raise InputError(
+                "Expected targets that rise with the scores, but the best scale is not above 0: the network has "
+                "learned nothing that these targets tell."
+            )
+        with torch.no_grad():
+            self.log_scale.fill_(math.log(scale))
+            self.offset.fill_(offset)
+
+    def entries(self) -> dict[str, Any]:
+        """Configuration and weights as plain values, for a JSON file."""
+        weights = {name: tensor.detach().cpu().double().tolist() for name, tensor in self.state_dict().items()}
+        return {"config": asdict(self.config), "weights": weights}
+
+    @classmethod
+    def from_entries(cls, entries: Mapping[str, Any]) -> FeatureScorer:
+        """What :meth:`entries` described.
+
+        Raises:
+            InputError: If something is missing, or the weights do not fit the layers.
+        """
+        try:
+            found = entries["config"]
+            scorer = cls(
+                ScorerConfig(
+                    tuple(found["features"]), tuple(found["hidden"]), tuple(found["activations"]), found["monotone"]
+                )
+            )
+            weights = {name: torch.tensor(one, dtype=torch.float32) for name, one in entries["weights"].items()}
+            scorer.load_state_dict(weights)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(f"Expected the description of a scorer network, but got: {reason}") from error
+        return scorer
+
+
+def _platt(targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Targets that are all 0 or 1 as Platt takes them; others as they are."""
+    good = targets == 1
+    if not (good | (targets == 0)).all():
+        return targets
+    positive, negative = int(good.sum()), int((~good).sum())
+    return np.where(good, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+
+def _fitted_logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+    """Scale and offset of the logistic function of ``x`` that agrees best with ``y`` by cross-entropy."""
+    from scipy.optimize import minimize
+
+    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        z = weights[0] * x + weights[1]
+        rest = (1 / (1 + np.exp(-np.clip(z, -500, 500))) - y) / len(x)
+        return float(np.mean(np.logaddexp(0, z) - y * z)), np.array([rest @ x, rest.sum()])
+
+    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS", options={"gtol": 1e-9})
+    return float(found.x[0]), float(found.x[1])
+
+
+def named_features(values: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
+    """Features ``[B, F]`` in the order of their names.
+
+    Raises:
+        ValueError: If one is missing.
+    """
+    lacking = [name for name in names if name not in values]
+    if lacking:
+        raise ValueError(f"Expected the features {', '.join(names)}, but {lacking[0]} is missing.")
+    return torch.stack([values[name] for name in names], dim=1)

@@ -1,0 +1,99 @@
+import json
+import os
+import pickle
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import nn
+
+from textmover.rome.official import read_official
+from textmover.types import InputError
+
+SHAPES = {
+    "hid1.weight": (30, 3), "hid1.bias": (30,), "hid2.weight": (20, 30), "hid2.bias": (20,),
+    "out.weight": (1, 20), "out.bias": (1,),
+}  # fmt: skip
+
+
+class Net(nn.Module):
+    """The authors' layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.hid1, self.hid2, self.out = nn.Linear(3, 30), nn.Linear(30, 20), nn.Linear(20, 1)
+        self.drop, self.seen = nn.Dropout(0.2), {"epochs"}
+
+    def forward(self, x):
+        return torch.sigmoid(self.out(torch.relu(self.hid2(self.drop(self.hid1(x))))))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@pytest.fixture(params=["module", "weights", "json"])
+def file(request, net, tmp_path):
+    path = tmp_path / "network"
+    if request.param == "json":
+        path.write_text(json.dumps({name: one.tolist() for name, one in net.state_dict().items()}))
+    else:
+        torch.save(net if request.param == "module" else net.state_dict(), path)
+    return path
+
+
+def test_scores_are_those_of_the_authors_network(net, file):
+    given = torch.rand(50, 3)
+    assert torch.allclose(read_official(file)(given), net(given)[:, 0], atol=1e-6)
+
+
+def test_the_published_network(shared_folder):
+    file = shared_folder / "data" / "rome_official" / "scorer_nn_weights.json"
+    given = torch.tensor(
+        [[0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0.9, 0.6, 0.8], [0.1, 0.6, 0.8]], dtype=torch.float32
+    )
+    expected = [0.0032, 0.7828, 0.7509, 0.0243, 0.0384, 0.7281, 0.1406]
+    assert read_official(file)(given).tolist() == pytest.approx(expected, abs=6e-5)
+
+
+class Bomb:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_nothing_in_a_file_is_run(tmp_path, net):
+    torch.save(OrderedDict(x=Bomb(tmp_path / "bang"), **net.state_dict()), tmp_path / "network")
+    read_official(tmp_path / "network")
+    assert not (tmp_path / "bang").exists()
+    torch.load(tmp_path / "network", weights_only=False)
+    assert (tmp_path / "bang").exists()  # it would have been
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "but got: Expecting value"),
+        (b"PK\x03\x04 nothing", "but got: "),
+        (b"[1, 2]", "but got: 'list' object has no attribute 'items'"),
+        (b'{"hid1.weight": [[1, 2], [3]]}', "but got: expected sequence of length 2"),
+        (b'{"hid1.weight": [[1, 2, 3]]}', r"to hold hid1.weight of shape \[30, 3\], but got \[1, 3\]"),
+        (pickle.dumps({"hid1.weight": 3}), "but got: "),
+    ],
+)
+def test_other_files_are_refused(content, message, tmp_path):
+    (tmp_path / "network").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_official(tmp_path / "network")
+
+
+def test_other_layers_are_refused_and_a_file_that_is_missing(tmp_path):
+    torch.save(nn.Linear(3, 1), tmp_path / "network")
+    with pytest.raises(InputError, match=r"to hold hid1.weight of shape \[30, 3\], but got none"):
+        read_official(tmp_path / "network")
+    with pytest.raises(InputError, match="but there is no file"):
+        read_official(tmp_path / "missing")
