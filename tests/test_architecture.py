@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"types", "lazy"},
     "meta_evaluation": {"types"},
     "modules": KERNELS,
-    "rome": KERNELS | {"modules"},
+    "rome": KERNELS | {"files", "lazy", "modules"},
     "presets": MODELS - {"presets"},
     "scoring": ENGINE - {"scoring"},
     "metrics": ENGINE,

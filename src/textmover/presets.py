@@ -9,11 +9,12 @@ from typing import Any
 
 from textmover.modules.config import MetricConfig
 from textmover.modules.metric_model import MetricModel
+from textmover.rome.metric import RomeMetric
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["KINDS", "PRESETS", "Preset", "build_metric", "preset_config"]
 
-KINDS: dict[str, type[SegmentMetric]] = {"transport": MetricModel}
+KINDS: dict[str, type[SegmentMetric]] = {"transport": MetricModel, "rome": RomeMetric}
 """Metric classes by the ``kind`` of their configuration."""
 
 

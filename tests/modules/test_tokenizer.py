@@ -278,6 +278,29 @@ def test_words_are_the_same_with_every_tokenizer(request, name):
         assert sum(bool(mark & S) for _, mark in found) == sum(word.lower() in STOP_WORDS for word in words)
 
 
+@pytest.mark.parametrize("name", ["tiny_encoder", "byte_level", "sentence_pieces", "unsplit_pieces"])
+def test_offsets_cover_the_words_of_every_tokenizer(request, name):
+    """Every word is where its first token begins, but for white space, and its last one ends."""
+    one = Tokenizer(request.getfixturevalue(name), "bert", 200)
+    texts = [" The dog — in the\tinn. ", "", "dog"]
+    batch, offsets = one(texts), one.offsets(texts)
+    assert offsets.shape == (*batch.mask.shape, 2)
+    assert (offsets[(batch.special != 0) | ~batch.mask] == 0).all()
+    for row, text in enumerate(texts):
+        words, numbers = one.words(text)
+        ends = {}
+        for (start, end), number in zip(offsets[row].tolist(), numbers, strict=False):
+            if number is not None and text[start:end].strip():
+                ends[number] = (min(start, ends.get(number, (start,))[0]), end)
+        assert [text[start:end].strip() for start, end in ends.values()] == list(words)
+
+
+def test_a_tokenizer_written_in_python_has_no_offsets(tiny_encoder, monkeypatch):
+    slow = Tokenizer(tiny_encoder, "bert", 12)
+    monkeypatch.setattr(slow, "_rust", None)
+    assert slow.offsets(["tea"]) is None
+
+
 def test_traits_do_not_depend_on_batch_mates(tiny_encoder):
     tokenizer = Tokenizer(tiny_encoder, "bert", 512, "window", traits=True, stop_words=STOP_WORDS)
     texts = ["the dog", "", "The reading of the quarks, unquestionably.", long_text(600)]

@@ -14,12 +14,23 @@ from textmover.functional.lazy import lazy_emd
 from textmover.functional.ngrams import Units, compact, ngrams, words
 from textmover.functional.normalization import f_score, normalize_by_self
 from textmover.functional.order import fragmentation
+from textmover.functional.partial import PartialResult, partial_transport
 from textmover.functional.sinkhorn import SinkhornResult, sinkhorn, unbalanced_sinkhorn
 from textmover.functional.tempered import trwmd, twmd
+from textmover.functional.tree_edit import (
+    OrderedTree,
+    TreeMapping,
+    tree_edit_distance,
+    tree_edit_distances,
+    tree_edit_mapping,
+)
 
 __all__ = [
     "ExactResult",
+    "OrderedTree",
+    "PartialResult",
     "SinkhornResult",
+    "TreeMapping",
     "Units",
     "compact",
     "exact_transport",
@@ -32,9 +43,13 @@ __all__ = [
     "normalize_by_self",
     "pairwise_cost",
     "pairwise_similarity",
+    "partial_transport",
     "power_mean",
     "routing",
     "sinkhorn",
+    "tree_edit_distance",
+    "tree_edit_distances",
+    "tree_edit_mapping",
     "trwmd",
     "twmd",
     "unbalanced_sinkhorn",

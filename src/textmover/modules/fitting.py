@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
-from textmover.types import InputError
+from textmover.types import InputError, TokenBatch
 
 if TYPE_CHECKING:
     from textmover.modules.metric_model import MetricModel
 
-__all__ = ["evaluating", "fit_statistics", "statistic_basis"]
+__all__ = ["evaluating", "fit_calibration", "fit_statistics", "statistic_basis"]
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +91,25 @@ def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
         return {key: value for key, value in entries.items() if key not in BEHIND_BASELINE}
     read = ("encoder", "unknown", *metric.layers.signature_entries()) if name == "mean" else ("encoder",)
     return {key: entries[key] for key in read if key in entries}
+
+
+@torch.no_grad()
+def fit_calibration(metric: Any, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+    """Fit a metric's calibration head to ratings ``[n]``, given the ``n`` pairs as token batches.
+
+    Raises:
+        InputError: If the metric has no calibration head.
+    """
+    head = metric.calibration
+    if head is None:
+        raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
+    with evaluating(metric):
+        metric.calibration = None
+        try:
+            scores = [metric.pair_scores(*(side.to(metric.device) for side in pair)).score for pair in pairs]
+        finally:
+            metric.calibration = head
+    head.fit(torch.cat(scores).cpu(), ratings.cpu())
 
 
 def _fit_table(metric: MetricModel, table: IdfTable, texts: Sequence[str], *, from_call: bool) -> None:

@@ -16,7 +16,7 @@ from textmover.modules.calibration import Calibration
 from textmover.modules.centering import Centering
 from textmover.modules.config import COSTS, MetricConfig
 from textmover.modules.encoder import Encoder
-from textmover.modules.fitting import evaluating, fit_statistics, statistic_basis
+from textmover.modules.fitting import fit_calibration, fit_statistics, statistic_basis
 from textmover.modules.matching import build_matching
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
 from textmover.modules.weighting import Role, Side, TokenWeighting
@@ -271,23 +271,13 @@ class MetricModel(nn.Module):
         joined = TokenEmbeddings.concatenate(texts)
         return self._with_self_similarity(joined)
 
-    @torch.no_grad()
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
         """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
 
         Raises:
             InputError: If the metric has no calibration head.
         """
-        head = self.calibration
-        if head is None:
-            raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
-        with evaluating(self):
-            self.calibration = None
-            try:
-                scores = [self.pair_scores(*(side.to(self.device) for side in pair)).score for pair in pairs]
-            finally:
-                self.calibration = head
-        head.fit(torch.cat(scores).cpu(), ratings.cpu())
+        fit_calibration(self, pairs, ratings)
 
     @property
     def statistics(self) -> dict[str, CorpusMean | IdfTable | Baseline]:

@@ -217,6 +217,32 @@ class Tokenizer:
             numbers.append(None if special or word < 0 else word)
         return tuple(word.group() for word in found), tuple(numbers)
 
+    def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
+        """Where the tokens of each text stand in it.
+
+        Args:
+            texts: The texts, as they are given to :meth:`__call__`, which also checks them.
+
+        Returns:
+            First character of each token of :meth:`__call__` and the one after its last, counted in the text with the
+            white space that it begins with, int64 ``[B, L, 2]``; both are 0 for special tokens and padding. Some
+            tokens begin with the white space before their word. ``None`` where the tokenizer, written in Python, does
+            not know.
+        """
+        if self._rust is None:
+            return None
+        encodings = self._rust.encode_batch([text.strip() for text in texts]) if texts else []
+        lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(texts))
+        present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+        marked = np.zeros(present.shape, dtype=bool)
+        marked[present] = np.fromiter(itertools.chain.from_iterable(one.special_tokens_mask for one in encodings), bool)
+        ends = itertools.chain.from_iterable(itertools.chain.from_iterable(one.offsets for one in encodings))
+        found = np.zeros((*present.shape, 2), dtype=np.int64)
+        found[present] = np.fromiter(ends, dtype=np.int64).reshape(-1, 2)
+        before = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
+        found = np.where((present & ~marked)[:, :, None], found + before[:, None, None], 0)
+        return torch.from_numpy(found)
+
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
         self._tokenizer.save_pretrained(str(folder))

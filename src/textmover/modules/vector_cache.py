@@ -25,7 +25,7 @@ from textmover.modules.encoder_source import file_sha256
 from textmover.modules.vector_files import read_vectors, readable
 from textmover.types import InputError
 
-__all__ = ["MATRIX", "MEAN", "WORDS", "cached", "provide"]
+__all__ = ["MATRIX", "MEAN", "WORDS", "cache_folder", "cached", "provide"]
 
 logger = logging.getLogger(__name__)
 
@@ -66,16 +66,21 @@ def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
 def cached(sha256: str) -> Path | None:
     """Folder of the cache with the parsed file of this hash; ``None`` where there is none that is whole."""
     with contextlib.suppress(RuntimeError):  # no home folder
-        folder = _cache_folder() / sha256
+        folder = cache_folder() / LAYOUT / sha256
         if _is_whole(folder):
             return folder
     return _temporary.get(sha256)
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """The project's folder in the user's cache; it need not be there yet.
+
+    Raises:
+        RuntimeError: If the user has no home folder.
+    """
     stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
     home = stated if stated.is_absolute() else Path("~/.cache").expanduser()
-    return home / "textmover" / LAYOUT
+    return home / "textmover"
 
 
 def _is_whole(folder: Path) -> bool:
@@ -89,7 +94,7 @@ def _is_whole(folder: Path) -> bool:
 def _build(path: Path, sha256: str, state: tuple[int, ...]) -> Path:
     """Parse the file into the cache, or into a temporary folder where the cache cannot be written."""
     try:
-        root = _cache_folder()
+        root = cache_folder() / LAYOUT
         root.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(dir=root, prefix=f".{sha256[:8]}."))
         try:
@@ -134,7 +139,7 @@ def _hash(path: Path, state: tuple[int, ...]) -> str:
     note = None
     with contextlib.suppress(RuntimeError):
         key = hashlib.sha256(repr((str(path.resolve()), *state)).encode(errors="surrogateescape")).hexdigest()
-        note = _cache_folder() / "hashes" / key
+        note = cache_folder() / LAYOUT / "hashes" / key
     settled = time.time_ns() - max(state[1:3]) > SETTLED_NS
     if note is None or not settled:
         return file_sha256(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -55,6 +57,21 @@ class ScorerConfig:
         unknown = [name for name in self.activations if name not in ACTIVATIONS]
         if unknown:
             raise InputError(f"Expected `activations` to be of {', '.join(ACTIVATIONS)}, but got {unknown[0]!r}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values, for JSON."""
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ScorerConfig:
+        """The configuration that :meth:`to_dict` wrote.
+
+        Raises:
+            KeyError: If a field is missing.
+            TypeError: If a value is of another kind.
+        """
+        features, hidden, activations = (tuple(values[name]) for name in ("features", "hidden", "activations"))
+        return cls(features, hidden, activations, values["monotone"])
 
 
 class FeatureScorer(nn.Module):
@@ -155,10 +172,15 @@ class FeatureScorer(nn.Module):
             self.log_scale.fill_(math.log(scale))
             self.offset.fill_(offset)
 
+    @property
+    def fingerprint(self) -> str:
+        """First eight digits of a hash of layers and weights: what the signature names."""
+        return hashlib.sha256(json.dumps(self.entries(), sort_keys=True).encode()).hexdigest()[:8]
+
     def entries(self) -> dict[str, Any]:
         """Configuration and weights as plain values, for a JSON file."""
         weights = {name: tensor.detach().cpu().double().tolist() for name, tensor in self.state_dict().items()}
-        return {"config": asdict(self.config), "weights": weights}
+        return {"config": self.config.to_dict(), "weights": weights}
 
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> FeatureScorer:
@@ -168,12 +190,7 @@ class FeatureScorer(nn.Module):
             InputError: If something is missing, or the weights do not fit the layers.
         """
         try:
-            found = entries["config"]
-            scorer = cls(
-                ScorerConfig(
-                    tuple(found["features"]), tuple(found["hidden"]), tuple(found["activations"]), found["monotone"]
-                )
-            )
+            scorer = cls(ScorerConfig.from_dict(entries["config"]))
             weights = {name: torch.tensor(one, dtype=torch.float32) for name, one in entries["weights"].items()}
             scorer.load_state_dict(weights)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:

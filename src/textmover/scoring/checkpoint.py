@@ -26,7 +26,7 @@ from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.scoring.encoder_weights import name_weights
 from textmover.scoring.released import released_folder
 from textmover.scoring.shipped import fill_mean
-from textmover.types import InputError, SegmentMetric
+from textmover.types import CompositeMetric, InputError, SegmentMetric
 
 __all__ = [
     "FORMAT",
@@ -161,6 +161,7 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
         if is_adapter:
             entries, overrides = _placed(entries, overrides)
         metric: Any = KINDS[entries["kind"]].load_files(folder, entries, overrides)
+        complete(metric)
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
@@ -242,11 +243,28 @@ def load_metric(
     if revision is not None:
         overrides = {"revision": revision, **overrides}
     metric = build_metric(preset_config(text, **overrides))
+    complete(metric)
     if shipped:
         fill_mean(metric)
     if isinstance(metric, nn.Module):
         metric.eval()
     return metric
+
+
+def complete(metric: Any) -> None:
+    """Give a metric that is made of others, or of a classifier, the ones that it names.
+
+    Raises:
+        InputError: If one cannot be loaded.
+    """
+    if not isinstance(metric, CompositeMetric):
+        return
+    from textmover.scoring.classifier_checkpoint import classifier_folder, load_classifier
+
+    for part, name in metric.wanted_classifiers.items():
+        metric.take_part(part, load_classifier(classifier_folder(name)))
+    for part, name in metric.wanted_metrics.items():
+        metric.take_part(part, load_metric(name))
 
 
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:

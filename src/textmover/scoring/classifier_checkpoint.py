@@ -19,6 +19,7 @@ from textmover.files import atomic_folder
 from textmover.modules.base_encoder import weights_print
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.encoder_source import file_sha256
+from textmover.modules.released_folders import released_folders
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import (
     CARD,
@@ -31,7 +32,7 @@ from textmover.scoring.checkpoint import (
 from textmover.scoring.encoder_weights import trained_encoder
 from textmover.types import InputError
 
-__all__ = ["load_classifier", "save_classifier"]
+__all__ = ["classifier_folder", "load_classifier", "save_classifier"]
 
 FORMAT = 1
 """Version of the folder's layout; a reader refuses a later one."""
@@ -95,6 +96,23 @@ def save_classifier(
         }
         (beside / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     return folder
+
+
+def classifier_folder(name: str | Path) -> Path:
+    """The folder of a classifier, by its path or the name of a released one.
+
+    Raises:
+        InputError: If there is none.
+    """
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    released = released_folders(HEAD)
+    if str(name) not in released:
+        raise InputError(
+            f"Expected a classifier's folder, or one of the released ones ({', '.join(released) or 'none here'}), but "
+            f"got {str(name)!r}: train one (docs/stages.md), or take the released ones from the repository."
+        )
+    return released[str(name)]
 
 
 def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextClassifier:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
+from textmover.modules.released_folders import released_folders
+
 __all__ = ["DEFAULT_METRIC", "DEFAULT_PRESET", "default_metric", "released_folder", "released_metrics"]
 
 DEFAULT_METRIC = "textmover-general"
@@ -13,12 +15,6 @@ DEFAULT_METRIC = "textmover-general"
 
 DEFAULT_PRESET = "twmd"
 """What scores where no metric is named but another encoder, which the released metrics were not trained on."""
-
-INSTALLED = Path(__file__).parents[1] / "released"
-"""Where an installed package has them; the build puts them there."""
-
-REPOSITORY = Path(__file__).parents[3] / "checkpoints"
-"""Where the repository has them, for a package that runs from it."""
 
 
 def released_metrics() -> dict[str, Path]:
@@ -28,12 +24,11 @@ def released_metrics() -> dict[str, Path]:
         >>> all((folder / "config.json").is_file() for folder in released_metrics().values())
         True
     """
-    found: dict[str, Path] = {}
-    for place in (INSTALLED, REPOSITORY):
-        for path in sorted(place.glob("*/config.json")):
-            if _is_checkpoint(path):
-                found.setdefault(path.parent.name, path.parent)
-    return found
+    return {
+        name: folder
+        for name, folder in released_folders("config.json").items()
+        if _is_checkpoint(folder / "config.json")
+    }
 
 
 def released_folder(name: str) -> Path | None:

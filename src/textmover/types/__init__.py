@@ -7,6 +7,7 @@ doors (training, torchmetrics, engine, command line) know of it.
 
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
+    CompositeMetric,
     EncoderRunner,
     MatchResult,
     PairScores,
@@ -21,6 +22,7 @@ from textmover.types.segments import InputError, Segment, SegmentScores, Signatu
 from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
 
 __all__ = [
+    "CompositeMetric",
     "EncoderRunner",
     "InputError",
     "Judgements",

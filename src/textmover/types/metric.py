@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "CompositeMetric",
     "EncoderRunner",
     "MatchResult",
     "PairScores",
@@ -229,6 +230,22 @@ class SegmentMetric(Protocol):
 
     def save_files(self, folder: Path) -> dict[str, Any]:
         """Write what rebuilds the metric into ``folder`` and return the entries of its ``config.json``."""
+
+
+@runtime_checkable
+class CompositeMetric(Protocol):
+    """A metric that reads texts with classifiers or other metrics, which its maker loads for it."""
+
+    @property
+    def wanted_classifiers(self) -> Mapping[str, str]:
+        """Names of classifiers that are still to be taken, by the part they play."""
+
+    @property
+    def wanted_metrics(self) -> Mapping[str, str]:
+        """Names of metrics that are still to be taken, by the part they play."""
+
+    def take_part(self, name: str, part: Any) -> None:
+        """Take a classifier or a metric, ready to score, for the part ``name``."""
 
 
 @runtime_checkable

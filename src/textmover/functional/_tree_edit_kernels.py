@@ -1,0 +1,238 @@
+"""The compiled inner loops of the tree edit distance. Importing this module compiles them, or reads what was compiled.
+
+Each function is compiled for one signature when the module is imported, and gives up the lock of the interpreter while
+it runs. What was compiled is kept beside the source or in the user's cache, so that only the first import is slow.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numba
+import numpy as np
+
+__all__ = ["MALFORMED", "distances", "mapping", "postorder"]
+
+MALFORMED = -1
+"""Work, or distance, where heads are no tree."""
+
+Array: TypeAlias = np.ndarray
+Arranged: TypeAlias = tuple[Array, Array, Array, Array, Array, Array, int]
+Solved: TypeAlias = tuple[Array, Array, Array, Array, Array, Array, Array, Array, Array, float]
+
+
+def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function for one signature, and keep it where there is a folder for that."""
+
+    def compile_(function: Callable[..., Any]) -> Any:
+        plain = inspect.unwrap(function)  # checkers of shapes wrap functions, and cannot be compiled
+        try:
+            return numba.njit(signature, nogil=True, cache=True)(plain)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            # Neither the folder of the package nor the user's cache can be written: compile anew in each process.
+            return numba.njit(signature, nogil=True)(plain)
+
+    return compile_
+
+
+@compiled("Tuple((i8[::1], i8[::1], i8[::1], i8))(i8[::1], b1)")
+def postorder(heads: Array, mirrored: bool) -> tuple[Array, Array, Array, int]:
+    """Nodes in postorder, place of the leftmost leaf below each, key roots, and the sum of the sizes below key roots.
+
+    Children come in the order of their numbers, or the other way round where ``mirrored``. The sum is
+    :data:`MALFORMED` where the heads are no tree.
+    """
+    n = len(heads)
+    order, leftmost, keyroots = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    child, sibling, place = np.full(n, -1), np.full(n, -1), np.full(n, -1)
+    root = -1
+    for step in range(n):
+        node = step if mirrored else n - 1 - step  # each comes before those of its siblings that were met earlier
+        head = heads[node]
+        if head == -1 and root == -1:
+            root = node
+        elif 0 <= head < n:
+            sibling[node] = child[head]
+            child[head] = node
+        else:
+            return order, leftmost, keyroots, MALFORMED
+    count, node = 0, root
+    while node != -1:
+        while child[node] != -1:
+            node = child[node]
+        while True:  # up, until there is a sibling to go down into
+            order[count], place[node] = node, count
+            leftmost[count] = count if child[node] == -1 else leftmost[place[child[node]]]
+            count += 1
+            if node == root or sibling[node] != -1:
+                node = -1 if node == root else sibling[node]
+                break
+            node = heads[node]
+    if count < n:
+        return order, leftmost, keyroots, MALFORMED
+    # Of the nodes with the same leftmost leaf, the highest is a key root; `place` now marks leaves that were seen.
+    place[:] = -1
+    found = work = 0
+    for last in range(n - 1, -1, -1):
+        if place[leftmost[last]] == -1:
+            place[leftmost[last]] = last
+            keyroots[n - 1 - found] = last
+            found += 1
+            work += last - leftmost[last] + 1
+    return order, leftmost, keyroots[n - found :], work
+
+
+@compiled("void(i8, i8, i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1])")
+def forests(
+    i: int,
+    j: int,
+    left1: Array,
+    left2: Array,
+    change: Array,
+    delete: Array,
+    insert: Array,
+    between: Array,
+    table: Array,
+) -> None:
+    """Distances of all beginnings of the forests below places ``i`` and ``j`` into ``table``.
+
+    Where two beginnings are trees, their distance goes into ``between`` as well.
+    """
+    top, start = left1[i], left2[j]
+    table[0, 0] = 0.0
+    for x in range(top, i + 1):
+        table[x - top + 1, 0] = table[x - top, 0] + delete[x]
+    for y in range(start, j + 1):
+        table[0, y - start + 1] = table[0, y - start] + insert[y]
+    for x in range(top, i + 1):
+        a = x - top + 1
+        for y in range(start, j + 1):
+            b = y - start + 1
+            best = min(table[a - 1, b] + delete[x], table[a, b - 1] + insert[y])
+            if left1[x] == top and left2[y] == start:
+                best = min(best, table[a - 1, b - 1] + change[x, y])
+                between[x, y] = best
+            else:
+                best = min(best, table[left1[x] - top, left2[y] - start] + between[x, y])
+            table[a, b] = best
+
+
+@compiled("Tuple((i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8[::1], i8))(i8[::1], i8[::1])")
+def arranged(first: Array, second: Array) -> Arranged:
+    """Both trees in postorder, from the side that takes less work, and that work.
+
+    A distance is that of the mirrored trees. Which side takes less depends on whether words hang to the left or to the
+    right; of two combs of ``n`` nodes the worse one takes ``n^4`` steps and the better one ``n^2``.
+    """
+    order1, left1, keys1, work1 = postorder(first, False)
+    order2, left2, keys2, work2 = postorder(second, False)
+    if work1 < 0 or work2 < 0:
+        return order1, left1, keys1, order2, left2, keys2, MALFORMED
+    other1, right1, roots1, mirrored1 = postorder(first, True)
+    other2, right2, roots2, mirrored2 = postorder(second, True)
+    # Floats, since the numbers are products of squares.
+    if float(mirrored1) * float(mirrored2) < float(work1) * float(work2):
+        return other1, right1, roots1, other2, right2, roots2, mirrored1
+    return order1, left1, keys1, order2, left2, keys2, work1
+
+
+@compiled("Tuple((f8[:, ::1], f8[::1], f8[::1]))(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])")
+def costs_in(order1: Array, order2: Array, change: Array, delete: Array, insert: Array) -> tuple[Array, Array, Array]:
+    """Costs in the order of the trees."""
+    m, n = change.shape
+    changed, deleted, inserted = np.empty((m, n)), np.empty(m), np.empty(n)
+    for x in range(m):
+        deleted[x] = delete[order1[x]]
+        for y in range(n):
+            changed[x, y] = change[order1[x], order2[y]]
+    for y in range(n):
+        inserted[y] = insert[order2[y]]
+    return changed, deleted, inserted
+
+
+@compiled(
+    "Tuple((i8[::1], i8[::1], i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8))"
+    "(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])"
+)
+def solved(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> Solved:
+    """Trees and costs in postorder, the distances of all subtrees, a table to work in, and the distance of the pair."""
+    order1, left1, keys1, order2, left2, keys2, work = arranged(first, second)
+    m, n = change.shape
+    between, table = np.empty((m, n)), np.empty((m + 1, n + 1))
+    if work < 0:
+        return order1, left1, order2, left2, change, delete, insert, between, table, float(MALFORMED)
+    changed, deleted, inserted = costs_in(order1, order2, change, delete, insert)
+    for i in keys1:
+        for j in keys2:
+            forests(i, j, left1, left2, changed, deleted, inserted, between, table)
+    whole = between[m - 1, n - 1] if m and n else delete.sum() + insert.sum()
+    return order1, left1, order2, left2, changed, deleted, inserted, between, table, whole
+
+
+@compiled("void(i8, i8, i8[::1], i8[::1], i8[::1], i8[::1], f8[::1], i8[::1], f8[::1], f8[::1], f8[::1])")
+def distances(
+    start: int,
+    stop: int,
+    heads1: Array,
+    ends1: Array,
+    heads2: Array,
+    ends2: Array,
+    change: Array,
+    ends: Array,
+    delete: Array,
+    insert: Array,
+    out: Array,
+) -> None:
+    """Distances of the pairs ``start`` to ``stop`` of a batch whose arrays stand one behind the other.
+
+    The nodes of pair ``k`` are ``ends1[k]`` to ``ends1[k + 1]`` of ``heads1`` and ``delete``, and likewise for the
+    other side; its costs of changes are ``ends[k]`` to ``ends[k + 1]`` of ``change``, row by row.
+    """
+    for k in range(start, stop):
+        one, other = slice(ends1[k], ends1[k + 1]), slice(ends2[k], ends2[k + 1])
+        m, n = ends1[k + 1] - ends1[k], ends2[k + 1] - ends2[k]
+        block = change[ends[k] : ends[k + 1]].reshape((m, n))
+        out[k] = solved(heads1[one], heads2[other], block, delete[one], insert[other])[-1]
+
+
+@compiled("Tuple((f8, i8[:, ::1]))(i8[::1], i8[::1], f8[:, ::1], f8[::1], f8[::1])")
+def mapping(first: Array, second: Array, change: Array, delete: Array, insert: Array) -> tuple[float, Array]:
+    """Distance of one pair, and the nodes of an optimal mapping, one pair to a row, the last in postorder first."""
+    order1, left1, order2, left2, changed, deleted, inserted, between, table, whole = solved(
+        first, second, change, delete, insert
+    )
+    m, n = change.shape
+    pairs = np.empty((min(m, n), 2), np.int64)
+    if whole < 0 or m == 0 or n == 0:
+        return whole, pairs[:0]
+    todo = np.empty((min(m, n) + 1, 2), np.int64)  # pairs of subtrees whose nodes are still to be mapped
+    todo[0, 0], todo[0, 1] = m - 1, n - 1
+    waiting, found = 1, 0
+    while waiting:
+        waiting -= 1
+        i, j = todo[waiting, 0], todo[waiting, 1]
+        forests(i, j, left1, left2, changed, deleted, inserted, between, table)
+        top, start = left1[i], left2[j]
+        x, y = i, j
+        while x >= top or y >= start:
+            a, b = x - top + 1, y - start + 1
+            if a and b and left1[x] == top and left2[y] == start:
+                if table[a, b] == table[a - 1, b - 1] + changed[x, y]:
+                    pairs[found, 0], pairs[found, 1] = order1[x], order2[y]
+                    found += 1
+                    x, y = x - 1, y - 1
+                    continue
+            elif a and b and table[a, b] == table[left1[x] - top, left2[y] - start] + between[x, y]:
+                todo[waiting, 0], todo[waiting, 1] = x, y
+                waiting += 1
+                x, y = left1[x] - 1, left2[y] - 1
+                continue
+            if a and table[a, b] == table[a - 1, b] + deleted[x]:
+                x -= 1
+            else:
+                y -= 1
+    return whole, pairs[:found]

@@ -1,0 +1,274 @@
+"""Word alignment with positions: scores, the one-to-one alignment, and the distances and transport that follow (RoMe).
+
+Rows ``i`` are the ``p`` words of the reference, columns ``j`` the ``q`` words of the hypothesis, both counted from 0
+over the words that a mask lets take part, wherever they stand.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from textmover.functional._arguments import check_problem
+from textmover.functional.partial import PartialResult, per_mass
+from textmover.types import InputError
+
+__all__ = [
+    "Penalty",
+    "Position",
+    "aligned_distances",
+    "aligned_transport",
+    "alignment_scores",
+    "hard_alignment",
+    "partners",
+]
+
+Position = Literal["penalty", "near", "literal"]
+"""How alignment scores see positions: see :func:`alignment_scores`."""
+
+Penalty = Literal["paper", "code", "none"]
+"""How distances see positions: see :func:`aligned_distances`."""
+
+CODE_GAMMA = 0.07
+"""The constant γ of the authors' code."""
+
+DIGITS = 6
+"""Decimals of alignment scores: what differs less is a tie, so that rounding in a batch does not decide."""
+
+
+def alignment_scores(
+    similarity: Float[Tensor, "B M N"],
+    reference_mask: Bool[Tensor, "B M"],
+    hypothesis_mask: Bool[Tensor, "B N"],
+    *,
+    position: Position = "penalty",
+) -> Float[Tensor, "B M N"]:
+    r"""How well each word pair goes together: its cosine times a factor of its positions.
+
+    ``penalty``: :math:`A_{ij} = \cos_{ij}\,e^{\gamma_{ij}\Delta_{ij}}` with :math:`\gamma` and :math:`\Delta` of
+    :func:`aligned_distances`, so that an alignment is sought by the distances that it gives. It is mild, and finds
+    words that moved far, as in a passive form. ``near``, the authors' code:
+    :math:`A_{ij} = \cos_{ij}\,(1 - |i/p - j/q|)`, which prefers words in the same place so much that unlike ones are
+    aligned, where vectors of context are all somewhat alike. ``literal``, Eq. 3 as printed:
+    :math:`A_{ij} = \cos_{ij}\,\Delta_{ij}`, which prefers words far apart: of a text and itself no word is aligned with
+    itself.
+
+    Args:
+        similarity: Cosines of all word pairs, in [-1, 1].
+        reference_mask: True for reference words that take part.
+        hypothesis_mask: True for hypothesis words that take part.
+        position: One of the three.
+
+    Returns:
+        Scores in [-1, 1]; of pairs that do not take part they mean nothing.
+
+    Raises:
+        InputError: If ``position`` is unknown.
+
+    Example:
+        >>> both = torch.ones(1, 2, dtype=torch.bool)
+        >>> alignment_scores(torch.ones(1, 2, 2), both, both)
+        tensor([[[1.0000, 0.7788],
+                 [0.7788, 1.0000]]])
+        >>> alignment_scores(torch.ones(1, 2, 2), both, both, position="near").tolist()
+        [[[1.0, 0.5], [0.5, 1.0]]]
+        >>> alignment_scores(torch.ones(1, 2, 2), both, both, position="literal").tolist()
+        [[[0.0, 0.5], [0.5, 0.0]]]
+
+    Reference:
+        Rony et al. 2022 (RoMe), Eq. 3, and its code; Echizen-ya et al. 2019 (WE_WPI).
+    """
+    if position not in get_args(Position):
+        raise InputError(f"Expected `position` to be one of {', '.join(get_args(Position))}, but got {position!r}.")
+    i, j, p, q = _places(reference_mask, hypothesis_mask, similarity.dtype)
+    if position == "near":
+        return similarity * (1 - (i / p - j / q).abs())
+    if position == "literal":
+        return similarity * _apart(i, j, p, q)
+    return similarity * _soft_factor(i, j, p, q)
+
+
+@torch.no_grad()
+def hard_alignment(
+    scores: Float[Tensor, "B M N"], reference_mask: Bool[Tensor, "B M"], hypothesis_mask: Bool[Tensor, "B N"]
+) -> Bool[Tensor, "B M N"]:
+    """Align words one to one, greedily by descending score; ties go by position in the reference, then the hypothesis.
+
+    The same as taking the best pair of all whose words are both free, again and again, but all pairs that are the best
+    of their row and of their column are taken at once, since no other can come between. A few rounds suffice. Scores
+    that differ by less than 1e-6 are a tie.
+
+    Args:
+        scores: Alignment scores.
+        reference_mask: True for reference words that take part.
+        hypothesis_mask: True for hypothesis words that take part.
+
+    Returns:
+        True for aligned pairs, ``min(p, q)`` of them, at most one to a row and to a column. No gradient.
+
+    Example:
+        >>> scores = torch.tensor([[[0.9, 0.8], [0.7, 0.1]]])
+        >>> both = torch.ones(1, 2, dtype=torch.bool)
+        >>> hard_alignment(scores, both, both).tolist()
+        [[[True, False], [False, True]]]
+
+    Reference:
+        Rony et al. 2022 (RoMe), section 3.1 and figure 4.
+    """
+    free = reference_mask[:, :, None] & hypothesis_mask[:, None, :]
+    left = scores.round(decimals=DIGITS).masked_fill(~free, -torch.inf)
+    aligned = torch.zeros_like(free)
+    rows = torch.arange(scores.shape[1], device=scores.device)
+    for _ in range(min(scores.shape[1:])):
+        # The first of several is taken: the least column of a row, the least row of a column.
+        best, column = left.max(dim=2)
+        mutual = (left.argmax(dim=1).gather(1, column) == rows) & (best != -torch.inf)  # true for NaN, too
+        problem, row = mutual.nonzero(as_tuple=True)
+        if not len(problem):
+            break
+        taken = column[problem, row]
+        aligned[problem, row, taken] = True
+        left[problem, row] = -torch.inf
+        left[problem, :, taken] = -torch.inf
+    return aligned
+
+
+def partners(aligned: Bool[Tensor, "B M N"]) -> Int[Tensor, "B N"]:
+    """Reference word of each hypothesis word, -1 where it has none.
+
+    Example:
+        >>> partners(torch.tensor([[[False, False, True], [True, False, False]]])).tolist()
+        [[1, -1, 0]]
+    """
+    if aligned.shape[1] == 0:
+        return torch.full(aligned.shape[::2], -1, dtype=torch.long, device=aligned.device)
+    return torch.where(aligned.any(dim=1), aligned.int().argmax(dim=1), -1)
+
+
+def aligned_distances(
+    similarity: Float[Tensor, "B M N"],
+    aligned: Bool[Tensor, "B M N"],
+    reference_mask: Bool[Tensor, "B M"],
+    hypothesis_mask: Bool[Tensor, "B N"],
+    *,
+    penalty: Penalty = "paper",
+    threshold: float = 0.6,
+) -> tuple[Float[Tensor, "B M N"], Bool[Tensor, "B M N"]]:
+    r"""Distances of aligned words that are similar enough, :math:`d_{ij} = 1 - \cos_{ij}\,s_{ij}`; all others are 1.
+
+    ``paper``: :math:`s = e^{\gamma\Delta}` with :math:`\Delta = |q(i+1) - p(j+1)|/(pq)` and
+    :math:`\gamma = -|j - i|/\max(p, q)`, in (1/e, 1] (Eq. 4). ``code``:
+    :math:`s = \exp(-0.07 \cdot \tfrac{2|p - q|}{p + q} \cdot |i/p - j/q|)`, in (0.86, 1]: no penalty at equal lengths.
+    ``none``: :math:`s = 1`.
+
+    Args:
+        similarity: Cosines of all word pairs, in [-1, 1].
+        aligned: Aligned pairs, as :func:`hard_alignment` gives them.
+        reference_mask: True for reference words that take part.
+        hypothesis_mask: True for hypothesis words that take part.
+        penalty: One of the three.
+        threshold: The confidence δ in [0, 1]: an aligned pair whose cosine is not above it is at distance 1.
+
+    Returns:
+        Distances in [0, 1], below ``1 - threshold / e`` for similar aligned pairs, and where those are. Gradients flow
+        to their cosines.
+
+    Raises:
+        InputError: If ``penalty`` is unknown or ``threshold`` out of range.
+
+    Example:
+        >>> both, aligned = torch.ones(1, 2, dtype=torch.bool), torch.eye(2, dtype=torch.bool)[None]
+        >>> similarity = torch.tensor([[[0.9, 0.1], [0.9, 0.5]]])
+        >>> aligned_distances(similarity, aligned, both, both)[0]
+        tensor([[[0.1000, 1.0000],
+                 [1.0000, 1.0000]]])
+
+    Reference:
+        Rony et al. 2022 (RoMe), Eq. 4 and section "Soft-penalization", and its code.
+    """
+    if penalty not in get_args(Penalty):
+        raise InputError(f"Expected `penalty` to be one of {', '.join(get_args(Penalty))}, but got {penalty!r}.")
+    if not 0 <= threshold <= 1:
+        raise InputError(f"Expected `threshold` to be between 0 and 1, but got {threshold}.")
+    near = similarity
+    if penalty != "none":
+        i, j, p, q = _places(reference_mask, hypothesis_mask, similarity.dtype)
+        if penalty == "paper":
+            near = similarity * _soft_factor(i, j, p, q)
+        else:
+            lengths = 2 * (p - q).abs() / (p + q)
+            near = similarity * (-CODE_GAMMA * lengths * (i / p - j / q).abs()).exp()
+    matched = aligned & ~(similarity <= threshold)  # a NaN is a defect to be seen, not a distance of 1
+    # Rounding can make a cosine larger than 1.
+    return torch.where(matched, (1 - near).clamp(min=0), 1.0), matched
+
+
+def aligned_transport(
+    distance: Float[Tensor, "B M N"],
+    matched: Bool[Tensor, "B M N"],
+    a: Float[Tensor, "B M"],
+    b: Float[Tensor, "B N"],
+) -> PartialResult:
+    r"""Partial transport over the distances of an alignment, in closed form.
+
+    Off the alignment every distance is 1 and on it none is larger; a word is aligned once at most. So it is best to
+    move all that an aligned pair can take, :math:`\min(a_i, b_j)`, and the rest, wherever it goes, at distance 1:
+
+    .. math:: \mathrm{EMD} = 1 - \frac{\sum_{(i,j)} \min(a_i, b_j)\,(1 - d_{ij})}{\min(\sum a, \sum b)}
+
+    This is what :func:`~textmover.functional.partial_transport` finds, without a solver, on any device. The plan shares
+    out the rest in proportion to the weights that are left.
+
+    Args:
+        distance: Distances in [0, 1], 1 off the alignment.
+        matched: Pairs whose distance may be below 1, at most one to a row and to a column.
+        a: Weights of the reference words, at least 0, of any sum; 0 for those that do not take part.
+        b: Weights of the hypothesis words, likewise.
+
+    Returns:
+        Plan, work, mass, earth mover's distance in [0, 1], and True throughout: nothing has to converge.
+
+    Raises:
+        ValueError: If shapes do not fit.
+        TypeError: If dtypes or devices are mixed, or below float32.
+
+    Example:
+        >>> matched = torch.tensor([[[True, False], [False, False]]])
+        >>> distance, half = torch.where(matched, 0.2, 1.0), torch.full((1, 2), 0.5)
+        >>> aligned_transport(distance, matched, half, half).emd
+        tensor([0.6000])
+
+    Reference:
+        Rony et al. 2022 (RoMe), Eq. 1, 2 and 5.
+    """
+    check_problem(distance, a, b, name="distance")
+    share = torch.minimum(a[:, :, None], b[:, None, :]).where(matched, 0.0)
+    mass = torch.minimum(a.sum(dim=1), b.sum(dim=1))
+    work = mass - (share * (1 - distance)).sum(dim=(1, 2))
+    left_a, left_b = (a - share.sum(dim=2)).detach(), (b - share.sum(dim=1)).detach()
+    most = torch.maximum(left_a.sum(dim=1), left_b.sum(dim=1))
+    rest = left_a[:, :, None] * left_b[:, None, :] / torch.where(most > 0, most, 1.0)[:, None, None]
+    converged = torch.ones_like(mass, dtype=torch.bool)
+    return PartialResult(share.detach() + rest, work, mass, per_mass(work, mass), converged)
+
+
+def _places(
+    reference_mask: Tensor, hypothesis_mask: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Positions ``i [B, M, 1]`` and ``j [B, 1, N]`` from 0, and the numbers of words ``p`` and ``q``, at least 1."""
+    i, j = ((mask.cumsum(dim=1) - 1).clamp(min=0).to(dtype) for mask in (reference_mask, hypothesis_mask))
+    p, q = (mask.sum(dim=1).clamp(min=1).to(dtype)[:, None, None] for mask in (reference_mask, hypothesis_mask))
+    return i[:, :, None], j[:, None, :], p, q
+
+
+def _apart(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """Relative distance of two positions, in [0, 1)."""
+    return (q * (i + 1) - p * (j + 1)).abs() / (p * q)
+
+
+def _soft_factor(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """What is left of a cosine after the soft penalty of Eq. 4, in (1/e, 1]."""
+    return (-(j - i).abs() / torch.maximum(p, q) * _apart(i, j, p, q)).exp()

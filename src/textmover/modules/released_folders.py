@@ -1,0 +1,30 @@
+"""Folders of what the project itself has trained, metrics and parts of metrics, by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["released_folders"]
+
+INSTALLED = Path(__file__).parents[1] / "released"
+"""Where an installed package has them; the build puts them there."""
+
+REPOSITORY = Path(__file__).parents[3] / "checkpoints"
+"""Where the repository has them, for a package that runs from it."""
+
+
+def released_folders(marker: str) -> dict[str, Path]:
+    """Folders that hold a file of a given name; of two with the same name, the one that came with the package.
+
+    Args:
+        marker: The file that tells what a folder holds, such as ``"config.json"`` of a metric.
+
+    Example:
+        >>> all((folder / "config.json").is_file() for folder in released_folders("config.json").values())
+        True
+    """
+    found: dict[str, Path] = {}
+    for place in (INSTALLED, REPOSITORY):
+        for path in sorted(place.glob(f"*/{marker}")):
+            found.setdefault(path.parent.name, path.parent)
+    return found

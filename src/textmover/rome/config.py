@@ -1,0 +1,144 @@
+"""The configuration of RoMe: everything that rebuilds it, in one flat frozen dataclass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from textmover.modules.config import DEFAULT_ENCODER, MetricConfig, check_choice, check_fields
+from textmover.rome.acceptability import DEFAULT_CLASSIFIER
+from textmover.rome.parser import DEFAULT_PARSER
+from textmover.rome.semantic import SEMANTICS, SemanticConfig
+from textmover.rome.syntactic import SyntacticOptions
+from textmover.types import InputError
+
+__all__ = ["FEATURES", "NO_PARSER", "RomeConfig"]
+
+FEATURES = ("semantic", "syntactic", "acceptability", "length-ratio", "chrf")
+"""Features of RoMe's own; any other name is that of a metric, whose score becomes a feature."""
+
+NO_PARSER = "none"
+"""Stands for no parser: words are those of the encoder's tokenizer, and there is no syntactic feature."""
+
+Variant = Literal["paper", "code", "equations", "align", "emd"]
+
+
+@dataclass(frozen=True)
+class RomeConfig:
+    """RoMe from encoder to scorer; the class for ``kind: rome``.
+
+    Example:
+        >>> RomeConfig().override(theta=0.7).theta
+        0.7
+    """
+
+    kind: Literal["rome"] = "rome"  # class of the metric
+    encoder: str = DEFAULT_ENCODER  # gives the word vectors: name on the hub or folder
+    revision: str | None = None  # commit or tag of the encoder on the hub; None: its main branch
+    layer: int | None = None  # hidden layer of the word vectors; None: table per encoder
+    max_length: int | None = None  # longest text in tokens that has word vectors; None: what the encoder allows
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the encoder's weights and arithmetic
+    parser: str = DEFAULT_PARSER  # released parser, folder, spaCy package, stanza:LANGUAGE, or none
+    acceptability: str = DEFAULT_CLASSIFIER  # released classifier, or its folder
+    features: tuple[str, ...] = ("semantic", "syntactic", "acceptability")  # what the scorer sees, in this order
+    scorer: str = "mean"  # mean, a trained network by name, a file, official, or one to train: new-paper, new-monotone
+    variant: Variant = "paper"  # how words are aligned and distances penalised
+    delta: float = 0.6  # cosine that aligned words have to exceed
+    weights: Literal["uniform", "idf", "tf-idf"] = "tf-idf"  # weight of each word
+    idf: Literal["smooth", "plus-one"] = "plus-one"  # log((n+1)/(df+1)), or log(1 + (n+1)/(df+1))
+    idf_from: Literal["references", "corpus"] = "references"  # of each call, or fitted before
+    balanced: bool = True  # weights of each text sum to 1; else the heavier text's surplus is free
+    theta: float = 0.65  # cosine that words have to exceed to match in the trees
+    change: float = 2.0  # cost of changing a word into another in the trees (the paper: 1); deleting one costs 1
+    ramp: float = 0.05  # width of the range of cosines over which the cost of a change falls; 0 (the paper): a step
+    relations: bool = False  # whether words that match also need the same dependency relation
+    punctuation: Literal["keep", "drop"] = "drop"  # punctuation marks as nodes of the trees
+    most_nodes: int = 400  # words up to which trees are compared as a whole
+    multi_reference: Literal["best", "mean"] = "best"  # best of each value, or their mean
+    calibrate: bool = False  # a learned scale and offset that map the score to the human scale
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name, hint in get_type_hints(type(self)).items():
+            if hint is bool or get_origin(hint) is Literal:
+                check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
+        for name in ("parser", "acceptability", "scorer"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise InputError(f"Expected `{name}` to be a name or a path, but got {getattr(self, name)!r}.")
+        features = (self.features,) if isinstance(self.features, str) else tuple(self.features)
+        if not features or len(set(features)) != len(features) or not all(isinstance(one, str) for one in features):
+            raise InputError(
+                f"Expected `features` to be one or more different names ({', '.join(FEATURES)}, or a metric's), but "
+                f"got {self.features!r}."
+            )
+        object.__setattr__(self, "features", features)
+        if self.parser == NO_PARSER and "syntactic" in features:
+            raise InputError(
+                "Expected a parser for the feature 'syntactic', but got parser='none': name one, or leave the feature "
+                "out."
+            )
+        for made in ("semantic", "syntactic", "reader"):  # their classes check the other fields
+            getattr(self, made)
+
+    @property
+    def semantic(self) -> SemanticConfig:
+        """How words are aligned and how far apart they are."""
+        return replace(SEMANTICS[self.variant], threshold=self.delta)
+
+    @property
+    def syntactic(self) -> SyntacticOptions:
+        """How trees are compared."""
+        return SyntacticOptions(
+            theta=self.theta,
+            change=self.change,
+            ramp=self.ramp,
+            relations=self.relations,
+            punctuation=self.punctuation == "keep",
+            most_nodes=self.most_nodes,
+        )
+
+    @property
+    def reader(self) -> MetricConfig:
+        """The encoder that gives the word vectors."""
+        return MetricConfig(
+            encoder=self.encoder,
+            revision=self.revision,
+            layer=self.layer,
+            max_length=self.max_length,
+            dtype=self.dtype,
+            subwords="mean",
+        )
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The features that are scores of other metrics: presets, released metrics, folders."""
+        return tuple(name for name in self.features if name not in FEATURES)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Always."""
+        return True
+
+    def override(self, **changes: Any) -> RomeConfig:
+        """The same configuration with some fields changed.
+
+        Raises:
+            InputError: If a field does not exist (names the nearest) or a value does not fit.
+        """
+        check_fields(changes, type(self))
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values, for JSON and YAML."""
+        return {**asdict(self), "features": list(self.features)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RomeConfig:
+        """The configuration that :meth:`to_dict` wrote.
+
+        Raises:
+            InputError: If a field does not exist or a value does not fit.
+        """
+        check_fields(values, cls)
+        return cls(**values)

@@ -1,0 +1,425 @@
+"""RoMe: semantic, syntactic and grammatical features of a pair of texts, and a network that makes one score of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.calibration import Calibration
+from textmover.modules.classifier import TextClassifier
+from textmover.modules.encoder import Encoder
+from textmover.modules.fitting import fit_calibration
+from textmover.rome.acceptability import AcceptabilityModel
+from textmover.rome.config import FEATURES, RomeConfig
+from textmover.rome.features import PARSED_BYTES, RomeFeatures
+from textmover.rome.networks import build_scorer
+from textmover.rome.pairing import match_words, pair_features
+from textmover.rome.reading import WordReader
+from textmover.rome.scorer_network import FeatureScorer, ScorerConfig, named_features
+from textmover.rome.semantic import SemanticResult
+from textmover.rome.signature import rome_signature
+from textmover.rome.words import WordIdf
+from textmover.types import (
+    InputError,
+    PairScores,
+    Signature,
+    TextFeatures,
+    TokenBatch,
+)
+
+__all__ = ["RomeMetric"]
+
+GIVEN = ("reader.", "acceptability.", "others.")
+"""Beginnings of the names of weights that come from elsewhere and are named, not stored."""
+
+ACCEPTABILITY = "acceptability"
+"""The feature that a classifier gives."""
+
+KEPT_PAIRS = 500_000
+"""Most pairs whose features are kept while a scorer is trained."""
+
+
+class RomeMetric(nn.Module):
+    r"""RoMe: :math:`\mathrm{score}(R, H) = f(F_{sem}, F_{ted}, F_g, \ldots)`.
+
+    The features are :math:`F_{sem}`, 1 less the earth mover's distance of aligned words, :math:`F_{ted}`, the likeness
+    of dependency trees, and :math:`F_g`, the probability that the hypothesis is acceptable English, each in [0, 1];
+    further ones by configuration are surface measures and scores of other metrics. :math:`f` is a network
+    (:class:`~textmover.rome.scorer_network.FeatureScorer`) or the mean of the features. Encoders and parser are frozen;
+    what is trained is :math:`f`.
+
+    Hypotheses or references without any word score 0 and have the flag ``"empty"``; texts longer than trees are
+    compared as a whole have the flag ``"long"``.
+
+    Args:
+        config: What the metric is made of.
+        reader: Gives words, their vectors, and parses.
+        scorer: The network; ``None`` for the mean.
+
+    Reference:
+        Rony et al. 2022 (RoMe).
+    """
+
+    config_class: ClassVar[type[RomeConfig]] = RomeConfig
+    optional_parts: ClassVar[tuple[str, ...]] = ("calibration.", "idf.", "scorer.")
+
+    def __init__(self, config: RomeConfig, reader: WordReader, scorer: FeatureScorer | None) -> None:
+        super().__init__()
+        if scorer is not None and set(scorer.config.features) != set(config.features):
+            raise InputError(
+                f"Expected a scorer of the features {', '.join(config.features)}, but {config.scorer!r} is one of "
+                f"{', '.join(scorer.config.features)}: set `features` to these, or choose another scorer."
+            )
+        self.config, self.scorer = config, scorer
+        self.reader = reader.requires_grad_(False)
+        self.acceptability: AcceptabilityModel | None = None
+        self.others = nn.ModuleDict()
+        self.idf = None if config.weights == "uniform" else WordIdf(config.idf)
+        self.calibration = Calibration() if config.calibrate else None
+        self._kept: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
+        self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_forgive)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def from_config(cls, config: RomeConfig) -> RomeMetric:
+        """The metric on its pretrained encoder and parser; classifier and metrics are taken by :meth:`take_part`.
+
+        Raises:
+            InputError: If encoder, parser or scorer cannot be found.
+        """
+        return cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The metrics whose scores are features, by their names."""
+        return {name: self.others[_key(name)] for name in self.config.metrics if _key(name) in self.others}
+
+    # --- parts that others load ---------------------------------------------------------------------------------------
+
+    @property
+    def wanted_classifiers(self) -> dict[str, str]:
+        """The classifier of acceptability, where it is a feature and still to be taken."""
+        wanted = ACCEPTABILITY in self.config.features and self.acceptability is None
+        return {ACCEPTABILITY: self.config.acceptability} if wanted else {}
+
+    @property
+    def wanted_metrics(self) -> dict[str, str]:
+        """The metrics whose scores are features and that are still to be taken."""
+        return {name: name for name in self.config.metrics if _key(name) not in self.others}
+
+    def take_part(self, name: str, part: Any) -> None:
+        """Take one of the :attr:`wanted_classifiers` or :attr:`wanted_metrics`, ready to score.
+
+        Raises:
+            InputError: If the classifier is of another kind, or the metric reads texts together or needs a fit.
+        """
+        if name == ACCEPTABILITY:
+            if not isinstance(part, TextClassifier):
+                raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
+            self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
+            return
+        if not isinstance(part, nn.Module) or part.needs_fit or part.fits_on_call or not part.higher_is_better:
+            raise InputError(
+                f"Expected the feature {name!r} to be a similarity that needs no corpus statistics, but it is not: "
+                f"choose {', '.join(FEATURES)}, or a metric such as twmd or bertscore-f1."
+            )
+        self.others[_key(name)] = part.requires_grad_(False).eval().to(self.device)
+
+    # --- protocol -----------------------------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Any:
+        """The encoder of the word vectors."""
+        return self.reader.metric.encoder
+
+    @property
+    def encoder_identity(self) -> str:
+        """Name and hash of the encoder of the word vectors."""
+        return self.reader.metric.encoder_identity
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def multi_reference(self) -> str:
+        """How the values against several references become one."""
+        return self.config.multi_reference
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """From 0 to 1, or as the averaged metrics have it; unbounded behind a calibration head."""
+        if self.calibration is not None:
+            return (float("-inf"), float("inf"))
+        if self.scorer is not None:
+            return (0.0, 1.0)
+        of = {"semantic": self.config.semantic.bounds, **{name: one.range for name, one in self.metrics.items()}}
+        bounds = [of.get(name, (0.0, 1.0)) for name in self.config.features]
+        low, high = (sum(column) / len(bounds) for column in zip(*bounds, strict=True))
+        return (min(0.0, low), high)
+
+    @property
+    def signature(self) -> Signature:
+        """What the scores depend on."""
+        return rome_signature(self)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the encoder is, and batches have to be."""
+        return self.reader.metric.device
+
+    @property
+    def token_bytes(self) -> int:
+        """Memory that the features of one token take, in bytes, those of other metrics included."""
+        others = sum(one.token_bytes for one in self.metrics.values())
+        return self.reader.metric.token_bytes + PARSED_BYTES + others
+
+    @property
+    def runnable_encoder(self) -> Encoder | None:
+        """None: words match or do not, so that the rounding of another back-end can move a score by a whole edit."""
+        return None
+
+    def cast_encoder(self, dtype: torch.dtype) -> None:
+        """Set the arithmetic of the encoders, in place."""
+        self.reader.metric.cast_encoder(dtype)
+        if self.acceptability is not None:
+            self.acceptability.classifier.metric.cast_encoder(dtype)
+        for one in self.metrics.values():
+            one.cast_encoder(dtype)
+
+    def encoder_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """None: the encoders are frozen."""
+        return iter(())
+
+    def head_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Named parameters of scorer and calibration."""
+        if self.scorer is not None:
+            yield from self.scorer.named_parameters(prefix="scorer")
+        if self.calibration is not None:
+            yield from self.calibration.named_parameters(prefix="calibration")
+
+    def train(self, mode: bool = True) -> RomeMetric:
+        """Training mode of the scorer; what is frozen stays in evaluation mode."""
+        super().train(mode)
+        for part in (self.reader, self.acceptability, self.others):
+            if part is not None:
+                part.eval()
+        return self
+
+    def tokenize(self, texts: Sequence[str]) -> TokenBatch:
+        """Texts as token ids of the word vectors' encoder, on the CPU."""
+        return self.reader.metric.tokenize(texts)
+
+    # --- texts --------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def text_features(self, batch: TokenBatch) -> RomeFeatures:
+        """Word vectors, parses, acceptability, and what other metrics make of the texts.
+
+        Raises:
+            InputError: If a part is still to be taken.
+        """
+        wanted = {**self.wanted_classifiers, **self.wanted_metrics}
+        if wanted:
+            lacking = ", ".join(wanted.values())
+            raise InputError(
+                f"Expected RoMe to have been given {lacking}, but it was not: load it with `Scorer.from_pretrained` or "
+                "`load_metric`."
+            )
+        vectors, mask, texts = self.reader.read(batch)
+        others = {}
+        for name, one in self.metrics.items():
+            tokens = one.tokenize(batch.texts)
+            others[name] = one.text_features(tokens.to(self.device)), tokens.lengths.numpy()
+        return RomeFeatures(vectors, mask, texts, self._acceptability(batch), others)
+
+    def _acceptability(self, batch: TokenBatch) -> Tensor | None:
+        if self.acceptability is None:
+            return None
+        return self.acceptability(self.acceptability.tokenize(batch.texts).to(self.device)).float()
+
+    def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
+        """Not for RoMe: several references have no common tree."""
+        raise InputError(
+            "Expected multi_reference to be 'best' or 'mean' for RoMe, but its references are to be joined."
+        )
+
+    # --- pairs --------------------------------------------------------------------------------------------------------
+
+    def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
+        """Scores of the pairs (hypothesis ``i``, reference ``i``), with the features as components.
+
+        Args:
+            hypotheses: ``B`` texts, as features or as tokens; pairs of token batches are remembered, so that
+                training a scorer reads each of them once.
+            references: As many, in the same form.
+
+        Returns:
+            Score ``[B]``, with gradients to scorer and calibration; features as components.
+
+        Raises:
+            ValueError: If their numbers differ.
+            TypeError: If one side is tokens and the other features.
+        """
+        if len(hypotheses) != len(references):
+            raise ValueError(
+                f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}."
+            )
+        if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
+            features, flags = self._kept_features(hypotheses, references)
+        elif isinstance(hypotheses, RomeFeatures) and isinstance(references, RomeFeatures):
+            features, flags = self.pair_features(hypotheses, references)
+        else:
+            raise TypeError(
+                "Expected hypotheses and references both as token batches or both as RoMe's features, but got "
+                f"{type(hypotheses).__name__} and {type(references).__name__}."
+            )
+        named = dict(zip(self.config.features, features.unbind(dim=1), strict=True))
+        score = features.mean(dim=1)
+        if self.scorer is not None:
+            score = self.scorer(named_features(named, self.scorer.config.features))
+        score = torch.where(flags[:, 0], 0.0, score)
+        score = score if self.calibration is None else self.calibration(score)
+        return PairScores(score, components=named, flags={"empty": flags[:, 0], "long": flags[:, 1]})
+
+    forward = pair_scores
+
+    @torch.no_grad()
+    def pair_features(self, hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Tensor, Tensor]:
+        """Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: empty, long."""
+        return pair_features(self.config, self.idf, self.metrics, hypotheses, references)
+
+    def semantic(self, hypotheses: RomeFeatures, references: RomeFeatures) -> SemanticResult:
+        """The semantic feature with alignment and flow, for plots."""
+        return match_words(self.config, self.idf, hypotheses, references)
+
+    def _kept_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Features and flags of pairs of token batches; those that were met before are not computed again."""
+        pairs = list(zip(hypotheses.texts, references.texts, strict=True))
+        missing = [row for row, pair in enumerate(pairs) if pair not in self._kept]
+        if missing:
+            sides = [self.text_features(batch.select(missing)) for batch in (hypotheses, references)]
+            features, flags = self.pair_features(*sides)
+            if len(self._kept) + len(missing) > KEPT_PAIRS:
+                self._kept = {pair: self._kept[pair] for pair in pairs if pair in self._kept}
+            for row, *values in zip(missing, features.cpu(), flags.cpu(), strict=True):
+                self._kept[pairs[row]] = (values[0], values[1])
+        features, flags = (torch.stack(column) for column in zip(*(self._kept[pair] for pair in pairs), strict=True))
+        return features.to(self.device), flags.to(self.device)
+
+    # --- statistics ---------------------------------------------------------------------------------------------------
+
+    @property
+    def statistics(self) -> dict[str, WordIdf]:
+        """The idf table of words, where words are weighted by it."""
+        return {} if self.idf is None else {"idf": self.idf}
+
+    def statistic_basis(self, name: str) -> dict[str, str]:
+        """What counts as a word hangs on the parser alone, or on the tokenizer."""
+        entries = self.signature.entries
+        return {key: entries[key] for key in ("parser",) if key in entries} or {"encoder": entries["encoder"]}
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether the idf table has not been fitted."""
+        return self.idf is not None and not self.idf.fitted
+
+    @property
+    def fits_on_call(self) -> bool:
+        """Whether the idf table is fitted on the references of each call, since none of a corpus is there."""
+        return (
+            self.idf is not None
+            and self.config.idf_from == "references"
+            and (not self.idf.fitted or bool(self.idf.from_call))
+        )
+
+    @torch.no_grad()
+    def fit(
+        self,
+        texts: Sequence[str],
+        hypotheses: Sequence[str] | None = None,
+        *,
+        names: Collection[str] | None = None,
+        from_call: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Fit the idf table on a corpus, or on the references of a call.
+
+        Args:
+            texts: The corpus, or the references of a call.
+            hypotheses: Not read: idf is that of the references.
+            names: The statistics to fit; ``"idf"`` is the only one.
+            from_call: Whether the table serves until the next call only.
+            on_progress: Called with the number of texts that have been read since the last call.
+
+        Raises:
+            InputError: If the metric has nothing to fit, or there are no texts.
+        """
+        if self.idf is None or (names is not None and "idf" not in names):
+            raise InputError("Expected a metric with statistics to fit, but got weights='uniform': choose tf-idf.")
+        if not texts:
+            raise InputError("Expected texts to fit idf weights on, but got none.")
+        fitted = WordIdf(self.config.idf)
+        for start in range(0, len(texts), 512):
+            chunk = list(texts[start : start + 512])
+            fitted.add_words(self.reader.words(chunk))
+            if on_progress is not None:
+                on_progress(len(chunk))
+        fitted.from_call.fill_(from_call)
+        self.idf.load_state_dict(fitted.state_dict())
+        self._kept.clear()
+
+    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
+
+        Raises:
+            InputError: If the metric has no calibration head.
+        """
+        fit_calibration(self, pairs, ratings)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def save_files(self, folder: Path) -> dict[str, Any]:
+        """Nothing to write into ``folder``; returns what ``config.json`` keeps."""
+        network = None if self.scorer is None else self.scorer.config.to_dict()
+        return {"metric": self.config.to_dict(), "network": network}
+
+    @classmethod
+    def load_files(cls, folder: Path, entries: Mapping[str, Any], overrides: Mapping[str, Any]) -> RomeMetric:
+        """The metric that :meth:`save_files` described, with a scorer whose weights the caller fills.
+
+        Raises:
+            InputError: If an override would need another scorer, or a part is not the one that the scorer was trained
+                with.
+        """
+        fixed = [name for name in ("kind", "features", "scorer") if name in overrides]
+        if fixed:
+            raise InputError(
+                f"Expected overrides that leave a checkpoint's scorer as it is, but got `{fixed[0]}`: take the preset "
+                "rome to change it."
+            )
+        config = RomeConfig.from_dict(entries["metric"]).override(**overrides)
+        network = entries["network"]
+        scorer = None if network is None else FeatureScorer(ScorerConfig.from_dict(network))
+        return cls(config, WordReader.from_config(config), scorer)
+
+
+def _leave_out(metric: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Keep weights that come from elsewhere out of a state: they are named by the configuration."""
+    for name in [one for one in state if one.removeprefix(prefix).startswith(GIVEN)]:
+        del state[name]
+
+
+def _forgive(metric: nn.Module, found: Any) -> None:
+    """Miss nothing that is kept out of a state."""
+    found.missing_keys[:] = [name for name in found.missing_keys if not name.startswith(GIVEN)]
+
+
+def _key(name: str) -> str:
+    """A metric's name as that of a module, which has no dots."""
+    return name.replace(".", "_")

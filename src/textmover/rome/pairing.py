@@ -1,0 +1,81 @@
+"""Features of pairs of texts, from what RoMe has read of each text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from textmover.functional.cost import pairwise_similarity, unit_vectors
+from textmover.functional.ngrams import Units
+from textmover.rome.config import RomeConfig
+from textmover.rome.features import RomeFeatures, parses_of
+from textmover.rome.scorer_network import named_features
+from textmover.rome.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
+from textmover.rome.surface import SURFACE
+from textmover.rome.syntactic import SyntacticSimilarity, syntactic_similarity
+from textmover.rome.words import WordIdf
+
+__all__ = ["compare_trees", "match_words", "pair_features"]
+
+
+def pair_features(
+    config: RomeConfig,
+    idf: WordIdf | None,
+    metrics: Mapping[str, Any],
+    hypotheses: RomeFeatures,
+    references: RomeFeatures,
+) -> tuple[Tensor, Tensor]:
+    """Features of ``B`` pairs.
+
+    Args:
+        config: Which ones, and how.
+        idf: Weights of words; ``None`` for uniform ones.
+        metrics: Metrics whose scores are features, by name.
+        hypotheses: ``B`` texts.
+        references: As many.
+
+    Returns:
+        Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: whether a side is empty,
+        and whether one is longer than trees are compared as a whole.
+    """
+    device = references.vectors.device
+    semantic = match_words(config, idf, hypotheses, references)
+    found = {"semantic": semantic.value}
+    empty, long = semantic.empty, torch.zeros_like(semantic.empty)
+    if "syntactic" in config.features:
+        trees = compare_trees(config, hypotheses, references)
+        found["syntactic"] = trees.similarity.to(device)
+        empty, long = empty | trees.empty.to(device), trees.long.to(device)
+    if hypotheses.acceptability is not None:
+        found["acceptability"] = hypotheses.acceptability
+    for name in SURFACE.keys() & set(config.features):
+        pairs = zip(hypotheses.texts, references.texts, strict=True)
+        found[name] = torch.tensor([SURFACE[name](hypothesis, reference) for hypothesis, reference in pairs]).to(device)
+    for name, metric in metrics.items():
+        found[name] = metric.pair_scores(hypotheses.others[name][0], references.others[name][0]).score
+    features = named_features({name: one.float() for name, one in found.items()}, config.features)
+    return features, torch.stack([empty, long], dim=1)
+
+
+def match_words(
+    config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
+) -> SemanticResult:
+    """The semantic feature with alignment and flow."""
+    return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
+
+
+def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
+    """The syntactic feature with distances."""
+    cosines = pairwise_similarity(unit_vectors(references.vectors), unit_vectors(hypotheses.vectors))
+    return syntactic_similarity(parses_of(references.texts), parses_of(hypotheses.texts), cosines, config.syntactic)
+
+
+def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units:
+    """The words that take part, with their weights."""
+    words = [one.words for one in side.texts]
+    mask = taking_part(side.mask, words)
+    weights, _ = word_weights(words, mask, idf, weighting=config.weights, normalize=config.balanced)
+    return Units(side.vectors, mask, weights)

@@ -1,0 +1,78 @@
+"""How RoMe reads texts: words of a parser with vectors of an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from textmover.modules.metric_model import MetricModel
+from textmover.rome.config import NO_PARSER, RomeConfig
+from textmover.rome.features import ReadText
+from textmover.rome.parser import load_parser
+from textmover.rome.words import Span, token_offsets, word_spans, word_vectors_of_spans
+from textmover.types import ParsedText, Parser, TokenBatch
+
+__all__ = ["WordReader"]
+
+
+class WordReader(nn.Module):
+    """Gives the words of texts, their vectors and, with a parser, their trees.
+
+    With a parser its words serve all features, so that nodes of trees and rows of vectors are the same words; without
+    one they are the words of the encoder's tokenizer.
+
+    Args:
+        metric: The metric whose encoder, layer and tokenizer give the vectors.
+        parser: Gives words, lemmas and dependencies; ``None`` for none.
+    """
+
+    def __init__(self, metric: MetricModel, parser: Parser | None) -> None:
+        super().__init__()
+        self.metric, self.parser = metric, parser
+
+    @classmethod
+    def from_config(cls, config: RomeConfig) -> WordReader:
+        """The pretrained encoder and the parser that a configuration names.
+
+        Raises:
+            InputError: If one cannot be found.
+        """
+        parser = None if config.parser == NO_PARSER else load_parser(config.parser)
+        return cls(MetricModel.from_config(config.reader), parser)
+
+    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...]]:
+        """Word vectors ``[B, W, D]``, where there are any ``[B, W]``, and the texts with their words."""
+        vectors = self.metric.token_vectors(batch)
+        offsets = token_offsets(self.metric.tokenizer, batch.texts)
+        spans, parses = self._spans(batch, offsets)
+        words, mask = word_vectors_of_spans(vectors, batch, offsets, spans)
+        columns = zip(batch.texts, spans, parses, strict=True)
+        texts = (ReadText(text, _written(text, places), parsed) for text, places, parsed in columns)
+        return words, mask, tuple(texts)
+
+    def words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The words of texts as they are written."""
+        if self.parser is not None:
+            return [_written(text, parsed.spans) for text, parsed in zip(texts, self.parser(texts), strict=True)]
+        batch = self.metric.tokenize(texts)
+        spans, _ = self._spans(batch, token_offsets(self.metric.tokenizer, texts))
+        return [_written(text, places) for text, places in zip(texts, spans, strict=True)]
+
+    def _spans(
+        self, batch: TokenBatch, offsets: Tensor
+    ) -> tuple[list[tuple[Span, ...]], list[ParsedText] | list[None]]:
+        """Where the words of each text stand, and its parse."""
+        if self.parser is None:
+            return word_spans(batch, offsets), [None] * len(batch)
+        parses = self.parser(batch.texts)
+        return [one.spans for one in parses], parses
+
+    def signature_entries(self) -> dict[str, str]:
+        """What words and vectors depend on."""
+        entries = {"encoder": self.metric.encoder_identity, **self.metric.layers.signature_entries()}
+        return entries if self.parser is None else {**entries, "parser": self.parser.identity}
+
+
+def _written(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
+    return tuple(text[start:end] for start, end in spans)

@@ -1,0 +1,56 @@
+import re
+
+import pytest
+import torch
+
+from textmover.modules.classifier import ClassifierConfig, TextClassifier
+from textmover.rome.config import RomeConfig
+from textmover.rome.metric import RomeMetric
+from textmover.types import ParsedText
+
+
+class ChainParser:
+    """Stands in for a parser: words and marks, each hanging on the one before it."""
+
+    identity = "chain"
+
+    def __init__(self):
+        self.read = []
+
+    def __call__(self, texts):
+        self.read += texts
+        return [self.parse(text) for text in texts]
+
+    def parse(self, text):
+        found = list(re.finditer(r"\w+|[^\w\s]", text))
+        words = tuple(one.group() for one in found)
+        n = len(words)
+        return ParsedText(
+            words,
+            tuple(map(str.lower, words)),
+            tuple("NOUN" if one.isalnum() else "PUNCT" for one in words),
+            ("",) * n,
+            tuple(range(-1, n - 1)),
+            ("root", *("dep",) * (n - 1))[:n],
+            tuple(one.span() for one in found),
+        )
+
+
+@pytest.fixture
+def classifier(tiny_metric):
+    return TextClassifier.untrained(tiny_metric(), ClassifierConfig(("unacceptable", "acceptable"), "single")).eval()
+
+
+@pytest.fixture
+def rome(tiny_encoder, classifier, monkeypatch):
+    """Builds RoMe on the tiny encoder with a stand-in for the parser."""
+    monkeypatch.setattr("textmover.rome.reading.load_parser", lambda _: ChainParser())
+
+    def build(**fields):
+        metric = RomeMetric.from_config(RomeConfig(**{"encoder": str(tiny_encoder), **fields}))
+        for part in metric.wanted_classifiers:
+            metric.take_part(part, classifier)
+        return metric.eval()
+
+    torch.manual_seed(0)
+    return build
