@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from textmover.data import PerturbedDataModule
-from textmover.data.perturbations import PERTURBATIONS
+from textmover.data.perturbation_kinds import all_perturbations
 from textmover.data.perturbed import perturbed_segments
 from textmover.types import InputError
 
@@ -118,7 +118,7 @@ def test_sentences_are_those_of_the_split(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"types": {"drip": 1.0}}, f"weights of at least 0 to {', '.join(PERTURBATIONS)}, but got drip"),
+        ({"types": {"drip": 1.0}}, f"weights of at least 0 to {', '.join(all_perturbations())}, but got drip"),
         ({"types": {"drop": -1.0}}, "drop: -1"),
         ({"types": {"drop": 0.0}}, "above 0, but got none"),
         ({"versions": 0}, "`versions` of at least 1"),

@@ -30,6 +30,7 @@ COMMANDS = {
     "fit-idf": ("textmover.cli.fit", "fit idf weights on a corpus"),
     "fit-mean": ("textmover.cli.fit", "fit the mean that token vectors are centred by on a corpus"),
     "fit-baseline": ("textmover.cli.fit", "fit the baseline that scores are rescaled by on a corpus"),
+    "perturb": ("textmover.cli.perturb", "write graded corruptions of texts, with their severity"),
     "cache": ("textmover.cli.cache", "show or clear what encoders made of texts and what was kept in a folder"),
     "list": ("textmover.cli.listing", "list the presets"),
 }

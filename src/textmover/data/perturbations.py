@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
 
+from textmover.data.edits import Edit, Function, mixed
 from textmover.data.phrases import (
     AUXILIARIES,
     NEGATIVE,
@@ -37,8 +37,6 @@ from textmover.data.severity import SeverityTable, one_of, shipped_table
 
 __all__ = ["PERTURBATIONS", "Edit", "Perturbation", "Phrase", "SeverityTable", "WordPool", "perturb"]
 
-T = TypeVar("T")
-
 IRREGULAR_PARTICIPLES = frozenset(
     listed(
         "been begun bought brought built caught come cost cut done dug fallen felt found given gone got grown "
@@ -51,26 +49,6 @@ CONTRACTIONS = {"can't": "can", "cannot": "can", "won't": "will", "shan't": "sha
 FULL_SHUFFLE = 9
 
 
-class Edit(NamedTuple):
-    """What a perturbation made.
-
-    Attributes:
-        text: The new text.
-        touched: The words that were changed, lost or added; their weight decides how severe the edit is.
-    """
-
-    text: str
-    touched: tuple[Word, ...]
-
-
-Function = Callable[[Phrase, int, Random, WordPool], "Edit | None"]
-
-
-def _mixed(items: Sequence[T], rng: Random) -> list[T]:
-    """A random order that rests on ``Random.random`` alone, whose sequence Python guarantees for ever."""
-    return [item for _, _, item in sorted((rng.random(), place, item) for place, item in enumerate(items))]
-
-
 def _identity(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     return Edit(phrase.text, ())
 
@@ -78,7 +56,7 @@ def _identity(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit 
 def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     if len(phrase.words) < degree + 2:
         return None
-    gone = set(_mixed(range(len(phrase.words)), rng)[:degree])
+    gone = set(mixed(range(len(phrase.words)), rng)[:degree])
     kept: list[Word] = []
     for place, word in enumerate(phrase.words):
         if place not in gone:
@@ -91,10 +69,10 @@ def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | No
 def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     cores = [word.core for word in phrase.words]
     if degree == FULL_SHUFFLE:
-        cores = _mixed(cores, rng) if len(cores) > 3 else cores
+        cores = mixed(cores, rng) if len(cores) > 3 else cores
     else:
         pairs: list[int] = []
-        for place in _mixed(range(len(cores) - 1), rng):
+        for place in mixed(range(len(cores) - 1), rng):
             if (
                 len(pairs) < degree
                 and all(abs(place - other) > 1 for other in pairs)
@@ -111,7 +89,7 @@ def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | No
 
 
 def _repeat(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    twice = set(_mixed([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
+    twice = set(mixed([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
     if len(twice) < degree:
         return None
     words: list[Word] = []
@@ -128,8 +106,8 @@ def _kind(word: str) -> str:
 
 
 def _replace(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    places = _mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
-    candidates = _mixed(pool.words(phrase.text), rng)
+    places = mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
+    candidates = mixed(pool.words(phrase.text), rng)
     if len(places) < degree or len(candidates) < degree:
         return None
     words = list(phrase.words)
@@ -142,8 +120,8 @@ def _replace(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit |
 
 
 def _insert(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    new = _mixed(pool.words(phrase.text), rng)[:degree]
-    places = _mixed(range(1, len(phrase.words)), rng)[:degree]
+    new = mixed(pool.words(phrase.text), rng)[:degree]
+    places = mixed(range(1, len(phrase.words)), rng)[:degree]
     if min(len(new), len(places)) < degree:
         return None
     words = list(phrase.words)
@@ -193,7 +171,7 @@ def _negate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     places = [place for place in range(len(words)) if _negated(words, place)]
     if len(places) < degree:
         return None
-    chosen = sorted(_mixed(places, rng)[:degree], reverse=True)
+    chosen = sorted(mixed(places, rng)[:degree], reverse=True)
     for place in chosen:
         words[place:] = _negated(words, place) or words[place:]
     return Edit(replace(phrase, words=tuple(words)).text, tuple(Word("", "negation", "") for _ in chosen))
@@ -241,7 +219,7 @@ def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | 
     found = [match for match in NUMBER.finditer(text) if match.group().lstrip("0,.")]
     if len(found) < degree:
         return None
-    chosen = sorted(_mixed(found, rng)[:degree], key=lambda match: match.start(), reverse=True)
+    chosen = sorted(mixed(found, rng)[:degree], key=lambda match: match.start(), reverse=True)
     present = {match.group() for match in found}
     for match in chosen:
         new = _wrong(match.group(), rng)

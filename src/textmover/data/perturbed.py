@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
+from textmover.data.perturbation_kinds import all_perturbations
 from textmover.data.perturbations import PERTURBATIONS, perturb
 from textmover.data.phrases import WordPool
 from textmover.data.readers import read_texts
@@ -45,7 +46,8 @@ class PerturbedDataModule(SourcesDataModule):
         sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
         words: Least and greatest number of words of a sentence.
         versions: Damaged versions of each sentence, each by one or two kinds of damage.
-        types: Kinds of damage and their weights; all with the same weight if None.
+        types: Kinds of damage and their weights (``textmover perturb --list`` names all that need neither a parser nor
+            neighbours); if None, the first ten of them with the same weight.
         held_back: Share of the sentences to hold back for validation.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
@@ -70,11 +72,11 @@ class PerturbedDataModule(SourcesDataModule):
     ) -> None:
         super().__init__(seed, workers)
         chosen = dict.fromkeys(PERTURBATIONS, 1.0) if types is None else types
+        known = all_perturbations()
         for name, weight in chosen.items():
-            if name not in PERTURBATIONS or not 0 <= weight < float("inf"):
+            if name not in known or not 0 <= weight < float("inf"):
                 raise InputError(
-                    f"Expected `types` to give weights of at least 0 to {', '.join(PERTURBATIONS)}, but got "
-                    f"{name}: {weight}."
+                    f"Expected `types` to give weights of at least 0 to {', '.join(known)}, but got {name}: {weight}."
                 )
         if not any(chosen.values()):
             raise InputError("Expected `types` to give some kind of damage a weight above 0, but got none.")
@@ -156,7 +158,7 @@ def _versions(
     text: str, kinds: Sequence[str], weights: Sequence[float], versions: int, seed: int, pool: WordPool
 ) -> Iterator[Segment]:
     """Distinct damaged versions of one text."""
-    table = shipped_table()
+    table, known = shipped_table(), all_perturbations()
     key = hashlib.sha256(f"{seed}\n{text}".encode("utf-8", "surrogatepass")).digest()
     rng = Random(int.from_bytes(key[:8], "big"))
     made: set[str] = set()
@@ -165,7 +167,7 @@ def _versions(
             return
         kind = rng.choices(kinds, weights)[0]
         degree = rng.choice(table.degrees(kind))
-        found = perturb(text, kind, degree, seed=seed + attempt, pool=pool)
+        found = perturb(text, kind, degree, seed=seed + attempt, pool=pool, perturbations=known)
         if found is not None and found.text not in made:
             made.add(found.text)
             yield Segment(found.text, (text,), score=found.rating, groups={"perturbation": kind})

@@ -45,11 +45,12 @@ class SeverityTable:
     function_word_weight: float
 
     @classmethod
-    def load(cls, path: str | Path | None = None) -> SeverityTable:
+    def load(cls, path: str | Path | None = None, *, further: bool = False) -> SeverityTable:
         """Read a table from YAML.
 
         Args:
             path: The file; ``None`` for the one that the package ships.
+            further: Whether to read ``further_types`` too: perturbations that are not drawn from unless named.
 
         Raises:
             ValueError: If an entry is missing or out of range.
@@ -57,14 +58,15 @@ class SeverityTable:
         path = Path(path) if path is not None else Path(__file__).with_name("severity.yaml")
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
         try:
+            entries = {**raw["types"], **(raw["further_types"] if further else {})}
             grades = {
                 name: {
                     int(degree): Grade(float(row["base"]), float(row["slope"]))
                     for degree, row in entry["degrees"].items()
                 }
-                for name, entry in raw["types"].items()
+                for name, entry in entries.items()
             }
-            ceilings = {name: float(entry["ceiling"]) for name, entry in raw["types"].items()}
+            ceilings = {name: float(entry["ceiling"]) for name, entry in entries.items()}
             weight = float(raw["function_word_weight"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
@@ -106,8 +108,8 @@ class SeverityTable:
 
 @cache
 def shipped_table() -> SeverityTable:
-    """The table that the package ships, read once."""
-    return SeverityTable.load()
+    """The whole table that the package ships, read once."""
+    return SeverityTable.load(further=True)
 
 
 def one_of(name: str, value: T, choices: Collection[T]) -> T:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from textmover.metrics.ordered import OrderedStates
 from textmover.scoring import Scorer
-from textmover.types import SegmentMetric
+from textmover.types import InputError, SegmentMetric
 
-__all__ = ["ScorerMetric", "as_scorer", "split_options"]
+__all__ = ["ScorerMetric", "as_scorer", "refuse_fit_on_call", "split_options"]
 
 _TORCHMETRICS_OPTIONS = (
     "compute_on_cpu",
@@ -134,6 +134,20 @@ def split_options(kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     """The options of torchmetrics, and the others."""
     own = {name: value for name, value in kwargs.items() if name in _TORCHMETRICS_OPTIONS}
     return own, {name: value for name, value in kwargs.items() if name not in own}
+
+
+def refuse_fit_on_call(metric: SegmentMetric) -> None:
+    """Refuse a metric whose scores would hang on how texts are cut into updates.
+
+    Raises:
+        InputError: If it fits idf weights on the texts of each call.
+    """
+    if metric.fits_on_call:
+        raise InputError(
+            "Expected idf weights that all updates share, but this metric fits them on the texts of each call: fit "
+            "them on a corpus with `Scorer.fit(texts)` and give that scorer as `model`, or a file that `textmover "
+            "fit-idf` wrote as `statistics`."
+        )
 
 
 def _means(value: Tensor | Mapping[str, Any]) -> Tensor | dict[str, Tensor]:

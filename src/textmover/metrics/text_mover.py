@@ -9,10 +9,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
+from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, refuse_fit_on_call, split_options
 from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
-from textmover.types import InputError, SegmentMetric
+from textmover.types import SegmentMetric
 
 __all__ = ["TextMoverScore"]
 
@@ -77,12 +77,7 @@ class TextMoverScore(ScorerMetric):
             InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
                 of each update.
         """
-        if self.scorer.metric.fits_on_call:
-            raise InputError(
-                "Expected idf weights that all updates share, but this metric fits them on the texts of each call: fit "
-                "them on a corpus with `Scorer.fit(texts)` and give that scorer as `model`, or a file that `textmover "
-                "fit-idf` wrote as `statistics`."
-            )
+        refuse_fit_on_call(self.scorer.metric)
         scores = self.scorer.score(preds, target).scores
         self.keep({"values": torch.from_numpy(scores)}, len(scores), positions)
 
