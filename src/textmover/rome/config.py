@@ -47,7 +47,9 @@ class RomeConfig:
     delta: float = 0.6  # cosine that aligned words have to exceed
     weights: Literal["uniform", "idf", "tf-idf"] = "tf-idf"  # weight of each word
     idf: Literal["smooth", "plus-one"] = "plus-one"  # log((n+1)/(df+1)), or log(1 + (n+1)/(df+1))
-    idf_from: Literal["references", "corpus"] = "references"  # of each call, or fitted before
+    idf_from: Literal["references", "corpus"] = (
+        "corpus"  # of each call; or fitted before, which has been done for English
+    )
     balanced: bool = True  # weights of each text sum to 1; else the heavier text's surplus is free
     theta: float = 0.65  # cosine that words have to exceed to match in the trees
     change: float = 2.0  # cost of changing a word into another in the trees (the paper: 1); deleting one costs 1

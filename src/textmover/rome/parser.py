@@ -33,11 +33,11 @@ def load_parser(name_or_path: str | Path = DEFAULT_PARSER, *, cached_words: int 
         InputError: If there is none of this name, or what it needs is not installed; the message says how to get it.
 
     Example:
-        >>> parsed = load_parser()(["The cats were sleeping."])[0]
+        >>> parsed = load_parser()(["The dogs chased a cat."])[0]
         >>> parsed.lemmas
-        ('the', 'cat', 'be', 'sleep', '.')
+        ('the', 'dog', 'chase', 'a', 'cat', '.')
         >>> [parsed.words[head] for head in parsed.heads if head >= 0]
-        ['cats', 'sleeping', 'sleeping', 'sleeping']
+        ['dogs', 'chased', 'cat', 'chased', 'chased']
     """
     name = str(name_or_path)
     if name.startswith(STANZA):

@@ -228,6 +228,14 @@ class WordIdf(IdfTable):
                 counts[place] += 1
         self._keep(counts, documents)
 
+    def most_frequent(self, fewest: int) -> WordIdf:
+        """A table of those words that at least ``fewest`` documents hold; the others become unknown."""
+        kept = [word for word, place in self._places.items() if int(self.counts[place]) >= fewest]
+        found = WordIdf(self.formula)
+        found._places = {word: place for place, word in enumerate(kept)}
+        found._keep([int(self.counts[self._places[word]]) for word in kept], int(self.documents))
+        return found
+
     def ids(self, texts: Sequence[Sequence[str]]) -> Tensor:
         """Places of the words of texts in the table, int64 ``[B, W]`` on its device; padding is an unknown word."""
         unknown = len(self._places)

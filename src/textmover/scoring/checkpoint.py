@@ -26,6 +26,7 @@ from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.scoring.encoder_weights import name_weights
 from textmover.scoring.released import released_folder
 from textmover.scoring.shipped import fill_mean
+from textmover.scoring.shipped.words import fill_idf
 from textmover.types import CompositeMetric, InputError, SegmentMetric
 
 __all__ = [
@@ -225,7 +226,7 @@ def load_metric(
         name: A folder, a released metric (see ``textmover list``), a preset such as ``"twmd"``, or a repository such as
             ``"owner/metric"``.
         revision: Commit or tag on the hub, of the checkpoint (or of a preset's encoder).
-        shipped: Whether a preset takes the corpus mean that is shipped for its encoder, where there is one.
+        shipped: Whether a preset takes the corpus mean and the weights of words that are shipped, where there are any.
         **overrides: Fields of the configuration to change.
 
     Returns:
@@ -246,6 +247,7 @@ def load_metric(
     complete(metric)
     if shipped:
         fill_mean(metric)
+        fill_idf(metric)
     if isinstance(metric, nn.Module):
         metric.eval()
     return metric

@@ -22,7 +22,7 @@ from textmover.modules.encoder_source import EMBEDDED_SHA256
 from textmover.modules.statistics import CorpusMean
 from textmover.types import InputError
 
-__all__ = ["draw", "fit_means", "main"]
+__all__ = ["corpus_options", "draw", "fit_means", "main"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +58,11 @@ def fit_means(parts: Parts, texts: Sequence[str]) -> list[CorpusMean]:
     return means
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit on the files that the arguments name, and write the means."""
-    from safetensors.torch import save
-
-    parser = argparse.ArgumentParser(prog="python -m textmover.scoring.shipped", description=__doc__)
+def corpus_options(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Options of a command that fits something on corpora and writes it."""
+    parser = argparse.ArgumentParser(
+        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("output", help="file to write")
     parser.add_argument("--column", default="sentence", help="column of the files that are tables")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draws")
@@ -74,7 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar=("NAME", "FILE", "COUNT"),
         help="name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it",
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit on the files that the arguments name, and write the means."""
+    from safetensors.torch import save
+
+    options = corpus_options("python -m textmover.scoring.shipped", __doc__).parse_args(arguments)
     parts = assemble(MetricConfig(aggregation="power-means", last_layers=DEPTH + 1))  # reads all layers
     if not parts.identity.endswith(f"@{EMBEDDED_SHA256[:8]}"):
         raise InputError(
