@@ -1,0 +1,78 @@
+import json
+
+import numpy as np
+import pytest
+
+from textmover.rome.config import RomeConfig
+from textmover.rome.metric import RomeMetric
+from textmover.scoring import Scorer
+from textmover.scoring.checkpoint import load_checkpoint, load_metric, save_checkpoint
+from textmover.scoring.classifier_checkpoint import classifier_folder, save_classifier
+from textmover.types import InputError
+
+HYPOTHESES, REFERENCES = ["a cat sat", "the dog", "red boat"], ["the cat sat there", "the dog", "blue sky"]
+
+
+@pytest.fixture
+def fields(tiny_encoder):
+    return {"encoder": str(tiny_encoder), "parser": "none", "features": ("semantic", "length-ratio")}
+
+
+def test_a_trained_scorer_comes_back(fields, tmp_path):
+    metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-monotone")).eval()
+    metric.fit(REFERENCES)
+    metric.scorer.offset.data.fill_(0.7)
+    expected = Scorer(metric).score(HYPOTHESES, REFERENCES)
+    folder = save_checkpoint(metric, tmp_path / "rome", card="# rome\n")
+    assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors", "README.md"}
+    back = Scorer(load_checkpoint(folder)).score(HYPOTHESES, REFERENCES)
+    np.testing.assert_array_equal(back.scores, expected.scores)
+    assert str(back.signature) == str(expected.signature)
+    assert back.components.keys() == {"semantic", "length-ratio"}
+
+
+def test_overrides_of_a_checkpoint(fields, tmp_path):
+    metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-paper", weights="uniform")).eval()
+    folder = save_checkpoint(metric, tmp_path / "rome", card="")
+    assert load_checkpoint(folder, delta=0.9).config.delta == 0.9
+    assert load_checkpoint(folder, calibrate=True).calibration is not None
+    with pytest.raises(InputError, match="leave a checkpoint's scorer as it is, but got `features`"):
+        load_checkpoint(folder, features=("semantic",))
+    with pytest.raises(InputError, match="did you mean `delta`"):
+        load_checkpoint(folder, detla=0.9)
+
+
+def test_a_file_of_another_network_is_refused(fields, tmp_path):
+    metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-paper", weights="uniform"))
+    folder = save_checkpoint(metric, tmp_path / "rome", card="")
+    entries = json.loads((folder / "config.json").read_text())
+    entries["network"]["hidden"] = [7]
+    (folder / "config.json").write_text(json.dumps(entries))
+    with pytest.raises(InputError, match=r"model\.safetensors to fit config\.json, but got"):
+        load_checkpoint(folder)
+
+
+def test_classifier_and_metrics_are_loaded_by_name(fields, classifier, tiny_metric, tmp_path):
+    save_classifier(classifier, tmp_path / "classifier", card="")
+    save_checkpoint(tiny_metric(matching="trwmd"), tmp_path / "trwmd", card="")
+    chosen = ("semantic", "acceptability", str(tmp_path / "trwmd"))
+    config = RomeConfig(
+        **{**fields, "features": chosen},
+        acceptability=str(tmp_path / "classifier"),
+        scorer="new-paper",
+        weights="uniform",
+    )
+    metric = RomeMetric.from_config(config)
+    metric.take_part("acceptability", classifier)
+    metric.take_part(chosen[2], tiny_metric(matching="trwmd"))
+    folder = save_checkpoint(metric, tmp_path / "rome", card="")
+    back = load_metric(folder)
+    assert not back.wanted_classifiers
+    assert not back.wanted_metrics
+    expected = Scorer(metric.eval()).score(HYPOTHESES, REFERENCES).scores
+    np.testing.assert_allclose(Scorer(back).score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6)
+
+
+def test_a_classifier_that_is_nowhere_is_named():
+    with pytest.raises(InputError, match="Expected a classifier's folder, or one of the released ones"):
+        classifier_folder("nowhere")
