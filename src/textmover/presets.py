@@ -9,6 +9,7 @@ from typing import Any
 
 from textmover.modules.config import MetricConfig
 from textmover.modules.metric_model import MetricModel
+from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.types import InputError, SegmentMetric
 
@@ -146,6 +147,11 @@ PRESETS: dict[str, Preset] = {
         ),
         "OT(x,y) - OT(x,x)/2 - OT(y,y)/2, OT entropic with eps .1",
         "Feydy et al. 2019",
+    ),
+    "rome": Preset(
+        RomeConfig(),
+        "mean of 1 - EMD of aligned words, 1 - TED of trees / most, P(acceptable)",
+        "Rony et al. 2022 (RoMe)",
     ),
 }
 """All presets by name. Their encoder is the embedded one; every field can be overridden."""

@@ -150,8 +150,11 @@ def test_a_network_scores_what_its_features_say(rome):
 
 def test_training_moves_the_network_and_nothing_else(rome):
     metric = rome(scorer="new-paper", calibrate=True, weights="uniform").train()
-    assert not metric.reader.training
-    assert not metric.acceptability.training
+    trained, frozen = (rome(scorer="new-paper", weights="uniform") for _ in range(2))
+    batches = [metric.tokenize(texts) for texts in (HYPOTHESES, REFERENCES)]
+    expected = frozen(*batches).components
+    for name, values in trained.train()(*batches).components.items():
+        assert torch.allclose(values, expected[name], atol=1e-6), name  # no dropout
     assert list(metric.encoder_parameters()) == []
     names = {name for name, _ in metric.head_parameters()}
     assert {"scorer.weights.0", "calibration.scale"} <= names
@@ -170,6 +173,17 @@ def test_pairs_of_token_batches_are_read_once(rome):
     second = metric.pair_scores(*(batch.select(rows) for batch in batches))
     assert len(metric.reader.parser.read) == read
     assert torch.equal(second.score, first.score[rows])
+
+
+def test_acceptability_is_that_of_the_hypotheses_and_judged_once(rome, monkeypatch):
+    metric = rome(weights="uniform")
+    judged, predict = [], metric.acceptability.predict
+    monkeypatch.setattr(metric.acceptability, "predict", lambda texts: judged.extend(texts) or predict(texts))
+    found = scores(metric, ["the dog", "a cat", "the dog"], [["a", "b"], ["c"], ["d", "e"]])
+    assert sorted(judged) == ["a cat", "the dog"]
+    assert found.components["acceptability"][0] == found.components["acceptability"][2]
+    expected = predict(["the dog", "a cat"]).numpy()
+    np.testing.assert_allclose(found.components["acceptability"][:2], expected, atol=1e-6)
 
 
 def test_scores_of_other_metrics_are_features(rome, tiny_metric):

@@ -1,11 +1,14 @@
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
+from textmover.rome.acceptability import AcceptabilityModel
 from textmover.scoring import save_checkpoint
-from textmover.scoring.adapter import AdapterConfig
+from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.checkpoint import METRIC_USAGE
 from textmover.scoring.classifier_checkpoint import load_classifier, save_classifier
 from textmover.types import InputError
@@ -110,3 +113,49 @@ def test_nothing_else_is_replaced(classifier, tmp_path):
     assert (tmp_path / "labels" / "README.md").read_text() == "new"
     with pytest.raises(InputError, match="`adapter` or `metric`"):
         save_classifier(classifier, tmp_path / "more", card="", metric="x", adapter=AdapterConfig())
+
+
+# --- the released classifier ------------------------------------------------------------------------------------------
+
+RELEASED = Path(__file__).resolve().parents[2] / "checkpoints" / "textmover-acceptability"
+FINE = [
+    "The old bridge was closed to traffic on Monday.",
+    "Her brother has been working in the garden since noon.",
+    "I do not know where they found the letters.",
+    "Two dogs ran along the beach.",
+]
+BROKEN = [
+    "Bridge bridge bridge was closed closed.",
+    "Her brother have been work in garden the since noon.",
+    "I do not know where they the found letters of.",
+    "Dogs two ran beach along the ran.",
+]
+
+
+def test_the_released_classifier_is_small_and_stands_alone():
+    assert sum(path.stat().st_size for path in RELEASED.rglob("*")) <= 3e6
+    report = adapter_report(RELEASED / "metric")
+    assert report.base == "sentence-transformers/all-MiniLM-L6-v2"
+    config = json.loads((RELEASED / "config.json").read_text())
+    assert config["metric"] is None
+    assert config["classifier"]["classes"] == ["unacceptable", "acceptable"]
+    assert config["classifier"]["encoding"] == "single"
+
+
+def test_the_released_classifier_tells_sentences_from_broken_ones(embedded):
+    model = AcceptabilityModel(load_classifier(RELEASED))
+    fine, broken = model.predict(FINE), model.predict(BROKEN)
+    assert fine.min() > 0.5 > broken.max()
+    assert (model.predict([FINE[0], *BROKEN])[0] - fine[0]).abs() < 1e-6
+
+
+def test_the_card_of_the_released_classifier_tells_data_terms_figures_and_command():
+    card = (RELEASED / "README.md").read_text(encoding="utf-8")
+    for heading in ("How well it tells", "Data and their terms", "Made with"):
+        assert f"\n## {heading}\n" in card
+    for part, number in (("in domain", 527), ("out of domain", 516), ("both", 1043)):
+        figures = re.search(rf"^\| {part} \| {number} \| .* \| \*\*(0\.\d+)\*\* \(", card, re.MULTILINE)
+        assert float(figures[1]) > 0.1
+    command = re.search(r"^python benchmarks/release_acceptability\.py (\S+)$", card, re.MULTILINE)
+    assert (RELEASED.parents[1] / command[1]).is_file()
+    assert "no explicit licence" in card

@@ -1,4 +1,4 @@
-"""What RoMe keeps of a text: word vectors, parse, acceptability, and what other metrics need."""
+"""What RoMe keeps of a text: word vectors, parse, and what other metrics need."""
 
 from __future__ import annotations
 
@@ -41,14 +41,12 @@ class RomeFeatures:
         vectors: Word vectors ``[B, W, D]``, 0 where a word has none.
         mask: True for each word that has a vector, bool ``[B, W]``.
         texts: The texts with their words.
-        acceptability: Probability that each is acceptable, ``[B]``; ``None`` where nobody asks.
         others: What other metrics make of the texts, by name, and the number of their tokens, int64 ``[B]``.
     """
 
     vectors: Tensor
     mask: Tensor
     texts: tuple[ReadText, ...]
-    acceptability: Tensor | None
     others: Mapping[str, tuple[TextFeatures, np.ndarray]]
 
     def __len__(self) -> int:
@@ -57,9 +55,8 @@ class RomeFeatures:
     def pack(self, lengths: np.ndarray) -> PackedRome:
         """The same without padding, to be kept; of ``lengths``, the tokens of each text, nothing is read."""
         words = np.array([len(one.words) for one in self.texts], dtype=np.int64)
-        per_text = {} if self.acceptability is None else {"acceptability": self.acceptability}
         return PackedRome(
-            Ragged.from_padded(words, {"vectors": self.vectors, "present": self.mask}, per_text),
+            Ragged.from_padded(words, {"vectors": self.vectors, "present": self.mask}, {}),
             self.texts,
             {name: features.pack(tokens) for name, (features, tokens) in self.others.items()},
         )
@@ -70,7 +67,7 @@ class PackedRome:
     """What RoMe needs of texts, without padding.
 
     Attributes:
-        words: Vectors of the words, whether they have one, and acceptability of the texts.
+        words: Vectors of the words, and whether they have one.
         texts: The texts with their words.
         others: What other metrics keep of them, by name.
     """
@@ -111,7 +108,7 @@ class PackedRome:
     @classmethod
     def pad(cls, parts: Sequence[Self], places: Sequence[tuple[int, int]]) -> RomeFeatures:
         """Texts out of several objects as a batch, by the number of the object and the row in it."""
-        _, tokens, texts = Ragged.padded([one.words for one in parts], places)
+        _, tokens, _ = Ragged.padded([one.words for one in parts], places)
         others = {
             # Lengths are for packing again, which nobody does with texts that were packed before.
             name: (type(first).pad([one.others[name] for one in parts], places), np.zeros(0, dtype=np.int64))
@@ -121,7 +118,6 @@ class PackedRome:
             tokens["vectors"],
             tokens["present"],
             tuple(parts[part].texts[row] for part, row in places),
-            texts.get("acceptability"),
             others,
         )
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from textmover.modules.calibration import Calibration
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.encoder import Encoder
-from textmover.modules.fitting import fit_calibration
+from textmover.modules.fitting import evaluating, fit_calibration
 from textmover.rome.acceptability import AcceptabilityModel
 from textmover.rome.config import FEATURES, RomeConfig
 from textmover.rome.features import PARSED_BYTES, RomeFeatures
@@ -40,7 +40,7 @@ ACCEPTABILITY = "acceptability"
 """The feature that a classifier gives."""
 
 KEPT_PAIRS = 500_000
-"""Most pairs whose features are kept while a scorer is trained."""
+"""Most pairs whose features are kept while a scorer is trained, and texts whose acceptability is."""
 
 
 class RomeMetric(nn.Module):
@@ -81,6 +81,7 @@ class RomeMetric(nn.Module):
         self.idf = None if config.weights == "uniform" else WordIdf(config.idf)
         self.calibration = Calibration() if config.calibrate else None
         self._kept: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
+        self._judged: dict[str, float] = {}
         self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_forgive)  # type: ignore[no-untyped-call]
 
@@ -120,6 +121,7 @@ class RomeMetric(nn.Module):
         if name == ACCEPTABILITY:
             if not isinstance(part, TextClassifier):
                 raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
+            self._judged.clear()
             self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
             return
         if not isinstance(part, nn.Module) or part.needs_fit or part.fits_on_call or not part.higher_is_better:
@@ -186,6 +188,7 @@ class RomeMetric(nn.Module):
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoders, in place."""
+        self._judged.clear()
         self.reader.metric.cast_encoder(dtype)
         if self.acceptability is not None:
             self.acceptability.classifier.metric.cast_encoder(dtype)
@@ -203,14 +206,6 @@ class RomeMetric(nn.Module):
         if self.calibration is not None:
             yield from self.calibration.named_parameters(prefix="calibration")
 
-    def train(self, mode: bool = True) -> RomeMetric:
-        """Training mode of the scorer; what is frozen stays in evaluation mode."""
-        super().train(mode)
-        for part in (self.reader, self.acceptability, self.others):
-            if part is not None:
-                part.eval()
-        return self
-
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:
         """Texts as token ids of the word vectors' encoder, on the CPU."""
         return self.reader.metric.tokenize(texts)
@@ -219,7 +214,7 @@ class RomeMetric(nn.Module):
 
     @torch.no_grad()
     def text_features(self, batch: TokenBatch) -> RomeFeatures:
-        """Word vectors, parses, acceptability, and what other metrics make of the texts.
+        """Word vectors, parses, and what other metrics make of the texts.
 
         Raises:
             InputError: If a part is still to be taken.
@@ -231,17 +226,29 @@ class RomeMetric(nn.Module):
                 f"Expected RoMe to have been given {lacking}, but it was not: load it with `Scorer.from_pretrained` or "
                 "`load_metric`."
             )
-        vectors, mask, texts = self.reader.read(batch)
         others = {}
-        for name, one in self.metrics.items():
-            tokens = one.tokenize(batch.texts)
-            others[name] = one.text_features(tokens.to(self.device)), tokens.lengths.numpy()
-        return RomeFeatures(vectors, mask, texts, self._acceptability(batch), others)
+        with evaluating(self.reader), evaluating(self.others):  # frozen, also while the scorer is trained
+            vectors, mask, texts = self.reader.read(batch)
+            for name, one in self.metrics.items():
+                tokens = one.tokenize(batch.texts)
+                others[name] = one.text_features(tokens.to(self.device)), tokens.lengths.numpy()
+        return RomeFeatures(vectors, mask, texts, others)
 
-    def _acceptability(self, batch: TokenBatch) -> Tensor | None:
+    def _acceptability(self, texts: Sequence[str]) -> Tensor:
+        """Probability that hypotheses are acceptable ``[n]``, on the CPU; references are never asked for.
+
+        Each text is judged once, however many references it has and however often it comes back.
+        """
         if self.acceptability is None:
-            return None
-        return self.acceptability(self.acceptability.tokenize(batch.texts).to(self.device)).float()
+            raise TypeError("Expected a classifier of acceptability, but RoMe was given none.")
+        found = {text: self._judged.get(text) for text in texts}  # another thread may clear it
+        missing = [text for text, value in found.items() if value is None]
+        judged = dict(zip(missing, self.acceptability.predict(missing).tolist(), strict=True))
+        if len(self._judged) + len(judged) > KEPT_PAIRS:
+            self._judged.clear()
+        self._judged |= judged
+        known = {**found, **judged}
+        return torch.tensor([known[text] for text in texts])
 
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
         """Not for RoMe: several references have no common tree."""
@@ -292,7 +299,8 @@ class RomeMetric(nn.Module):
     @torch.no_grad()
     def pair_features(self, hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Tensor, Tensor]:
         """Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: empty, long."""
-        return pair_features(self.config, self.idf, self.metrics, hypotheses, references)
+        judge = None if self.acceptability is None else self._acceptability
+        return pair_features(self.config, self.idf, self.metrics, judge, hypotheses, references)
 
     def semantic(self, hypotheses: RomeFeatures, references: RomeFeatures) -> SemanticResult:
         """The semantic feature with alignment and flow, for plots."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ def pair_features(
     config: RomeConfig,
     idf: WordIdf | None,
     metrics: Mapping[str, Any],
+    acceptability: Callable[[Sequence[str]], Tensor] | None,
     hypotheses: RomeFeatures,
     references: RomeFeatures,
 ) -> tuple[Tensor, Tensor]:
@@ -34,6 +35,7 @@ def pair_features(
         config: Which ones, and how.
         idf: Weights of words; ``None`` for uniform ones.
         metrics: Metrics whose scores are features, by name.
+        acceptability: Gives the probability ``[n]`` that texts are acceptable; ``None`` where that is no feature.
         hypotheses: ``B`` texts.
         references: As many.
 
@@ -49,8 +51,8 @@ def pair_features(
         trees = compare_trees(config, hypotheses, references)
         found["syntactic"] = trees.similarity.to(device)
         empty, long = empty | trees.empty.to(device), trees.long.to(device)
-    if hypotheses.acceptability is not None:
-        found["acceptability"] = hypotheses.acceptability
+    if acceptability is not None:
+        found["acceptability"] = acceptability([one.text for one in hypotheses.texts]).to(device)
     for name in SURFACE.keys() & set(config.features):
         pairs = zip(hypotheses.texts, references.texts, strict=True)
         found[name] = torch.tensor([SURFACE[name](hypothesis, reference) for hypothesis, reference in pairs]).to(device)

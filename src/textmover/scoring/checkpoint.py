@@ -261,10 +261,10 @@ def complete(metric: Any) -> None:
     """
     if not isinstance(metric, CompositeMetric):
         return
-    from textmover.scoring.classifier_checkpoint import classifier_folder, load_classifier
+    from textmover.scoring.classifier_checkpoint import load_classifier
 
     for part, name in metric.wanted_classifiers.items():
-        metric.take_part(part, load_classifier(classifier_folder(name)))
+        metric.take_part(part, load_classifier(name))
     for part, name in metric.wanted_metrics.items():
         metric.take_part(part, load_metric(name))
 

@@ -119,7 +119,7 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
     """Rebuild a classifier from its folder.
 
     Args:
-        folder: What :func:`save_classifier` wrote.
+        folder: What :func:`save_classifier` wrote, or the name of a released classifier.
         metric: Where the metric is, if it is not where the folder says.
 
     Returns:
@@ -131,7 +131,7 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    folder = Path(folder)
+    folder = classifier_folder(folder)
     entries = _read_config(folder)
     classifier = TextClassifier.untrained(_metric(folder, metric or entries["metric"]), entries["classifier"])
     expected = entries["encoder"]

@@ -54,6 +54,7 @@ WARNINGS = {
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
+    "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 

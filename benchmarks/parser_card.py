@@ -1,0 +1,179 @@
+"""How a parser agrees with a treebank, and the card of the released one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import spacy
+import thinc
+import torch
+from spacy.tokens import Doc
+from ud_treebank import Sentence, gold_parse, read_conllu, text_of
+
+import textmover
+from textmover.modules.encoder_source import resolve_encoder
+from textmover.rome.parser_spacy import SpacyParser, parsed_doc
+from textmover.types import ParsedText
+
+__all__ = ["agreements", "evaluate", "parser_card"]
+
+COLUMNS = (
+    "words",
+    "UPOS",
+    "morphology",
+    "lemmas",
+    "UAS",
+    "LAS",
+    "LAS with subtypes",
+    "UAS, no punctuation",
+    "LAS, no punctuation",
+)
+"""What the card reports."""
+
+SOURCE = "https://github.com/UniversalDependencies/UD_English-EWT"
+
+TEMPLATE = """---
+library_name: spacy
+language: en
+license: cc-by-sa-4.0
+tags: [spacy, dependency-parsing, universal-dependencies, textmover]
+---
+
+# textmover-parser: English words, lemmas and dependency trees
+
+A small spaCy pipeline (tagger, morphologizer, lemmatizer and dependency parser over one convolutional network), \
+{size:.1f} MB: what RoMe parses with where no parser is named. Tags, features and relations are those of Universal
+Dependencies.
+
+```python
+from textmover.rome.parser import load_parser
+
+parsed = load_parser("textmover-parser")(["The cats were sleeping."])[0]
+print(parsed.lemmas, parsed.heads, parsed.relations)
+```
+
+`{identity}`
+
+## Agreement with the treebank
+
+Percent, on UD English EWT. Where the parser is given text it finds words and sentences itself, and figures are F1 over
+words with the same span, as in the shared task of CoNLL 2018 (universal relations; punctuation counts). "No
+punctuation": of the treebank's words other than punctuation, those whose head (and relation) is found. Of morphology
+all features have to agree.
+
+{table}
+
+The checkpoint was chosen on a part of the development part.
+
+## Data and their terms
+
+| data | use | terms |
+|---|---|---|
+| [UD English EWT]({treebank}), commit 15d613d8, training part | trees, tags, lemmas | CC BY-SA 4.0 |
+| Tatoeba English sentences (as in LASER), the first {plain:,} | plain text under the word vectors | CC BY 2.0 FR |
+| {encoder} (sha256 {encoder_hash}…) | word vectors: means of layer {layer} over a word's occurrences, \
+{width} principal axes, {words:,} words | Apache 2.0 |
+
+The treebank is under CC BY-SA 4.0, so this model is given on under the same licence: name the treebank and its authors
+(Universal Dependencies English Web Treebank; Silveira et al. 2014), and give changed versions of the model on under the
+same terms. The code that uses it is not touched by that. The texts beneath the treebank (weblogs, newsgroups, e-mails,
+reviews, questions) are their writers'.
+
+English only, of the kinds above; headlines, verse and text without case or punctuation are parsed worse, and other
+languages not at all: name another parser there (`stanza:de`, any spaCy pipeline).
+
+## Made with
+
+```bash
+python benchmarks/train_parser.py --test
+```
+
+Configuration: `{config}` (sha256 {config_hash}…). Data: `../shared/data/ud_ewt` and
+`../shared/data/english_sentences/tatoeba_laser_eng.txt`. Versions: {versions}.
+"""
+
+
+def agreements(gold: ParsedText, found: ParsedText) -> Counter[str]:
+    """Words, and how many agree in what, as in the shared task of CoNLL 2018: words are the same if their spans are."""
+    counts: Counter[str] = Counter({"gold": len(gold), "found": len(found)})
+    places = {span: place for place, span in enumerate(found.spans)}
+    for place, span in enumerate(gold.spans):
+        counts["gold, no punctuation"] += gold.tags[place] != "PUNCT"
+        if span not in places:
+            continue
+        other = places[span]
+        heads = [
+            one.spans[one.heads[at]] if one.heads[at] >= 0 else None for one, at in ((gold, place), (found, other))
+        ]
+        head = heads[0] == heads[1]
+        names = [one.relations[at].partition(":")[0] for one, at in ((gold, place), (found, other))]
+        features = [set(one.features[at].split("|")) for one, at in ((gold, place), (found, other))]
+        counts["words"] += 1
+        counts["UPOS"] += gold.tags[place] == found.tags[other]
+        counts["morphology"] += features[0] == features[1]
+        counts["lemmas"] += gold.lemmas[place] == found.lemmas[other]
+        counts["UAS"] += head
+        counts["LAS"] += head and names[0] == names[1]
+        counts["LAS with subtypes"] += head and gold.relations[place] == found.relations[other]
+        if gold.tags[place] != "PUNCT":
+            counts["UAS, no punctuation"] += head
+            counts["LAS, no punctuation"] += head and names[0] == names[1]
+    return counts
+
+
+def evaluate(folder: Path, source: Path) -> dict[str, dict[str, float]]:
+    """Percentages on a part, by what the parser is given; F1 where it finds the words itself."""
+    sentences = list(read_conllu(source))
+    parser, nlp = SpacyParser(folder), spacy.load(folder)
+    by_document: dict[str, list[Sentence]] = defaultdict(list)
+    for one in sentences:
+        by_document[one.document].append(one)
+    alone, together = [[one] for one in sentences], list(by_document.values())
+    given = [Doc(nlp.vocab, words=[row[1] for row in one.rows], spaces=one.spaces) for one in sentences]
+    kinds = {
+        "gold words, one sentence at a time": (alone, list(map(parsed_doc, nlp.pipe(given)))),
+        "text of one sentence": (alone, parser([text_of(group) for group in alone])),
+        "text of a whole document": (together, parser([text_of(group) for group in together])),
+    }
+    table: dict[str, dict[str, float]] = {}
+    for kind, (groups, found) in kinds.items():
+        counts: Counter[str] = Counter()
+        for group, one in zip(groups, found, strict=True):
+            counts += agreements(gold_parse(group), one)
+        table[kind] = {
+            # without punctuation it is recall, since only gold tags say what is punctuation
+            name: 100 * counts[name] / (counts["gold, no punctuation"] if "no punctuation" in name else whole)
+            for whole in [(counts["gold"] + counts["found"]) / 2]
+            for name in COLUMNS
+        }
+    return table
+
+
+def size_of(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def parser_card(
+    folder: Path, config: Path, results: Mapping[str, Mapping[str, Mapping[str, float]]], vectors: Mapping[str, object]
+) -> str:
+    """The card: agreement with the treebank, data and terms, command, versions, hash."""
+    lines = ["| part | given | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 2) + "|"]
+    for part, table in results.items():
+        for kind, values in table.items():
+            lines.append(f"| {part} | {kind} | " + " | ".join(f"{values[name]:.1f}" for name in COLUMNS) + " |")
+    if "test" not in results:
+        lines.append("\nThe test part has not been looked at.")
+    return TEMPLATE.format(
+        table="\n".join(lines),
+        size=size_of(folder),
+        identity=SpacyParser(folder).identity,
+        config=config.as_posix(),
+        config_hash=hashlib.sha256(config.read_bytes()).hexdigest()[:16],
+        encoder_hash=resolve_encoder(str(vectors["encoder"])).sha256[:16],
+        versions=", ".join(f"{one.__name__} {one.__version__}" for one in (textmover, spacy, thinc, torch)),
+        treebank=SOURCE,
+        **vectors,
+    )

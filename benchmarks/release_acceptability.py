@@ -1,0 +1,252 @@
+"""Makes the released classifier of acceptable sentences: its stages, an adapter with its head, and a card.
+
+    python benchmarks/release_acceptability.py configs/released/textmover-acceptability.yaml --runs runs/acceptability
+
+Stages that have exported stay, and one that was stopped goes on. Nothing is chosen by the development parts of CoLA:
+the stages hold a part of its training part back, and the card tells what the finished classifier says of the
+development parts, of sentences damaged by rule, and of the examples of RoMe's table 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from ladder import ROOT, train
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import rankdata
+
+from textmover import __version__
+from textmover.data import LabelColumns, LabelsDataModule
+from textmover.data.acceptable import labelled_versions
+from textmover.data.datamodule import HELD_BACK
+from textmover.data.glue import label_names
+from textmover.data.labelled import LabelledText, read_labelled
+from textmover.data.readers import read_texts
+from textmover.data.split import taken_by_hash
+from textmover.data.ungrammatical import UNGRAMMATICAL
+from textmover.files import atomic_file
+from textmover.meta_evaluation.bootstrap import Interval
+from textmover.meta_evaluation.labels import bootstrap_labels
+from textmover.modules.classifier import TextClassifier
+from textmover.rome.acceptability import AcceptabilityModel
+from textmover.scoring.adapter import AdapterConfig, AdapterReport, adapter_report
+from textmover.scoring.checkpoint import CARD
+from textmover.scoring.classifier_checkpoint import METRIC_FOLDER, load_classifier, save_classifier
+
+SOURCE = "acceptability"
+"""Name of the data's source, and so of the classifier's folder beside the metric of a stage."""
+
+DEVELOPMENT = ("in domain", "out of domain", "both")
+
+
+def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
+    """Run the stages that have not been run, and store the last one's classifier, calibrated as it is stored.
+
+    Returns:
+        Relative error of the matrices that the adapter stores.
+    """
+    previous = "twmd"
+    for number, stage in enumerate(spec["stages"]):
+        target = runs / f"stage{number}" / "metric"
+        if not (target / "config.json").is_file():
+            start = time.time()
+            train(stage, previous, spec["seed"], target)
+            print(f"stage {number + 1}: {time.time() - start:.0f} s", flush=True)
+        previous = str(target)
+    adapter = AdapterConfig(spec["rank"])
+    trained = load_classifier(Path(previous).with_name(f"metric-{SOURCE}"))
+    first = save_classifier(trained, runs / "stored", card="", adapter=adapter, overwrite=True)
+    stored = load_classifier(first)
+    calibrate(stored, held_back(spec))
+    save_classifier(stored, folder, card="", adapter=adapter, overwrite=True)
+    return _report(first).error
+
+
+def held_back(spec: dict[str, Any]) -> list[LabelledText]:
+    """The sentences of CoLA's training part that the stages hold back."""
+    data = LabelsDataModule([str(ROOT / spec["held_back"]["file"])], "cola", held_back=spec["held_back"]["share"])
+    (source,) = data.read()
+    found: list[LabelledText] = source.parts[HELD_BACK]
+    return found
+
+
+@torch.no_grad()
+def calibrate(classifier: TextClassifier, items: Sequence[LabelledText]) -> None:
+    r"""Put the line through the log odds that fits labels best into the head: :math:`\sigma(a z + b)` (Platt 1999)."""
+    found = classifier.predict([one.texts[0] for one in items])[:, 1]
+    odds = found.double().clamp(1e-7, 1 - 1e-7).logit().numpy()
+    signs = np.array([2 * one.label - 1 for one in items])
+
+    def loss(line: NDArray[np.float64]) -> float:
+        return float(np.logaddexp(0, -signs * (line[0] * odds + line[1])).mean())
+
+    scale, offset = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
+    outputs = classifier.head.outputs
+    outputs.weight.mul_(scale)
+    outputs.bias.mul_(scale)
+    outputs.bias[1] += offset
+    print(f"calibrated by {scale:.3f} z {offset:+.3f}", flush=True)
+
+
+def development(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
+    """The lines of the card on CoLA's development parts, and above them those on the part that was held back."""
+    columns, names = LabelColumns(("sentence",), "label"), label_names("cola", None)
+    parts = [read_labelled(str(ROOT / spec["development"][name]), columns, names)[0] for name in DEVELOPMENT[:2]]
+    known = held_back(spec)
+    # As many sentences are called acceptable as there are: Matthews correlation likes that better than .5.
+    share = np.mean([one.label for one in known])
+    threshold = float(np.quantile(model.predict([one.texts[0] for one in known]).numpy(), 1 - share))
+    lines = [
+        "| CoLA | n | always acceptable | AUC | accuracy at .5 | Matthews at .5 | accuracy at c | Matthews at c |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, items in zip(("held back", *DEVELOPMENT), [known, *parts, [*parts[0], *parts[1]]], strict=True):
+        texts, labels = [one.texts[0] for one in items], [one.label for one in items]
+        found = model.predict(texts).numpy()
+        good, bad = (found[[one.label == label for one in items]] for label in (1, 0))
+        cells = []
+        for limit in (0.5, threshold):
+            at = bootstrap_labels(labels, (found > limit).astype(int).tolist(), 2, texts)
+            cells += [_interval(at["accuracy"]), _interval(at["matthews"], bold=True)]
+        lines.append(f"| {name} | {len(items)} | {np.mean(labels):.3f} | {area(good, bad):.3f} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    return [
+        *lines,
+        "",
+        f"c = {threshold:.3f}, at which as many of the held-back sentences are called acceptable as are so. The "
+        "held-back part (a tenth of the training part) chose the epoch and calibrated the probabilities; the "
+        "development parts (in domain, out of domain) chose nothing. Intervals (95 %) by a bootstrap over sentences.",
+    ]
+
+
+def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
+    """The lines of the card on sentences that were damaged by rule, kind by kind."""
+    sets = {one["name"]: _sentences(one) for one in spec["damaged"]}
+    lines = [
+        f"| damage | {' | '.join(f'{name}: AUC | pairs in order' for name in sets)} |",
+        "|---" * (1 + 2 * len(sets)) + "|",
+    ]
+    plain = {name: _by_text(model, texts) for name, texts in sets.items()}
+    for kind in UNGRAMMATICAL:
+        cells = []
+        for name, texts in sets.items():
+            items = labelled_versions(texts, {kind: 1.0}, spec["seed"])
+            pairs = [(one.texts[0], two.texts[0]) for one, two in pairwise(items) if two.label == 0]
+            theirs = model.predict([version for _, version in pairs]).numpy()
+            own = np.array([plain[name][text] for text, _ in pairs])
+            good = np.array(list(plain[name].values()))
+            cells += [f"{area(good, theirs):.3f}", f"{np.mean(own > theirs):.3f} (n {len(pairs)})"]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    means = ", ".join(f"{np.mean(list(one.values())):.2f} ({name}, n {len(one)})" for name, one in plain.items())
+    return [*lines, "", f"Mean probability of the plain sentences: {means}."]
+
+
+def area(higher: NDArray[np.float32], lower: NDArray[np.float32]) -> float:
+    """Share of pairs of one value each in which the first is higher, ties by half: the area under the ROC curve."""
+    ranks = rankdata(np.concatenate([higher, lower]))[: len(higher)]
+    return float((ranks.sum() - len(higher) * (len(higher) + 1) / 2) / (len(higher) * len(lower)))
+
+
+def examples(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
+    """The line of the card on the examples of RoMe's table 2, whose sentences stay in the paper."""
+    path = ROOT / spec["paper"]
+    if not path.is_file():
+        return []
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("R H\t")]
+    theirs = " / ".join(f"{float(row[4]):.2f}" for row in rows)
+    own = model.predict([row[1].split(". ", 1)[1] for row in rows])
+    line = (
+        f"The hypotheses of RoMe's table 2 (paraphrase, other voice, repeated words): "
+        f"{' / '.join(f'{one:.2f}' for one in own.tolist())}; the paper's BERT-large: {theirs}."
+    )
+    print(line, flush=True)
+    return [line]
+
+
+def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], error: float) -> str:
+    """The model card, Markdown."""
+    report = _report(folder)
+    size = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    data = "\n".join(f"| {one['name']} | {one['use']} | {one['licence']} |" for one in spec["data"])
+    stages = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    return (
+        "---\nlibrary_name: textmover\nlanguage: en\nbase_model: sentence-transformers/all-MiniLM-L6-v2\n"
+        "tags: [textmover, text-classification, acceptability]\n---\n\n"
+        f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
+        "```python\nfrom textmover.scoring.classifier_checkpoint import load_classifier\n\n"
+        f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])  '
+        "# probabilities of unacceptable and acceptable\n```\n\n"
+        "## How well it tells\n\n" + "\n".join(found).strip() + "\n\n"
+        "## Data and their terms\n\n"
+        f"| data | use | terms |\n|---|---|---|\n{data}\n\n{spec['terms'].strip()}\n\n"
+        "## Made with\n\n"
+        f"```bash\npython benchmarks/release_acceptability.py {path.as_posix()}\n```\n\n"
+        f"With seed {spec['seed']} and textmover {__version__}; stages:\n\n```yaml\n{stages.strip()}\n```\n\n"
+        f"Head and adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 "
+        f"{report.sha256[:16]}…), {size / 1e6:.2f} MB; relative error of its matrices {error:.2f}.\n"
+    )
+
+
+def _report(folder: Path) -> AdapterReport:
+    """What the adapter in a classifier's folder says of itself."""
+    report = adapter_report(folder / METRIC_FOLDER)
+    if report is None:
+        raise RuntimeError(f"Expected an adapter in {folder / METRIC_FOLDER}, but got full weights.")
+    return report
+
+
+def _sentences(entry: dict[str, Any]) -> list[str]:
+    """Plain sentences of a file, chosen by a hash of each."""
+    texts = dict.fromkeys(
+        text.strip() for name in entry["files"] for text in read_texts(ROOT / name, entry.get("column"))
+    )
+    low, high = entry["words"]
+    fitting = [text for text in texts if low <= len(text.split()) <= high and text.endswith((".", "!", "?"))]
+    return taken_by_hash(fitting, entry["sentences"], lambda text: (text,))
+
+
+def _by_text(model: AcceptabilityModel, texts: Sequence[str]) -> dict[str, float]:
+    return dict(zip(texts, model.predict(texts).tolist(), strict=True))
+
+
+def _interval(found: Interval, *, bold: bool = False) -> str:
+    mark = "**" if bold else ""
+    return f"{mark}{found.estimate:.3f}{mark} ({found.low:.3f} to {found.high:.3f})"
+
+
+def main() -> None:
+    """Make the released classifier and its card."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release", type=Path)
+    parser.add_argument("--runs", type=Path, default=Path("runs/acceptability"), help="where the stages are, or go")
+    parser.add_argument("--output", type=Path, default=ROOT / "checkpoints")
+    options = parser.parse_args()
+    spec = yaml.safe_load(options.release.read_text())
+    folder = options.output / spec["name"]
+    error = make(spec, options.runs.resolve(), folder)
+    model = AcceptabilityModel(load_classifier(folder)).eval()
+    found = [
+        *development(model, spec),
+        "",
+        *examples(model, spec),
+        "",
+        spec["damage"].strip(),
+        "",
+        *damage(model, spec),
+    ]
+    with atomic_file(folder / CARD) as stream:
+        stream.write(card(spec, folder, options.release, found, error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""RoMe as it comes along: the released parser and classifier on the embedded encoder."""
+
+import numpy as np
+import pytest
+
+from textmover import Scorer
+from textmover.presets import preset_config
+
+PARAPHRASE = ("Munich is situated in the south of Germany.", "Munich is located at the southern part of Germany.")
+PASSIVE = ("Elon Musk has founded Tesla Motors.", "Tesla motors is founded by Elon Musk.")
+REPETITION = ("Elon elon elon elon founded tesla tesla tesla.", "Elon musk has founded tesla motors.")
+UNRELATED = (
+    "The Polish Academy of Science is regionserved.",
+    "James Craig Watson, who died from peritonitis, discovered 101 Helena.",
+)
+REPETITIVE = (
+    "The former name for the former name for 11 gunger is 1923. One of the former name is 1923.",
+    "1001 gaussia was formerly known as 1923 oaa907 xc.",
+)
+EXAMPLES = [PARAPHRASE, PASSIVE, REPETITION, UNRELATED, REPETITIVE]
+"""Rony et al. 2022, tables 2 and 3."""
+
+
+@pytest.fixture(scope="module")
+def scorer(embedded):
+    return Scorer.from_pretrained("rome", backend="torch")
+
+
+@pytest.fixture(scope="module")
+def found(scorer):
+    return scorer.score([one for one, _ in EXAMPLES], [other for _, other in EXAMPLES])
+
+
+def test_the_papers_examples_come_in_its_order(found):
+    paraphrase, passive, repetition, unrelated, repetitive = found.scores
+    assert paraphrase > passive > 2 * repetition
+    assert max(repetition, unrelated, repetitive) < 0.6 * passive
+
+
+@pytest.mark.parametrize(("feature", "rows"), [("semantic", (0, 1, 2)), ("syntactic", (0, 1, 2))])
+def test_so_do_its_features(found, feature, rows):
+    values = found.components[feature]
+    assert np.all(np.diff(values[list(rows)]) < 0)
+    assert values[3] < 0.2
+
+
+def test_repeated_words_are_no_english(found):
+    assert found.components["acceptability"][2] < 0.3 < 0.6 < found.components["acceptability"][0]
+
+
+def test_the_signature_names_every_part(scorer):
+    entries = scorer.signature.entries
+    assert entries["metric"] == "rome"
+    assert entries["parser"].startswith("en_textmover_parser-")
+    assert entries["encoder"].startswith("all-MiniLM-L6-v2@")
+    assert {"acceptability", "trees", "variant", "weights", "scorer"} <= set(entries)
+
+
+def test_a_score_is_the_same_in_any_company(scorer, found):
+    for row, (hypothesis, reference) in enumerate(EXAMPLES):
+        alone = scorer.score([hypothesis], [reference])
+        assert alone.scores[0] == pytest.approx(found.scores[row], abs=1e-6)
+
+
+def test_texts_of_any_kind_have_a_score(scorer):
+    texts = ["", " ", "☕", "!?", "42", "word", "One. Two. Three.", "a " * 1500]
+    result = scorer.score(texts, ["A cat sat there."] * len(texts))
+    assert np.isfinite(result.scores).all()
+    assert result.scores[[0, 1, 3]].tolist() == [0, 0, 0]
+    assert result.counts["empty"] >= 3
+    assert result.counts["long"] == 1
+
+
+def test_its_configuration_is_that_of_the_class():
+    assert preset_config("rome", theta=0.7).theta == 0.7
