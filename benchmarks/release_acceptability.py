@@ -184,8 +184,8 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], e
         "tags: [textmover, text-classification, acceptability]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
         "```python\nfrom textmover.scoring.classifier_checkpoint import load_classifier\n\n"
-        f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])  '
-        "# probabilities of unacceptable and acceptable\n```\n\n"
+        "# probabilities of unacceptable and acceptable\n"
+        f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])\n```\n\n'
         "## How well it tells\n\n" + "\n".join(found).strip() + "\n\n"
         "## Data and their terms\n\n"
         f"| data | use | terms |\n|---|---|---|\n{data}\n\n{spec['terms'].strip()}\n\n"

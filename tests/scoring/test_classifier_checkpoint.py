@@ -11,6 +11,7 @@ from textmover.scoring import save_checkpoint
 from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.checkpoint import METRIC_USAGE
 from textmover.scoring.classifier_checkpoint import load_classifier, save_classifier
+from textmover.scoring.released import released_metrics
 from textmover.types import InputError
 
 TEXTS, OTHERS = ["the cat sat", "a dog"], ["a cat sat", "no dog at all"]
@@ -159,3 +160,9 @@ def test_the_card_of_the_released_classifier_tells_data_terms_figures_and_comman
     command = re.search(r"^python benchmarks/release_acceptability\.py (\S+)$", card, re.MULTILINE)
     assert (RELEASED.parents[1] / command[1]).is_file()
     assert "no explicit licence" in card
+
+
+def test_the_released_classifier_is_found_by_name_and_is_no_metric(embedded):
+    assert "textmover-acceptability" not in released_metrics()
+    found = load_classifier("textmover-acceptability").predict(FINE)
+    assert torch.equal(found, load_classifier(RELEASED).predict(FINE))

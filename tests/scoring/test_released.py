@@ -16,7 +16,10 @@ from textmover.scoring.ray import RayScorer
 from textmover.scoring.released import DEFAULT_METRIC, released_folder, released_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = sorted(path.parent.name for path in (ROOT / "checkpoints").glob("*/config.json"))
+KINDS = {
+    path.parent.name: json.loads(path.read_text())["kind"] for path in (ROOT / "checkpoints").glob("*/config.json")
+}
+NAMES = sorted(name for name, kind in KINDS.items() if kind != "classifier")
 
 
 def test_the_default_is_one_of_them():

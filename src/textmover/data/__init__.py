@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textmover.lazy import names_of
 
 if TYPE_CHECKING:
+    from textmover.data.acceptable import AcceptabilityDataModule
     from textmover.data.datamodule import MixtureDataModule, RatingsDataModule
     from textmover.data.glue import LabelColumns
     from textmover.data.judgements import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from textmover.data.readers import Columns, read_lines, read_segments
 
 __all__ = [
+    "AcceptabilityDataModule",
     "Columns",
     "LabelColumns",
     "LabelsDataModule",
@@ -51,6 +53,7 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
+        "AcceptabilityDataModule": "textmover.data.acceptable",
         "Columns": "textmover.data.readers",
         "LabelColumns": "textmover.data.glue",
         "LabelsDataModule": "textmover.data.labelled",

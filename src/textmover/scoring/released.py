@@ -25,9 +25,7 @@ def released_metrics() -> dict[str, Path]:
         True
     """
     return {
-        name: folder
-        for name, folder in released_folders("config.json").items()
-        if _is_checkpoint(folder / "config.json")
+        name: folder for name, folder in released_folders("config.json").items() if _is_metric(folder / "config.json")
     }
 
 
@@ -49,8 +47,10 @@ def default_metric(fields: Collection[str]) -> str:
     return DEFAULT_PRESET if "encoder" in fields else DEFAULT_METRIC
 
 
-def _is_checkpoint(path: Path) -> bool:
+def _is_metric(path: Path) -> bool:
+    """Whether a file describes a checkpoint, and not that of a classifier, which is a part of a metric."""
     try:
-        return "textmover" in json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return "textmover" in entries and entries["kind"] != "classifier"
+    except (OSError, ValueError, TypeError, KeyError):
         return False
