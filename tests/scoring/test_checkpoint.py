@@ -190,7 +190,7 @@ DAMAGES = {
     "no format": (lambda at: edit(at, format=...), "not readable as one .KeyError"),
     "later format": (lambda at: edit(at, format=3), "format 2 or earlier, but got 3: install a newer textmover"),
     "wrong format": (lambda at: edit(at, format="one"), "format 2 or earlier, but got one"),
-    "unknown kind": (lambda at: edit(at, kind="rome9"), "`kind` .* one of transport, but got 'rome9'"),
+    "unknown kind": (lambda at: edit(at, kind="rome9"), "`kind` .* one of transport, rome, but got 'rome9'"),
     "no metric": (lambda at: edit(at, metric=...), "hold `metric`"),
     "no files": (lambda at: edit(at, files=None), "hold `files`"),
     "no encoder entry": (

@@ -226,7 +226,7 @@ def ungrammatical(
 
     Example:
         >>> ungrammatical("The dogs were tired.", "confused")
-        'The dogs was tired.'
+        'The dogs been tired.'
         >>> ungrammatical("Stop!", "moved") is None
         True
     """

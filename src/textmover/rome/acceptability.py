@@ -91,12 +91,11 @@ class AcceptabilityModel(nn.Module):
             texts: The texts.
 
         Example:
-            >>> from textmover.modules.classifier import ClassifierConfig
-            >>> metric = getfixture("tiny_metric")()
-            >>> config = ClassifierConfig(("unacceptable", "acceptable"), "single")
-            >>> model = AcceptabilityModel(TextClassifier.untrained(metric, config))
-            >>> model.predict(["A cat sat.", ""]).tolist()[1]
-            0.0
+            >>> from textmover.scoring.classifier_checkpoint import load_classifier
+            >>> model = AcceptabilityModel(load_classifier("textmover-acceptability"))
+            >>> good, damaged, empty = model.predict(["The dogs were tired.", "The the dogs tired was were.", ""])
+            >>> bool(good > damaged), float(empty)
+            (True, 0.0)
         """
         distinct = list(dict.fromkeys(texts))
         if not distinct:
