@@ -21,7 +21,6 @@ import torch
 import yaml
 from ladder import ROOT, train
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.stats import rankdata
 
 from textmover import __version__
@@ -38,6 +37,7 @@ from textmover.meta_evaluation.bootstrap import Interval
 from textmover.meta_evaluation.labels import bootstrap_labels
 from textmover.modules.classifier import TextClassifier
 from textmover.rome.acceptability import AcceptabilityModel
+from textmover.rome.scorer_network import fitted_logistic
 from textmover.scoring.adapter import AdapterConfig, AdapterReport, adapter_report
 from textmover.scoring.checkpoint import CARD
 from textmover.scoring.classifier_checkpoint import METRIC_FOLDER, load_classifier, save_classifier
@@ -84,12 +84,7 @@ def calibrate(classifier: TextClassifier, items: Sequence[LabelledText]) -> None
     r"""Put the line through the log odds that fits labels best into the head: :math:`\sigma(a z + b)` (Platt 1999)."""
     found = classifier.predict([one.texts[0] for one in items])[:, 1]
     odds = found.double().clamp(1e-7, 1 - 1e-7).logit().numpy()
-    signs = np.array([2 * one.label - 1 for one in items])
-
-    def loss(line: NDArray[np.float64]) -> float:
-        return float(np.logaddexp(0, -signs * (line[0] * odds + line[1])).mean())
-
-    scale, offset = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
+    scale, offset = fitted_logistic(odds, np.array([one.label for one in items], dtype=np.float64))
     outputs = classifier.head.outputs
     outputs.weight.mul_(scale)
     outputs.bias.mul_(scale)

@@ -80,7 +80,7 @@ def test_reset_starts_anew(options):
     metric = TextMoverScore("twmd", reduction="none", **options)
     first = scored(metric, [5])
     metric.reset()
-    assert metric.values == metric.positions == []
+    assert metric.value_score == metric.positions == []
     assert scored(metric, [5]).tolist() == first.tolist()
 
 
@@ -243,7 +243,7 @@ def test_bad_input_is_refused_and_leaves_the_states_alone(options, preds, target
     metric.update(PREDS, TARGET)
     with pytest.raises(error, match=message):
         metric.update(preds, target)
-    assert sum(map(len, metric.values)) == 5
+    assert sum(map(len, metric.value_score)) == 5
 
 
 def test_positions_must_fit(options):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
+from textmover.data.edits import keyed_random
 from textmover.data.glue import TASKS
 from textmover.data.labelled import LabelledSource, LabelledText, LabelsDataModule
 from textmover.data.phrases import WordPool
-from textmover.data.readers import read_texts
+from textmover.data.plain_sentences import check_damage, read_sentences, taken_sentences
 from textmover.data.sources import Source, check_reading
 from textmover.data.split import HELD_BACK_SHARE, is_held_back
 from textmover.data.ungrammatical import UNGRAMMATICAL, ungrammatical
@@ -79,15 +78,7 @@ class AcceptabilityDataModule(SourcesDataModule):
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers)
-        chosen = dict.fromkeys(UNGRAMMATICAL, 1.0) if kinds is None else kinds
-        for name, weight in chosen.items():
-            if name not in UNGRAMMATICAL or not 0 <= weight < float("inf"):
-                raise InputError(
-                    f"Expected `kinds` to give weights of at least 0 to {', '.join(UNGRAMMATICAL)}, but got "
-                    f"{name}: {weight}."
-                )
-        if not any(chosen.values()):
-            raise InputError("Expected `kinds` to give some kind of damage a weight above 0, but got none: name one.")
+        chosen = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
         if not 1 <= words[0] <= words[1]:
             raise InputError(f"Expected `words` from 1 on in ascending order, but got {words}: (3, 30) is usual.")
         if not 0 <= bare <= 1:
@@ -99,7 +90,8 @@ class AcceptabilityDataModule(SourcesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences, damage them, and put people's labels beside them."""
-        texts, known = self._sentences()
+        found = read_sentences(self.files, self.column, self.split)
+        texts, known = taken_sentences(found, self.words, self.sentences, self.seed), known_words(found)
         apart = {text for text in texts if is_held_back(text, self.held_back)}
         made = [
             labelled_versions(
@@ -152,16 +144,6 @@ class AcceptabilityDataModule(SourcesDataModule):
             )
         return source
 
-    def _sentences(self) -> tuple[list[str], Container[str]]:
-        """Distinct sentences of the wanted length, in an order that follows from seed and text, and all words."""
-        found = dict.fromkeys(
-            text.strip() for name in self.files for text in read_texts(name, self.column, split=self.split)
-        )
-        low, high = self.words
-        fitting = [text for text in found if low <= len(text.split()) <= high]
-        fitting.sort(key=lambda text: _digest(f"{self.seed} {text}"))
-        return fitting[: self.sentences], known_words(found)
-
 
 def known_words(texts: Sequence[str] | Mapping[str, Any]) -> frozenset[str]:
     """The words of texts, in lower case and without the marks around them."""
@@ -195,7 +177,7 @@ def labelled_versions(
     for start in range(0, len(texts), NEIGHBOURS):
         pool = WordPool(texts[start : start + NEIGHBOURS])
         for text in texts[start : start + NEIGHBOURS]:
-            rng = Random(int.from_bytes(_digest(f"{seed}\n{text}")[:8], "big"))
+            rng = keyed_random(f"{seed}\n{text}")
             end = rng.random() < bare
             items.append(LabelledText((_without_mark(text) if end else text,), 1, {"damage": "none"}))
             for attempt in range(ATTEMPTS):
@@ -209,7 +191,3 @@ def labelled_versions(
 
 def _without_mark(text: str) -> str:
     return re.sub(r"[.!?…]+$", "", text) or text
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

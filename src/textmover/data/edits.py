@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from textmover.data.phrases import Phrase, Word, WordPool
 
-__all__ = ["Edit", "Function", "fit_article", "mixed", "one_by_chance", "with_words"]
+__all__ = ["Edit", "Function", "fit_article", "keyed_random", "mixed", "one_by_chance", "with_words"]
 
 T = TypeVar("T")
 
@@ -33,6 +34,11 @@ class Edit(NamedTuple):
 
 
 Function = Callable[[Phrase, int, Random, WordPool], "Edit | None"]
+
+
+def keyed_random(key: str) -> Random:
+    """A generator that follows from a key, such as a seed and a text, and from nothing else."""
+    return Random(int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:8], "big"))
 
 
 def mixed(items: Sequence[T], rng: Random) -> list[T]:

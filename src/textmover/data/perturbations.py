@@ -11,7 +11,6 @@ Severities are read from ``severity.yaml``, which was written by hand; no metric
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
 
-from textmover.data.edits import Edit, Function, mixed
+from textmover.data.edits import Edit, Function, keyed_random, mixed
 from textmover.data.phrases import (
     AUXILIARIES,
     NEGATIVE,
@@ -314,8 +313,7 @@ def perturb(
     table = severities if severities is not None else shipped_table()
     function = perturbations[one_of("type", type, perturbations)]
     one_of("degree", degree, table.degrees(type))
-    key = json.dumps([seed, text, type, degree]).encode("utf-8")
-    rng = Random(int.from_bytes(hashlib.sha256(key).digest()[:8], "big"))
+    rng = keyed_random(json.dumps([seed, text, type, degree]))
     pool = pool if pool is not None else WordPool()
     phrase = Phrase.parse(text, pool)
     edit = function(phrase, degree, rng, pool)

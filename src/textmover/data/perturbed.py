@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
+from textmover.data.edits import keyed_random
 from textmover.data.perturbation_kinds import all_perturbations
 from textmover.data.perturbations import PERTURBATIONS, perturb
 from textmover.data.phrases import WordPool
-from textmover.data.readers import read_texts
+from textmover.data.plain_sentences import check_damage, read_sentences, taken_sentences
 from textmover.data.severity import shipped_table
 from textmover.data.sources import RatedSource, Source, check_reading
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
@@ -71,15 +70,7 @@ class PerturbedDataModule(SourcesDataModule):
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers)
-        chosen = dict.fromkeys(PERTURBATIONS, 1.0) if types is None else types
-        known = all_perturbations()
-        for name, weight in chosen.items():
-            if name not in known or not 0 <= weight < float("inf"):
-                raise InputError(
-                    f"Expected `types` to give weights of at least 0 to {', '.join(known)}, but got {name}: {weight}."
-                )
-        if not any(chosen.values()):
-            raise InputError("Expected `types` to give some kind of damage a weight above 0, but got none.")
+        chosen = check_damage("types", types, PERTURBATIONS, all_perturbations())
         if versions < 1 or not 1 <= words[0] <= words[1]:
             raise InputError(
                 f"Expected `versions` of at least 1 and `words` from 1 on in ascending order, but got {versions} and "
@@ -92,7 +83,8 @@ class PerturbedDataModule(SourcesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
-        texts = self._sentences()
+        found = read_sentences(self.files, self.column, self.split)
+        texts = taken_sentences(found, self.words, self.sentences, self.seed)
         segments = perturbed_segments(texts, self.types, self.versions, self.seed)
         training, held_back = split_held_back(segments, self.held_back)
         if len(training) < 3 or len(held_back) < 3:
@@ -118,16 +110,6 @@ class PerturbedDataModule(SourcesDataModule):
                 notice=NOTICE,
             )
         ]
-
-    def _sentences(self) -> list[str]:
-        """Distinct sentences of the wanted length, in an order that follows from the seed and each text alone."""
-        found = dict.fromkeys(
-            text.strip() for name in self.files for text in read_texts(name, self.column, split=self.split)
-        )
-        low, high = self.words
-        fitting = [text for text in found if low <= len(text.split()) <= high]
-        fitting.sort(key=lambda text: hashlib.sha256(f"{self.seed} {text}".encode("utf-8", "surrogatepass")).digest())
-        return fitting[: self.sentences]
 
 
 def perturbed_segments(texts: Sequence[str], types: Mapping[str, float], versions: int, seed: int) -> list[Segment]:
@@ -159,8 +141,7 @@ def _versions(
 ) -> Iterator[Segment]:
     """Distinct damaged versions of one text."""
     table, known = shipped_table(), all_perturbations()
-    key = hashlib.sha256(f"{seed}\n{text}".encode("utf-8", "surrogatepass")).digest()
-    rng = Random(int.from_bytes(key[:8], "big"))
+    rng = keyed_random(f"{seed}\n{text}")
     made: set[str] = set()
     for attempt in range(ATTEMPTS * versions):
         if len(made) == versions:

@@ -7,14 +7,13 @@ in place of another of its class, another form of a word, a word elsewhere, the 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
 from types import MappingProxyType
 
-from textmover.data.edits import Edit, Function
+from textmover.data.edits import Edit, Function, keyed_random
 from textmover.data.perturbations import PERTURBATIONS
 from textmover.data.phrases import Phrase, Word, WordPool, listed
 
@@ -233,8 +232,7 @@ def ungrammatical(
     function, degrees = UNGRAMMATICAL[kind]
     if kind == "inflected":
         function = partial(_inflected, known=known)
-    key = hashlib.sha256(f"{seed}\n{kind}\n{text}".encode("utf-8", "surrogatepass")).digest()
-    rng = Random(int.from_bytes(key[:8], "big"))
+    rng = keyed_random(f"{seed}\n{kind}\n{text}")
     pool = pool if pool is not None else WordPool()
     phrase = Phrase.parse(text, pool)
     edit = function(phrase, degrees[int(rng.random() * len(degrees))], rng, pool)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
-from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, refuse_fit_on_call, split_options
-from textmover.modules.config import check_choice
+from textmover.metrics.segment_values import SegmentValues
 from textmover.scoring import Scorer
 from textmover.types import SegmentMetric
 
 __all__ = ["TextMoverScore"]
 
 
-class TextMoverScore(ScorerMetric):
+class TextMoverScore(SegmentValues):
     """Scores of generated texts, accumulated over batches and processes.
 
     Each update is scored at once; what is kept and gathered is one float64 score per segment and its int64 position,
@@ -42,7 +39,7 @@ class TextMoverScore(ScorerMetric):
         tensor(0.9269, dtype=torch.float64)
     """
 
-    values: list[Tensor]
+    value_score: list[Tensor]
 
     def __init__(
         self,
@@ -51,37 +48,13 @@ class TextMoverScore(ScorerMetric):
         reduction: Literal["mean", "none"] = "mean",
         **kwargs: Any,
     ) -> None:
-        check_choice("reduction", reduction, ("mean", "none"))
-        own, options = split_options(kwargs)
-        if model is None or isinstance(model, (str, Path)):
-            scorer = Scorer.from_pretrained(model, **options)
-        else:
-            scorer = as_scorer(model, options)
-        super().__init__(scorer, {"values": torch.float64}, **own)
-        self.reduction = reduction
+        super().__init__(model, reduction=reduction, **kwargs)
 
-    def update(  # type: ignore[override]
-        self,
-        preds: str | Sequence[str],
-        target: str | Sequence[str] | Sequence[Sequence[str]],
-        positions: Sequence[int] | Tensor | None = None,
-    ) -> None:
-        """Score further hypotheses.
-
-        Args:
-            preds: One hypothesis or several.
-            target: For each, its reference or references.
-            positions: Place of each segment among all; numbered as distributed samplers do where not given.
-
-        Raises:
-            InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
-                of each update.
-        """
-        refuse_fit_on_call(self.scorer.metric)
-        scores = self.scorer.score(preds, target).scores
-        self.keep({"values": torch.from_numpy(scores)}, len(scores), positions)
+    @staticmethod
+    def value_names(scorer: Scorer) -> tuple[str, ...]:
+        """The score alone."""
+        return ("score",)
 
     def compute(self) -> Tensor:
         """Mean score, or the scores of all segments in order, float64; torchmetrics makes a single one a scalar."""
-        scores = self.column("values")[self.order()[0]]
-        return scores.mean() if self.reduction == "mean" else scores
+        return self.reduced()["score"]

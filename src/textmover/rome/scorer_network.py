@@ -18,7 +18,7 @@ from torch.nn.functional import linear, softplus
 
 from textmover.types import InputError
 
-__all__ = ["Activation", "FeatureScorer", "ScorerConfig", "named_features"]
+__all__ = ["Activation", "FeatureScorer", "ScorerConfig", "fitted_logistic", "named_features"]
 
 Activation = Literal["none", "relu", "tanh"]
 ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
@@ -162,7 +162,7 @@ class FeatureScorer(nn.Module):
             raise InputError(f"Expected targets that differ to calibrate on, but got {len(targets)} equal ones.")
         with torch.no_grad():
             logits = self.logits(features).double().cpu().numpy()
-        scale, offset = _fitted_logistic(logits, _platt(targets.double().cpu().numpy()))
+        scale, offset = fitted_logistic(logits, _platt(targets.double().cpu().numpy()))
         if not scale > 0:
             raise InputError(
                 "Expected targets that rise with the scores, but the best scale is not above 0: the network has "
@@ -208,7 +208,7 @@ def _platt(targets: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(good, (positive + 1) / (positive + 2), 1 / (negative + 2))
 
 
-def _fitted_logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+def fitted_logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
     """Scale and offset of the logistic function of ``x`` that agrees best with ``y`` by cross-entropy."""
     from scipy.optimize import minimize
 
