@@ -6,7 +6,8 @@ A ladder is a YAML file with rungs and judgement sets. A rung is a list of stage
   checkpoint of the stage before, ``{seed}`` for the seed;
 * ``{metric: twmd}``: a preset or a checkpoint as it is;
 * ``{rung: ratings}``: what another rung ended with, for the same seed;
-* ``{average: ratings}``: the mean of the weights that another rung ended with, over all seeds;
+* ``{average: ratings}``: the mean of the weights that another rung ended with, over all seeds; of several rungs with
+  ``{average: [ratings, mixture]}``;
 * ``{untrained: 0.5}``: the stage before, with this share of the untrained encoder.
 
 What each rung ends with is scored on every set::
@@ -102,7 +103,7 @@ class Ladder:
             train(stage, previous, seed, target)
         else:
             if "average" in stage:
-                runs = [load_metric(self.run(stage["average"], one)) for one in self.seeds]
+                runs = [load_metric(self.run(rung, one)) for rung in averaged(stage) for one in self.seeds]
                 mixed = average_metrics(runs, texts=self._texts(runs[0]))
             else:
                 trained = load_metric(previous)
@@ -112,6 +113,12 @@ class Ladder:
 
     def _texts(self, metric: SegmentMetric) -> list[str] | None:
         return self.texts if fitted_names(metric) else None
+
+
+def averaged(stage: dict[str, Any]) -> list[str]:
+    """The rungs whose weights a stage averages."""
+    named: str | list[str] = stage.get("average", [])
+    return [named] if isinstance(named, str) else named
 
 
 def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) -> None:

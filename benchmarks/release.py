@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from ladder import ROOT, Judged, Ladder, read_set, training_texts
+from ladder import ROOT, Judged, Ladder, averaged, read_set, training_texts
 from numpy.typing import NDArray
 
 from textmover import Scorer, __version__
@@ -111,8 +111,8 @@ def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, li
     """The stages of a rung, and of the rungs that it builds on."""
     found = {name: rungs[name]}
     for stage in rungs[name]:
-        for other in (stage.get("rung"), stage.get("average")):
-            found |= stages_of(rungs, other) if other else {}
+        for other in (*([stage["rung"]] if "rung" in stage else []), *averaged(stage)):
+            found |= stages_of(rungs, other)
     return found
 
 

@@ -71,6 +71,32 @@ def test_what_has_been_exported_is_not_trained_again(script, runs, tmp_path):
     assert len(runs.commands) == 1
 
 
+def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monkeypatch, tmp_path):
+    loaded, saved = [], []
+    monkeypatch.setattr(script, "load_metric", lambda path: loaded.append(path) or path)
+    monkeypatch.setattr(script, "fitted_names", lambda metric: [])
+    monkeypatch.setattr(script, "average_metrics", lambda metrics, texts: tuple(metrics))
+    monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, card: saved.append((metric, target)))
+    one = ladder(
+        script,
+        tmp_path,
+        first=[STAGE],
+        second=[STAGE],
+        mean=[{"average": "first"}],
+        both=[{"average": ["first", "second"]}],
+    )
+    ends = [
+        str(tmp_path / name / f"seed{seed}" / "stage0" / "metric") for name in ("first", "second") for seed in (1, 2)
+    ]
+    assert [one.averages(name) for name in ("mean", "both", "first")] == [True, True, False]
+    one.run("mean", None)
+    assert loaded == ends[:2]
+    loaded.clear()
+    assert one.run("both", None) == str(tmp_path / "both" / "seed1-2" / "stage0" / "metric")
+    assert saved[-1] == (tuple(ends), tmp_path / "both" / "seed1-2" / "stage0" / "metric")
+    assert len(runs.commands) == 4  # each trained once
+
+
 def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(script, runs, tmp_path):
     runs.dies = True
     with pytest.raises(KeyboardInterrupt):
