@@ -68,6 +68,16 @@ def test_fields_are_overridden_and_named_in_the_signature(run, texts, tiny_encod
         assert f"|{entry}|" in told["signature"]
 
 
+def test_fields_of_several_values_are_separated_by_commas(run, texts, tiny_encoder):
+    found = run(
+        "score", "-i", *texts, "--model", "rome", "--encoder", tiny_encoder, "--parser", "none",
+        "--features", "semantic, chrf", "--weights", "uniform", "--format", "json",
+    )  # fmt: skip
+    given = json.loads(found.out)
+    assert {"semantic", "chrf"} <= set(given)
+    assert "acceptability" not in given
+
+
 def test_a_checkpoint_scores_as_the_preset_it_came_from(run, texts, checkpoint, expected):
     told = json.loads(run("score", "-i", *texts, "--model", checkpoint, "--no-cache", "--format", "json").out)
     np.testing.assert_allclose(told["scores"], expected.scores, rtol=0, atol=1e-6)

@@ -24,6 +24,8 @@ from textmover.data.verb_forms import (
     write writes wrote written writing; see sees saw seen seeing; go goes went gone going; have has had had having
     begin begins began begun beginning; choose chooses chose chosen choosing; put puts put put putting
     understand understands understood understood understanding; dye dyes dyed dyed dyeing; wake wakes woke woken waking
+    overrun overruns overran overrun overrunning; undercut undercuts undercut undercut undercutting
+    misunderstand misunderstands misunderstood misunderstood misunderstanding; offset offsets offset offset offsetting
     """.strip()
     .replace("\n", ";")
     .split(";"),

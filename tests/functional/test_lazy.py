@@ -15,7 +15,7 @@ CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text
 INF = float("inf")
 TIGHT = {"tolerance": 1e-12, "max_iterations": 100_000}
 ROUTES = {
-    "both give way": ((0.31, 0.23), 0.009, TIGHT),
+    "both give way": ((0.31, 0.23), 0.03, TIGHT),
     "unrolled": ((0.95, 0.009), 0.1, {"iterations": 3}),
     "both hard, no entropy": ((INF, INF), 0.0, {}),
     "hard reference, no entropy": ((INF, 0.0), 0.0, {}),
@@ -136,14 +136,14 @@ def test_it_is_the_transport_of_the_unbalanced_problem(problem, measure):
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["reference", "hypothesis"])
-@pytest.mark.parametrize("other", [0.009, 0.31, INF])
+@pytest.mark.parametrize("other", [0.02, 0.31, INF])
 def test_a_growing_penalty_moves_more_mass_and_draws_its_side_to_the_weights(problem, side, other):
     given = costs(problem)
     weights = given[1 + side]
     masses, distances = [], []
-    for penalty in (0.0, 0.01, 0.1, 0.5, 2.0, INF):
+    for penalty in (0.0, 0.05, 0.5, INF):
         pair = (penalty, other) if side == 0 else (other, penalty)
-        plan = solved(given, pair, 0.009, TIGHT, with_plan=True).plan
+        plan = solved(given, pair, 0.02, TIGHT, with_plan=True).plan
         sums = plan.sum(dim=2 - side)
         masses.append(plan.sum(dim=(1, 2)))
         distances.append((torch.special.xlogy(sums, sums / weights) - sums + weights).sum(dim=1))

@@ -70,11 +70,11 @@ def test_small_epsilon_approaches_exact_transport(problem, uniform):
     assert (excess[-1] < 2e-3).all()
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 0.1, 0.01, 0.001])
-def test_the_scaling_form_is_a_loop_in_the_log_domain(problem, epsilon):
+@pytest.mark.parametrize(("epsilon", "iterations"), [(1.0, 40), (0.1, 300), (0.01, 1500), (0.001, 1500)])
+def test_the_scaling_form_is_a_loop_in_the_log_domain(problem, epsilon, iterations):
     given = costs(problem, 3, uniform=True)
-    unrolled = sinkhorn(*given[:3], epsilon, iterations=4000)
-    found = sinkhorn(*given[:3], epsilon, tolerance=1e-12, max_iterations=4000)
+    unrolled = sinkhorn(*given[:3], epsilon, iterations=iterations)
+    found = sinkhorn(*given[:3], epsilon, tolerance=1e-12, max_iterations=iterations)
     bound = 1e-11 + 2 * unrolled.marginal_error.max().item()
     assert_same(found, unrolled, bound)
 
@@ -304,13 +304,13 @@ def test_gradients_of_cost_weights_and_epsilon(problem, rule):
 
 
 def test_gradients_with_padded_rows(problem):
-    cost, a, b, rows, columns = costs(problem, 3, 3, 4, ragged=True)
+    cost, a, b, rows, columns = costs(problem, 2, 2, 3, ragged=True)
 
     def padded(cost, log_a, log_b):
         weights = [
             logits.masked_fill(~mask, -torch.inf).softmax(1) for logits, mask in ((log_a, rows), (log_b, columns))
         ]
-        return sinkhorn(cost, *weights, 0.1, **TIGHT)[3:5]
+        return sinkhorn(cost, *weights, 0.3, **TIGHT)[3:5]
 
     inputs = (cost.requires_grad_(), *(w.clamp(min=0.1).log().requires_grad_() for w in (a, b)))
     assert gradcheck(padded, inputs)
@@ -319,7 +319,7 @@ def test_gradients_with_padded_rows(problem):
 @pytest.mark.parametrize("output", range(4), ids=["plan", "potentials", "transport", "objective"])
 def test_implicit_gradients_are_those_of_many_unrolled_iterations(problem, output):
     inputs = differentiable(problem)
-    unrolled, implicit = (outputs(*inputs, **rule)[output] for rule in ({"iterations": 1500}, TIGHT))
+    unrolled, implicit = (outputs(*inputs, **rule)[output] for rule in ({"iterations": 500}, TIGHT))
     direction = torch.randn(unrolled.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(implicit, unrolled, rtol=0, atol=1e-11)
     for found, expected in zip(

@@ -118,7 +118,7 @@ def test_the_objective_is_the_transport_less_the_relative_entropy(problem, value
     torch.testing.assert_close(found.recall, expected, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("uniform", [pytest.param(True, marks=pytest.mark.long), False])
 def test_cold_and_converged_twmd_is_exact_transport(problem, uniform):
     given = problem(3, 6, 6, uniform=uniform)
     exact = [-ot.emd2(*(t[row].numpy() for t in (given.a, given.b, -given.similarity))) for row in range(3)]

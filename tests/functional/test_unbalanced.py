@@ -334,7 +334,9 @@ def test_converged_is_true_within_the_tolerance_and_false_where_iterations_run_o
     assert unbalanced_sinkhorn(*given[:3], 0.02, *penalties, iterations=2).converged is None
 
 
-@pytest.mark.parametrize("penalty", [100.0, 1e4, 1e8])
+@pytest.mark.parametrize(
+    "penalty", [pytest.param(100.0, marks=pytest.mark.long), 1e4, pytest.param(1e8, marks=pytest.mark.long)]
+)
 def test_penalties_far_above_epsilon_take_no_more_iterations_than_hard_marginals(problem, penalty):
     given = costs(problem)
     rule = {"tolerance": 1e-8, "max_iterations": 100_000}

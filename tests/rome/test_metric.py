@@ -9,6 +9,7 @@ from textmover.rome.config import RomeConfig
 from textmover.rome.features import RomeFeatures
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer
+from textmover.scoring.checkpoint import complete
 from textmover.types import CompositeMetric, InputError, SegmentMetric, TrainableMetric
 
 HYPOTHESES = ["a cat sat on the street", "the dog", "", "the old town by the sea", "red red red", "?!"]
@@ -211,6 +212,21 @@ def test_a_long_text_is_flagged(rome):
     assert found.counts["long"] == 1
 
 
+def test_words_behind_the_limit_of_the_encoder_change_no_match(rome):
+    metric = rome(weights="uniform", max_length=16)
+    texts = ["the old town by the sea " * 20, "a cat", "?!"], ["the red boat by the sea " * 30, "the cat", "?!"]
+    hypotheses, references = (metric.text_features(metric.tokenize(side)) for side in texts)
+    assert hypotheses.mask.shape[1] > hypotheses.mask.any(dim=0).sum() > 0
+    features, _ = metric.pair_features(hypotheses, references)
+    torch.testing.assert_close(features[:, 0], metric.semantic(hypotheses, references).value, rtol=0, atol=1e-6)
+
+
+def test_a_feature_that_is_neither_own_nor_a_metric_is_named(rome, tmp_path):
+    config = rome().config.override(features=("semantic", "semantics"))
+    with pytest.raises(InputError, match="`features` to be RoMe's own or metrics by name, but 'semantics' is neither"):
+        complete(RomeMetric.from_config(config))
+
+
 def test_copies_and_pickles_score_alike(rome):
     metric = rome(scorer="new-paper", weights="uniform")
     expected = scores(metric).scores
@@ -263,9 +279,10 @@ def test_a_classifier_of_another_kind_is_refused(rome, tiny_metric):
         ({"parser": "none"}, "Expected a parser for the feature 'syntactic', but got parser='none'"),
         ({"parser": ""}, "Expected `parser` to be a name or a path"),
         ({"variant": "theirs"}, "Expected `variant` to be one of 'paper', 'code'"),
-        ({"delta": 2.0}, "Expected `threshold` to be between 0 and 1, but got 2.0"),
+        ({"delta": 2.0}, "Expected `delta` to be a number between 0 and 1, but got 2.0"),
+        ({"delta": "x"}, "Expected `delta` to be a number between 0 and 1, but got 'x'"),
         ({"theta": 2.0}, "Expected `theta` to be a cosine"),
-        ({"most_nodes": 0}, "Expected `most_nodes` to be at least 1"),
+        ({"most_nodes": 0}, "Expected `most_nodes` to be a whole number of at least 1"),
         ({"layer": "last"}, "Expected `layer` to be a whole number or null"),
         ({"multi_reference": "all"}, "Expected `multi_reference` to be one of 'best', 'mean'"),
     ],

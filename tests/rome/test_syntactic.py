@@ -1,6 +1,7 @@
 """TED-SE: against distances computed from its definition, its laws and limits, long texts, bad input, and table 2."""
 
 import dataclasses
+import math
 import time
 
 import numpy as np
@@ -362,3 +363,12 @@ def test_the_examples_of_the_paper(word_cosines):
     # The passive form moves whole phrases: it comes before the repetition where words cannot be changed at half price.
     found = syntactic_similarity(references, hypotheses, cosines, SyntacticOptions(change=2))
     np.testing.assert_allclose(found.similarity, [14 / 17, 6 / 13, 6 / 14], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("theta", "x"), ("theta", None), ("change", "1"), ("ramp", True), ("most_nodes", 1.5), ("most_nodes", math.nan)],
+)
+def test_options_that_are_no_numbers_are_refused(field, value):
+    with pytest.raises(InputError, match=f"`{field}` to be a"):
+        SyntacticOptions(**{field: value})

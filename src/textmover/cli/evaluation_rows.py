@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textmover.scoring.encoder_memory import EncoderMemory
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["Metrics", "add_row_options"]
+__all__ = ["Metrics", "add_baselines_option", "add_row_options"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,12 @@ MEMORY = 1 << 31
 
 def add_row_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that name metrics beside ``--model``."""
+    add_baselines_option(parser)
+    add_ready_options(parser)
+
+
+def add_baselines_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names metrics of surface overlap."""
     parser.add_argument(
         "--baselines",
         nargs="*",
@@ -39,7 +45,6 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"also metrics of surface overlap ({', '.join(LEXICAL)}); {', '.join(DEFAULT_BASELINES)} if none is named",
     )
-    add_ready_options(parser)
 
 
 class Metrics:

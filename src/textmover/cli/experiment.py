@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from textmover.cli.console import console, print_table, set_up_logging
+from textmover.cli.console import print_table, set_up_logging
 from textmover.cli.experiment_agreement import Agreements, check_sets, questions, unanswerable
 from textmover.cli.experiment_blocks import Block, figure_block, layer_block, table_blocks
 from textmover.cli.experiment_config import Experiment
@@ -30,6 +29,7 @@ from textmover.cli.experiment_scores import ExperimentMetrics, Scored
 from textmover.cli.experiment_values import Place, converted, read_yaml
 from textmover.cli.layers import draw_layers
 from textmover.cli.options import check_output, write_output
+from textmover.cli.progress_bars import Advance, progress_bars
 from textmover.types import InputError
 
 __all__ = ["Experiment", "add_experiment_option", "load_experiment", "run_experiment"]
@@ -77,7 +77,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     for path in kept.paths.values():
         check_output(path, [*files.values(), experiment.origin])
     with kept.told():
-        with _progress(shown=not options.quiet) as advance:
+        with progress_bars(shown=not options.quiet) as advance:
             blocks, gaps = _computed(options, experiment, files, output, kept, advance)
         page = Page(
             experiment.title,
@@ -112,9 +112,6 @@ def _without_value(experiment: Experiment, gaps: Sequence[str], output: Path | N
 
 
 # --- the work ---------------------------------------------------------------------------------------------------------
-
-Advance = Callable[[str, int, int], None]
-"""Is told what is done, how much of it has been finished since the last call, and how much there is in all."""
 
 
 def _computed(
@@ -215,21 +212,3 @@ def _print(page: Page, *, quiet: bool) -> None:
         if not quiet:
             sys.stdout.write("".join(f"{one}\n" for one in block.remarks))
             sys.stdout.write("".join(f"{name}: {signature}\n" for name, signature in block.signatures))
-
-
-@contextlib.contextmanager
-def _progress(*, shown: bool) -> Iterator[Advance]:
-    """A bar on standard error, if that is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    stream = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
-        tasks: dict[str, int] = {}
-
-        def advance(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], advance=done)  # type: ignore[arg-type]
-
-        yield advance

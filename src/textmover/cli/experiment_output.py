@@ -18,7 +18,7 @@ __all__ = ["FORMATS", "TEXT_HEADERS", "Page", "as_text"]
 FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
 """Format of a file by its suffix."""
 
-TEXT_HEADERS = ("metric", "from", "encoder", "centering")
+TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")
 """Columns that hold no numbers."""
 
 

@@ -21,6 +21,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
     "score": ("textmover.cli.score", "score texts against references"),
+    "explain": ("textmover.cli.explain", "show why a text got its score: words, trees, and how they add up"),
     "evaluate": ("textmover.cli.evaluate", "judge a metric against human ratings"),
     "sweep": ("textmover.cli.sweep", "judge a metric against human ratings for every setting of a grid"),
     "analyse-layers": ("textmover.cli.analyse", "show how alike an encoder's token vectors are, layer by layer"),
@@ -31,6 +32,7 @@ COMMANDS = {
     "fit-mean": ("textmover.cli.fit", "fit the mean that token vectors are centred by on a corpus"),
     "fit-baseline": ("textmover.cli.fit", "fit the baseline that scores are rescaled by on a corpus"),
     "perturb": ("textmover.cli.perturb", "write graded corruptions of texts, with their severity"),
+    "robustness": ("textmover.cli.robustness", "show what changes of a text do to the scores of metrics"),
     "cache": ("textmover.cli.cache", "show or clear what encoders made of texts and what was kept in a folder"),
     "list": ("textmover.cli.listing", "list the presets"),
 }

@@ -350,10 +350,12 @@ def write_output(text: str, path: Path) -> None:
 
 
 def _value_parser(hint: Any) -> Callable[[str], Any]:
-    """How the text of a flag becomes the value of a field: texts as they are, everything else as YAML."""
+    """How the text of a flag becomes the value of a field: texts as they are, split at commas, or else as YAML."""
     alternatives = get_args(hint)
     if hint is str or get_origin(hint) is Literal:
         return str
+    if get_origin(hint) is tuple:
+        return lambda text: tuple(one.strip() for one in text.strip("[] ").split(",") if one.strip())
     if str in alternatives:
         return lambda text: None if text == "null" else text
 

@@ -10,38 +10,31 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from textmover.cli.console import console, print_table, set_up_logging
 from textmover.cli.options import check_output, flags_named
-from textmover.data.parses import Parses
-from textmover.data.perturbation_kinds import ALIASES, KINDS, perturb_texts, resolve_types
+from textmover.cli.perturbation_options import (
+    NEEDED,
+    PERTURBATION_FLAGS,
+    add_perturbation_options,
+    chosen_types,
+    left_out_types,
+    load_neighbour_search,
+    load_parses,
+)
+from textmover.data.perturbation_kinds import ALIASES, KINDS, perturb_texts
 from textmover.data.perturbations import Perturbation
 from textmover.data.readers import read_texts
 from textmover.data.severity import shipped_table
 from textmover.files import atomic_file
 from textmover.types import InputError
 
-if TYPE_CHECKING:
-    from textmover.data.substitutions import Neighbours
-
 __all__ = ["add_arguments", "run"]
 
 COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
 SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-FLAGS = {
-    "column": "--column",
-    "types": "--types",
-    "degrees": "--degrees",
-    "parses": "--parser NAME",
-    "neighbours": "--neighbours ENCODER",
-    "encoder": "--neighbours",
-}
-"""The flag behind each argument that an error may name."""
-
-NEEDED = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,32 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("tsv", "jsonl"), help="of the output; from the suffix of --output if not given, else tsv"
     )
-    parser.add_argument(
-        "--types",
-        nargs="+",
-        metavar="NAME",
-        help="what is done to the texts (see --list); everything that needs nothing that is not given, if not given",
-    )
-    parser.add_argument(
-        "--degrees",
-        nargs="+",
-        metavar="N",
-        help="how much is done, where a type has that degree (see --list), or 'all'; the mildest if not given",
-    )
+    add_perturbation_options(parser)
     parser.add_argument(
         "--versions", type=int, default=1, metavar="N", help="different results for each text, type and degree, at most"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all choices")
-    parser.add_argument(
-        "--parser",
-        metavar="NAME",
-        help="parser that decides what adjectives and names are, and makes passive and active possible: a released one "
-        "(textmover-parser), a folder, a spaCy package or stanza:en",
-    )
-    parser.add_argument(
-        "--neighbours",
-        metavar="ENCODER",
-        help="encoder, or file of word vectors, whose nearest words type substitute takes",
     )
     parser.add_argument("--list", action="store_true", help="list the types and their degrees instead")
     parser.add_argument("--quiet", action="store_true", help="no progress and no notes; warnings remain")
@@ -113,12 +83,12 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     format = _format(options)
     target = None if options.output is None else check_output(options.output, [options.input])
-    with flags_named(FLAGS):
-        types, left_out = _types(options)
+    with flags_named(PERTURBATION_FLAGS):
+        types, left_out = chosen_types(options)
         texts = read_texts(options.input, options.column, split=options.split or "train")
         if format == "tsv":
             _check_one_line(texts)
-        parses, neighbours = _parses(options), _neighbours(options)
+        parses, neighbours = load_parses(options), load_neighbour_search(options)
     made: Counter[str] = Counter()
     with _sink(target) as write, _progress(len(texts), shown=not options.quiet) as advance:
         if format == "tsv":
@@ -150,44 +120,6 @@ def _format(options: argparse.Namespace) -> str:
     return SUFFIXES[suffix]
 
 
-def _types(options: argparse.Namespace) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """The wanted types with their degrees, and those that are left out since something is not given for them."""
-    given = {"": True, "parser": options.parser is not None, "neighbours": options.neighbours is not None}
-    lacking = [name for name, kind in KINDS.items() if not given[kind.needs]]
-    named = None if options.types is None else [name for entry in options.types for name in entry.split(",") if name]
-    degrees = _degrees(options.degrees)
-    if named is None:
-        table = shipped_table()
-        names = [name for name in KINDS if name not in lacking]
-        if degrees is not None:
-            names = [name for name in names if set(degrees) & set(table.degrees(name))]
-        if not names:
-            raise InputError("Expected `degrees` to hold one that some type has, but got none: see --list.")
-        return resolve_types(names, degrees), lacking
-    types = resolve_types(named, degrees)
-    if not types:
-        raise InputError("Expected `types` to name something, but got none: see --list.")
-    for name in types:
-        if name in lacking:
-            raise InputError(
-                f"Expected {NEEDED[KINDS[name].needs]} for type {name}, but got none: give it, or leave the type out."
-            )
-    return types, []
-
-
-def _degrees(given: Sequence[str] | None) -> list[int] | None:
-    """The wanted degrees; all that there are for ``all``."""
-    if given is None:
-        return None
-    entries = [entry for one in given for entry in one.split(",") if entry]
-    if entries == ["all"]:
-        table = shipped_table()
-        return sorted({degree for name in KINDS for degree in table.degrees(name)})
-    if not entries or not all(re.fullmatch(r"[1-9]\d{0,8}", entry) for entry in entries):
-        raise InputError(f"Expected `degrees` to be whole numbers from 1 on, or 'all', but got {' '.join(given)!r}.")
-    return [int(entry) for entry in entries]
-
-
 def _check_one_line(texts: Sequence[str]) -> None:
     """Refuse texts that a table without quoting cannot hold."""
     for number, text in enumerate(texts, start=1):
@@ -196,22 +128,6 @@ def _check_one_line(texts: Sequence[str]) -> None:
                 f"Expected texts without tabs and line breaks for a .tsv, but got one in text {number}: write JSON "
                 "Lines, with --format jsonl or --output FILE.jsonl."
             )
-
-
-def _parses(options: argparse.Namespace) -> Parses | None:
-    if options.parser is None:
-        return None
-    from textmover.rome.parser import load_parser
-
-    return Parses(load_parser(options.parser))
-
-
-def _neighbours(options: argparse.Namespace) -> Neighbours | None:
-    if options.neighbours is None:
-        return None
-    from textmover.rome.neighbours import load_neighbours
-
-    return load_neighbours(options.neighbours)
 
 
 @contextlib.contextmanager
@@ -250,10 +166,7 @@ def _report(
         f"{versions:,} version{'' if versions == 1 else 's'} of {texts:,} text{'' if texts == 1 else 's'}; "
         f"texts that each type applied to: {counts}\n"
     ]
-    for need, flag in NEEDED.items():
-        names = [name for name in left_out if KINDS[name].needs == need]
-        if names:
-            said.append(f"Left out: {' and '.join(names)} (give {flag})\n")
+    said += [f"{one}\n" for one in left_out_types(left_out)]
     if target is not None:
         said.append(f"Written to {target}\n")
     sys.stderr.write("".join(said))

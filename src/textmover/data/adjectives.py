@@ -21,8 +21,6 @@ IRREGULAR_DEGREES = {"good": ("better", "best"), "bad": ("worse", "worst"), "lit
 COMPLEMENTS = frozenset(listed("of to at with from for that about on than as in enough"))
 """Words behind an adjective with which its synonym or antonym may not go."""
 
-DENIED = NEGATIVE | {"isn't", "aren't", "wasn't", "weren't", "don't", "doesn't", "didn't", "can't", "won't", "n't"}
-
 
 @dataclass(frozen=True)
 class AdjectiveTable:
@@ -189,4 +187,4 @@ def _looks_like_one(base: str, form: int, before: str, following: str) -> bool:
 def _is_denied(phrase: Phrase, place: int) -> bool:
     """Whether a negation stands shortly before."""
     near = {word.core.lower().replace("’", "'") for word in phrase.words[max(0, place - 4) : place]}
-    return bool(near & DENIED) or any(word.endswith("n't") for word in near)
+    return bool(near & NEGATIVE) or any(word.endswith("n't") for word in near)

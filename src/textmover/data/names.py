@@ -25,9 +25,7 @@ def _lists() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def _kinds() -> Mapping[str, str]:
-    return MappingProxyType(
-        {name: kind for kind, names in _lists().items() if kind != "titles" for name in reversed(names)}
-    )
+    return MappingProxyType({name: kind for kind, names in _lists().items() if kind != "titles" for name in names})
 
 
 def kind_of_name(name: str) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from types import MappingProxyType
 
-from textmover.data.edits import Edit, Function, keyed_random
+from textmover.data.edits import Edit, Function, keyed_random, mixed, one_by_chance
 from textmover.data.perturbations import PERTURBATIONS
 from textmover.data.phrases import Phrase, Word, WordPool, listed
 
@@ -77,23 +77,23 @@ INSERTED = listed(
 )
 
 
-def _pick(items: Sequence[str], rng: Random) -> str:
-    return items[int(rng.random() * len(items))]
-
-
-def _places(phrase: Phrase, rng: Random, wanted: Sequence[bool]) -> list[int]:
-    """Places of the wanted words in random order."""
-    return [place for _, place in sorted((rng.random(), place) for place in range(len(phrase.words)) if wanted[place])]
-
-
 def _cores(phrase: Phrase, cores: Mapping[int, str]) -> Phrase:
     words = [word._replace(core=cores.get(place, word.core)) for place, word in enumerate(phrase.words)]
     return replace(phrase, words=tuple(words))
 
 
+def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int, rng: Random) -> Edit | None:
+    """The words of ``degree`` of the places by one of their options each; articles before them stay as they are."""
+    places = mixed(list(options), rng)[:degree]
+    if len(places) < degree:
+        return None
+    changed = _cores(phrase, {place: one_by_chance(options[place], rng) for place in places})
+    return Edit(changed.text, tuple(phrase.words[place] for place in places))
+
+
 def _lacking(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Function words left out."""
-    places = _places(phrase, rng, [bool(word.core) and word.function for word in phrase.words])[:degree]
+    places = mixed([place for place, word in enumerate(phrase.words) if word.core and word.function], rng)[:degree]
     if len(places) < degree or len(phrase.words) < degree + 2:
         return None
     kept = [word for place, word in enumerate(phrase.words) if place not in places]
@@ -106,7 +106,7 @@ def _spare(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | N
     if len(words) < 2:
         return None
     for _ in range(degree):
-        words.insert(int(rng.random() * (len(words) + 1)), Word("", _pick(INSERTED, rng), ""))
+        words.insert(int(rng.random() * (len(words) + 1)), Word("", one_by_chance(INSERTED, rng), ""))
     return Edit(replace(phrase, words=tuple(words)).text, ())
 
 
@@ -118,11 +118,7 @@ def _confused(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit 
         found = [other for family in CONFUSED if lower in family for other in family if other != lower]
         if found:
             options[place] = found
-    places = _places(phrase, rng, [place in options for place in range(len(phrase.words))])[:degree]
-    if len(places) < degree:
-        return None
-    changed = _cores(phrase, {place: _pick(options[place], rng) for place in places})
-    return Edit(changed.text, tuple(phrase.words[place] for place in places))
+    return _exchanged(phrase, options, degree, rng)
 
 
 def _other_forms(word: str) -> list[str]:
@@ -153,11 +149,7 @@ def _inflected(
             found = [form for form in _other_forms(word.core) if known is None or form in known]
             if found:
                 options[place] = found
-    places = _places(phrase, rng, [place in options for place in range(len(phrase.words))])[:degree]
-    if len(places) < degree:
-        return None
-    changed = _cores(phrase, {place: _pick(options[place], rng) for place in places})
-    return Edit(changed.text, tuple(phrase.words[place] for place in places))
+    return _exchanged(phrase, options, degree, rng)
 
 
 def _moved(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:

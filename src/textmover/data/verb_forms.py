@@ -48,7 +48,10 @@ _IRREGULAR_LIST = """
     teach taught; tear tore torn; tell told; think thought; throw threw thrown; thrust thrust; tread trod trodden;
     undergo underwent undergone; understand understood; undertake undertook undertaken; undo undid undone;
     uphold upheld; upset upset; wake woke woken; wear wore worn; weave wove woven; weep wept; win won; wind wound;
-    withdraw withdrew withdrawn; withhold withheld; withstand withstood; wring wrung; write wrote written
+    withdraw withdrew withdrawn; withhold withheld; withstand withstood; wring wrung; write wrote written;
+    foretell foretold; misread misread; misunderstand misunderstood; offset offset; outgrow outgrew outgrown;
+    outrun outran outrun; outsell outsold; overdo overdid overdone; overrun overran overrun; rewind rewound;
+    undercut undercut; unwind unwound
 """
 IRREGULAR = {
     verb: _Irregular(forms[0], forms[-1]) for verb, *forms in (entry.split() for entry in _IRREGULAR_LIST.split(";"))
@@ -61,6 +64,9 @@ DOUBLING = frozenset(
     )
 )
 """Regular verbs of several syllables whose last letter is doubled."""
+
+IRREGULAR_DOUBLING = frozenset(listed("begin forbid forget offset outrun overrun reset undercut upset"))
+"""Irregular ones, which have an *-ing* form alone to double it in."""
 
 
 def third_person(verb: str) -> str:
@@ -124,7 +130,7 @@ def _doubled(verb: str) -> str:
     if re.search(r"[aeiou]c$", verb):
         return verb + "k"
     one_syllable = re.fullmatch(r"(?:[^aeiou]*|[^aeiou]*qu)[aeiou][bdfgklmnprstvz]", verb)
-    if one_syllable or verb in DOUBLING or verb in ("begin", "forbid", "undercut", "upset", "reset", "overrun"):
+    if one_syllable or verb in DOUBLING or verb in IRREGULAR_DOUBLING:
         return verb + verb[-1]
     return verb
 

@@ -43,7 +43,7 @@ NO_PASSIVE = frozenset(
 IDIOMS = frozenset(
     listed(
         "time way place part care advantage attention sense use fun look hour day week month year minute second "
-        "mile kilometer kilometre meter metre dollar euro pound percent % deal lot bit kind look step turn effect fact "
+        "mile kilometer kilometre meter metre dollar euro pound percent % deal lot bit kind step turn effect fact "
         "thing problem trouble difficulty chance home mind sure role damage"
     )
 )

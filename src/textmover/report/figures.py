@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "Line", "Panel", "check_matplotlib", "draw_panels", "report_files"]
+__all__ = ["FORMATS", "Line", "Panel", "check_matplotlib", "draw_panels", "report_files", "save_figure"]
 
 FORMATS = (".png", ".svg", ".pdf")
 """Suffixes that a figure can be written with; the first where none is given."""
@@ -126,7 +126,7 @@ def draw_panels(
     for line in (one for panel in panels for one in panel.lines):
         if any(values is not None and len(values) != len(x) for values in (line.values, line.low, line.high)):
             raise ValueError(f"Expected {len(x)} values of the line {line.name!r}, but got {len(line.values)}.")
-    _save(_figure(panels, x, x_label, y_label, title), path)
+    save_figure(_figure(panels, x, x_label, y_label, title), path)
 
 
 def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: str, title: str) -> Figure:
@@ -209,8 +209,16 @@ def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
         axes.set_title(title, fontsize=10)
 
 
-def _save(figure: Figure, path: Path) -> None:
-    """Write beside, then rename; the same figure gives the same bytes."""
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure beside, then rename; the same figure gives the same bytes.
+
+    Args:
+        figure: What was drawn.
+        path: Where to write; one of :data:`FORMATS`.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
     from matplotlib import rc_context
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())

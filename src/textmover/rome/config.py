@@ -80,6 +80,9 @@ class RomeConfig:
                 "Expected a parser for the feature 'syntactic', but got parser='none': name one, or leave the feature "
                 "out."
             )
+        number = isinstance(self.delta, (int, float)) and not isinstance(self.delta, bool)
+        if not number or not 0 <= self.delta <= 1:
+            raise InputError(f"Expected `delta` to be a number between 0 and 1, but got {self.delta!r}: try 0.6.")
         for made in ("semantic", "syntactic", "reader"):  # their classes check the other fields
             getattr(self, made)
 

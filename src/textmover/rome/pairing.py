@@ -44,7 +44,8 @@ def pair_features(
         and whether one is longer than trees are compared as a whole.
     """
     device = references.vectors.device
-    semantic = match_words(config, idf, hypotheses, references)
+    own, other = (_without_tail(_units(config, idf, side)) for side in (references, hypotheses))
+    semantic = semantic_similarity(own, other, config.semantic)
     found = {"semantic": semantic.value}
     empty, long = semantic.empty, torch.zeros_like(semantic.empty)
     if "syntactic" in config.features:
@@ -65,7 +66,7 @@ def pair_features(
 def match_words(
     config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
 ) -> SemanticResult:
-    """The semantic feature with alignment and flow."""
+    """The semantic feature with alignment and flow, over all words."""
     return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
 
 
@@ -81,3 +82,9 @@ def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units
     mask = taking_part(side.mask, words)
     weights, _ = word_weights(words, mask, idf, weighting=config.weights, normalize=config.balanced)
     return Units(side.vectors, mask, weights)
+
+
+def _without_tail(units: Units) -> Units:
+    """Without the places behind the last word that takes part: in long texts, those behind the encoder's limit."""
+    width = max([1, *(units.mask.any(dim=0).nonzero().flatten() + 1).tolist()])
+    return Units(units.vectors[:, :width], units.mask[:, :width], units.weights[:, :width])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +52,11 @@ class SyntacticOptions:
     most_nodes: int = 400
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
+        """Check the kinds and ranges."""
+        for name in ("theta", "change", "ramp", "most_nodes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise InputError(f"Expected `{name}` to be a number, but got {value!r}.")
         if not -1 <= self.theta <= 1:
             raise InputError(f"Expected `theta` to be a cosine from -1 to 1, but got {self.theta}.")
         if not 0 < self.change <= 2:
@@ -61,8 +66,10 @@ class SyntacticOptions:
             )
         if not 0 <= self.ramp < float("inf"):
             raise InputError(f"Expected `ramp` to be 0 or above, but got {self.ramp}: 0 makes the cost a step.")
-        if self.most_nodes < 1:
-            raise InputError(f"Expected `most_nodes` to be at least 1, but got {self.most_nodes}: try 400.")
+        if not isinstance(self.most_nodes, Integral) or self.most_nodes < 1:
+            raise InputError(
+                f"Expected `most_nodes` to be a whole number of at least 1, but got {self.most_nodes}: try 400."
+            )
 
 
 class SyntacticSimilarity(NamedTuple):

@@ -266,7 +266,13 @@ def complete(metric: Any) -> None:
     for part, name in metric.wanted_classifiers.items():
         metric.take_part(part, load_classifier(name))
     for part, name in metric.wanted_metrics.items():
-        metric.take_part(part, load_metric(name))
+        try:
+            found = load_metric(name)
+        except InputError as error:
+            raise InputError(
+                f"Expected `features` to be RoMe's own or metrics by name, but {name!r} is neither: {error}"
+            ) from error
+        metric.take_part(part, found)
 
 
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:

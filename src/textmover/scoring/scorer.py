@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args
 
 import torch
 from torch import nn
@@ -24,6 +24,9 @@ from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.released import default_metric
 from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
 from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
+
+if TYPE_CHECKING:
+    from textmover.scoring.explanation import Explanation
 
 __all__ = ["Scorer", "listed_texts", "normalize_references", "score"]
 
@@ -204,6 +207,12 @@ class Scorer:
             signature=self.signature,
             counts=dict(raw.counts),
         )
+
+    def explain(self, hypothesis: str, reference: str | Sequence[str]) -> Explanation:
+        """Say why a hypothesis gets its score; see :func:`textmover.scoring.explain.explain`."""
+        from textmover.scoring.explain import explain
+
+        return explain(self, hypothesis, reference)
 
     def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Scorer:
         """Fit the statistics that the metric needs on texts.

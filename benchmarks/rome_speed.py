@@ -1,0 +1,261 @@
+"""Where RoMe spends its time: one call on distinct pairs of texts, by part, with the speed of BERTScore beside it.
+
+    python benchmarks/rome_speed.py --data ../shared/data/english_sentences/ud_ewt_sentences.txt [--pairs 1000]
+        [--words 10 30] [--threads 2] [--repetitions 3] [--seed 0]
+
+References are sentences of the file (one text a line), each taken once; hypotheses are damaged versions of them, so
+that all texts are distinct and every one is read, parsed and judged. Every repetition has a scorer that has read
+nothing yet; loading is not counted, and one warm-up call on other texts compiles what is compiled at the first call.
+
+The parts are timed from outside, around the functions that do the work. While a part calls another, the clock of the
+first stands still. Texts are worked on in several threads, each of which computes alone, so that what a part takes is
+counted in seconds of the processor, those of its threads added up; waiting, as for the parser that one thread uses at
+a time, is none. The clock on the wall is read for the whole call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import platform
+import statistics
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numba
+import spacy
+import torch
+import transformers
+
+from textmover import Scorer, __version__
+from textmover.data.perturbations import PERTURBATIONS
+from textmover.data.perturbed import perturbed_segments
+from textmover.rome import pairing, reading, semantic, syntactic
+from textmover.rome.metric import RomeMetric
+
+BESIDE = "bertscore-f1"
+"""The metric whose speed stands beside RoMe's: one pass of the same encoder, and a cheap comparison."""
+
+REST = "rest: batches, packing, idf weights, scores"
+
+WHY = {
+    "words: encoder": "a pass of all texts through the encoder, which any metric over it pays",
+    "acceptability": "a pass of the hypotheses through the classifier's encoder, whose weights are others",
+}
+"""Why a part may be large."""
+
+WARM_UP = (["The dogs chased a cat.", "It rained."], ["A cat was chased by the dogs.", "There was rain."])
+
+
+class Part(NamedTuple):
+    """A part of the work, and the function that does it: an attribute of an object or a module."""
+
+    name: str
+    owner: Any
+    attribute: str
+
+
+class Clock:
+    """Processor time by part, added up over the threads; time in a part that another calls is the inner one's."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.calls: dict[str, int] = defaultdict(int)
+        self._local = threading.local()
+        self._lock = threading.Lock()
+
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, its time counted."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            inner = self._inner()
+            inner.append(0.0)
+            began = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent = time.thread_time() - began
+                own = spent - inner.pop()
+                if inner:
+                    inner[-1] += spent
+                with self._lock:
+                    self.seconds[name] += own
+                    self.calls[name] += 1
+
+        return run
+
+    def _inner(self) -> list[float]:
+        """Of each part that this thread is in, the time that inner parts have taken."""
+        if not hasattr(self._local, "inner"):
+            self._local.inner = []
+        inner: list[float] = self._local.inner
+        return inner
+
+    @contextlib.contextmanager
+    def around(self, parts: Sequence[Part]) -> Iterator[None]:
+        """Count the time of these functions inside."""
+        with contextlib.ExitStack() as stack:
+            for part in parts:
+                timed = self.timed(part.name, getattr(part.owner, part.attribute))
+                stack.enter_context(patch.object(part.owner, part.attribute, timed))
+            yield
+
+
+def parts_of(metric: RomeMetric) -> list[Part]:
+    """The functions that do RoMe's work, by part."""
+    found = [
+        Part("words: tokenising", metric.reader.metric, "tokenize"),
+        Part("words: tokenising", reading, "token_offsets"),
+        Part("words: encoder", metric.reader.metric, "token_vectors"),
+        Part("words: means over pieces", reading, "word_vectors_of_spans"),
+        Part("alignment of words", pairing, "semantic_similarity"),
+        Part("partial EMD", semantic, "aligned_transport"),
+        Part("partial EMD", semantic, "partial_transport"),
+        Part("trees and costs of changes", pairing, "compare_trees"),
+        Part("tree edit distance", syntactic, "tree_edit_distances"),
+    ]
+    if metric.reader.parser is not None:
+        found.append(Part("parser", type(metric.reader.parser), "__call__"))
+    if metric.acceptability is not None:
+        found.append(Part("acceptability", metric.acceptability, "predict"))
+    return found
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) -> tuple[list[str], list[str]]:
+    """Hypotheses and references, all distinct: the first texts of the file with so many words that can be damaged."""
+    least, most = words
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    texts = list(dict.fromkeys(line for line in lines if least <= len(line.split()) <= most))
+    kinds = {kind: 1.0 for kind in PERTURBATIONS if kind != "identity"}
+    used: set[str] = set()
+    hypotheses: list[str] = []
+    references: list[str] = []
+    for segment in perturbed_segments(texts[: 2 * number], kinds, 1, seed):
+        reference = segment.references[0]
+        length = len(segment.hypothesis.split())
+        if len(references) < number and least <= length <= most and not {segment.hypothesis, reference} & used:
+            used |= {segment.hypothesis, reference}
+            hypotheses.append(segment.hypothesis)
+            references.append(reference)
+    if len(references) < number:
+        raise SystemExit(f"{path} gives {len(references)} pairs of {least} to {most} words: ask for fewer (--pairs).")
+    return hypotheses, references
+
+
+# --- measurements -----------------------------------------------------------------------------------------------------
+
+
+class Measured(NamedTuple):
+    """One call: seconds on the wall and of the processors, those of the parts, and the signature."""
+
+    wall: float
+    processor: float
+    parts: dict[str, float]
+    calls: dict[str, int]
+    signature: str
+
+
+def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Measured:
+    """Score all pairs once with a scorer that has read nothing yet."""
+    scorer = Scorer.from_pretrained(model, device="cpu", **fields)
+    scorer.score(*WARM_UP)
+    clock = Clock()
+    parts = parts_of(scorer.metric) if isinstance(scorer.metric, RomeMetric) else []
+    with clock.around(parts):
+        wall, processor = time.perf_counter(), time.process_time()
+        found = scorer.score(*pairs)
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return Measured(wall, processor, dict(clock.seconds), dict(clock.calls), str(found.signature))
+
+
+def median_of(runs: Sequence[Measured]) -> Measured:
+    """The medians of several calls."""
+    names = dict.fromkeys(name for one in runs for name in one.parts)
+    return runs[0]._replace(
+        wall=statistics.median(one.wall for one in runs),
+        processor=statistics.median(one.processor for one in runs),
+        parts={name: statistics.median(one.parts.get(name, 0.0) for one in runs) for name in names},
+    )
+
+
+# --- report -----------------------------------------------------------------------------------------------------------
+
+
+def report(found: Measured, beside: Measured, number: int) -> str:
+    """Table of the parts, and what to know of the largest."""
+    rest = found.processor - sum(found.parts.values())
+    ranked = sorted(found.parts.items(), key=lambda one: -one[1])
+    lines = ["| part | calls | processor s | share |", "|---|--:|--:|--:|"]
+    for name, seconds in [*ranked, (REST, rest)]:
+        calls = f"{found.calls[name]:,}" if name in found.calls else ""
+        lines.append(f"| {name} | {calls} | {seconds:.2f} | {seconds / found.processor:.1%} |")
+    lines += [f"| all | | {found.processor:.2f} | 100.0% |", ""]
+    lines += ["| metric | pairs/s | wall s | processor s |", "|---|--:|--:|--:|"]
+    for name, one in (("RoMe, all features", found), (BESIDE, beside)):
+        lines.append(f"| {name} | {number / one.wall:.1f} | {one.wall:.2f} | {one.processor:.2f} |")
+    over = [name for name, seconds in found.parts.items() if seconds > found.processor / 2]
+    lines.append("")
+    for name in over:
+        lines.append(f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')}).")
+    if not over:
+        lines.append("No part takes over half of the total.")
+    return "\n".join(lines)
+
+
+def machine(options: argparse.Namespace) -> str:
+    """Processor, threads and versions."""
+    versions = {"torch": torch, "transformers": transformers, "spacy": spacy, "numba": numba}
+    return ", ".join(
+        [
+            f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+            f"{options.threads} thread{'s' * (options.threads > 1)}",
+            f"Python {platform.python_version()}",
+            f"textmover {__version__}",
+            *(f"{name} {module.__version__}" for name, module in versions.items()),
+        ]
+    )
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="English sentences, one a line")
+    parser.add_argument("--pairs", type=int, default=1000)
+    parser.add_argument("--words", type=int, nargs=2, default=(10, 30), metavar=("LEAST", "MOST"))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--encoder", help="encoder of the words, in place of the preset's")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse_arguments(arguments)
+    torch.set_num_threads(options.threads)
+    pairs = damaged_pairs(options.data, options.pairs, tuple(options.words), options.seed)
+    fields = {} if options.encoder is None else {"encoder": options.encoder}
+    runs = [measure("rome", fields, pairs) for _ in range(options.repetitions)]
+    beside = [measure(BESIDE, fields, pairs) for _ in range(options.repetitions)]
+    distinct = len({*pairs[0], *pairs[1]})
+    count = sum(len(text.split()) for side in pairs for text in side)
+    print(
+        f"{len(pairs[0]):,} pairs of {options.words[0]} to {options.words[1]} words from {options.data.name} "
+        f"({distinct:,} distinct texts, {count:,} words); medians of {options.repetitions}. {machine(options)}.\n"
+    )
+    print(report(median_of(runs), median_of(beside), len(pairs[0])))
+    print()
+    for name, one in (("RoMe", runs[0]), (BESIDE, beside[0])):
+        print(f"- {name}: `{one.signature}`")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,405 @@
+"""How a metric takes changes of a text: drops, pairs in order, and agreement with severity, by kind of change.
+
+Every *text* has one or more *versions*, each changed in a way that has a kind, a degree and a severity. Kinds that keep
+the meaning should cost little, all others much. All numbers of all metrics come from the same draws of whole texts, so
+that versions of one text are drawn together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.meta_evaluation.bootstrap import LEAST, Interval, bootstrap_interval, draw_counts, percentiles
+from textmover.meta_evaluation.correlation import finite_scores, kendall
+from textmover.meta_evaluation.results import MetricScores
+from textmover.types import InputError
+
+__all__ = ["UNKNOWN", "KindRobustness", "MetricRobustness", "Robustness", "Versions", "robustness"]
+
+Vector = NDArray[np.float64]
+
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+"""What is not defined."""
+
+LEVEL = 0.95
+
+TIE = 1e-6
+"""Scores of a metric that differ by at most this share of their range are equal: rounding differs by batch mates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Versions:
+    """Changed versions of texts; entry ``i`` of every field but ``texts`` is about version ``i`` of ``m``.
+
+    Attributes:
+        texts: Number of texts ``n``.
+        owners: Which text it is a version of, from 0, int64 ``[m]``.
+        kinds: Kind of the change.
+        degrees: How much was done, in a unit of the kind's own.
+        severities: How bad it is, from 0 (as good as the text) to 1 (worthless), float64 ``[m]``.
+
+    Raises:
+        InputError: If the lengths differ, there is no version, or one belongs to no text.
+    """
+
+    texts: int
+    owners: NDArray[np.int64]
+    kinds: tuple[str, ...]
+    degrees: tuple[int, ...]
+    severities: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owners", np.asarray(self.owners, dtype=np.int64))
+        object.__setattr__(self, "severities", finite_scores(self.severities, "severities"))
+        lengths = {len(self.owners), len(self.kinds), len(self.degrees), len(self.severities)}
+        if len(lengths) > 1 or not len(self.owners):
+            raise InputError(
+                f"Expected owner, kind, degree and severity of at least one version, but got {sorted(lengths)} of "
+                "them: give one of each per version."
+            )
+        if self.owners.min() < 0 or self.owners.max() >= self.texts:
+            raise InputError(
+                f"Expected owners from 0 to {self.texts - 1}, but got {self.owners.min()} to {self.owners.max()}: "
+                "count all texts in `texts`."
+            )
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+
+@dataclass(frozen=True)
+class KindRobustness:
+    """What one kind of change does to the scores of one metric.
+
+    Attributes:
+        kind: The kind.
+        degree: The one degree that this is about; ``None`` of all degrees together.
+        keeping: Whether the kind keeps the meaning.
+        versions: Number of versions.
+        texts: Number of texts that have one.
+        drop: Mean of ``score(text) - score(version)``, in the metric's own unit.
+        share: That over the mean drop of the yardstick's versions of the same texts: 0 like the text, 1 like the
+            yardstick.
+        below: Share of versions that score below their text.
+        pairs: Number of pairs with a version of the same text that keeps the meaning, both of the mildest degree.
+        below_keeping: Share of these pairs in which this kind's version scores lower; undefined of a kind that keeps
+            the meaning.
+        auc: Chance that a version of this kind drops more than one that keeps the meaning, of any text, both of the
+            mildest degree; ties count one half.
+        spearman: Spearman's ρ of the scores with ``-severity`` over all versions; undefined where all are as severe.
+        kendall: Kendall's τ-b of the same.
+    """
+
+    kind: str
+    degree: int | None
+    keeping: bool
+    versions: int
+    texts: int
+    drop: Interval
+    share: Interval
+    below: Interval
+    pairs: int = 0
+    below_keeping: Interval = UNKNOWN
+    auc: Interval = UNKNOWN
+    spearman: Interval = UNKNOWN
+    kendall: float = math.nan
+
+
+@dataclass(frozen=True)
+class MetricRobustness:
+    """How one metric takes changes.
+
+    Attributes:
+        name: Of the metric.
+        unit: Mean drop of the yardstick's versions, in the metric's own unit; NaN where there are none.
+        harmful: Mean of ``share`` over the kinds that harm, without the yardstick.
+        keeping: Mean of ``share`` over the kinds that keep the meaning.
+        below_keeping: Mean of ``below_keeping`` over the kinds that harm, without the yardstick.
+        auc: Mean of ``auc`` over the same: harmful against meaning-keeping in one figure.
+        spearman: Spearman's ρ of the scores with ``-severity`` over the versions of all kinds.
+        kendall: Kendall's τ-b of the same.
+        kinds: Each kind, over all its degrees.
+        by_degree: Each degree of the kinds that have several, with ``drop``, ``share`` and ``below`` alone.
+        signature: What its scores depend on.
+    """
+
+    name: str
+    unit: float
+    harmful: Interval
+    keeping: Interval
+    below_keeping: Interval
+    auc: Interval
+    spearman: Interval
+    kendall: float
+    kinds: tuple[KindRobustness, ...]
+    by_degree: tuple[KindRobustness, ...]
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """How several metrics take the same changes.
+
+    Attributes:
+        metrics: The metrics, in the order given.
+        texts: Number of texts.
+        versions: Number of versions.
+        samples: Draws of the bootstrap.
+        seed: Of the draws.
+        level: Confidence level of the intervals.
+    """
+
+    metrics: tuple[MetricRobustness, ...]
+    texts: int
+    versions: int
+    samples: int
+    seed: int
+    level: float = LEVEL
+
+
+def robustness(
+    versions: Versions,
+    metrics: Sequence[MetricScores],
+    *,
+    keeping: Collection[str] = (),
+    yardstick: str = "unrelated",
+    samples: int = 1000,
+    seed: int = 0,
+) -> Robustness:
+    """How metrics take changes of texts, by kind of change.
+
+    ``share = Σ_v (s(t_v) - s(v)) / Σ_v u(t_v)`` over the versions ``v`` of a kind, ``t_v`` the text of a version and
+    ``u(t)`` the mean drop of the yardstick's versions of a text: the unit in which metrics compare. Where the
+    yardstick does not drop, there is no share. Scores of metrics whose lower scores are better are negated.
+
+    Args:
+        versions: What there is.
+        metrics: Scores of all texts followed by those of all versions, ``[n + m]``.
+        keeping: Kinds that keep the meaning; the others harm.
+        yardstick: Kind that stands for the worst; not part of the means over kinds.
+        samples: Draws of the bootstrap.
+        seed: Of the draws.
+
+    Returns:
+        Kinds in the order in which they appear, with 95 % intervals; ``NaN`` where fewer than two texts have a kind.
+
+    Raises:
+        InputError: If scores are missing, or there is nothing to draw.
+
+    Example:
+        >>> found = Versions(2, [0, 1, 0, 1], ("drop", "drop", "unrelated", "unrelated"), (1,) * 4, [0.2, 0.3, 1, 1])
+        >>> (metric,) = robustness(found, [MetricScores("a", [1.0, 1.0, 0.8, 0.6, 0.0, 0.2])]).metrics
+        >>> [(one.kind, round(one.drop.estimate, 3), round(one.share.estimate, 3)) for one in metric.kinds]
+        [('drop', 0.3, 0.333), ('unrelated', 0.9, 1.0)]
+    """
+    if samples < 1:
+        raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
+    rng = np.random.default_rng(seed)
+    times = np.vstack(list(draw_counts(np.arange(versions.texts), samples, rng))).astype(np.float64)
+    found = []
+    for metric in metrics:
+        scores = finite_scores(metric.scores, f"scores of {metric.name}")
+        if len(scores) != versions.texts + len(versions):
+            raise InputError(
+                f"Expected scores of {metric.name} for {versions.texts} texts and {len(versions)} versions, but got "
+                f"{len(scores)}: give those of the texts first."
+            )
+        sign = 1.0 if metric.higher_is_better else -1.0
+        judge = _Judge(versions, sign * scores, times, frozenset(keeping), yardstick, seed)
+        found.append(judge.judged(metric.name, metric.signature))
+    return Robustness(tuple(found), versions.texts, len(versions), samples, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """A number of the texts as they are, and of every draw, NaN where it has none."""
+
+    estimate: float
+    draws: Vector
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.estimate, *percentiles(self.draws, LEVEL))
+
+
+class _Judge:
+    """The scores of one metric, and what follows from them.
+
+    Args:
+        versions: What there is.
+        scores: Of texts and versions, higher is better, ``[n + m]``.
+        times: How often each text was drawn, ``[samples, n]``.
+        keeping: Kinds that keep the meaning.
+        yardstick: Kind that stands for the worst.
+        seed: Of the draws.
+    """
+
+    def __init__(
+        self,
+        versions: Versions,
+        scores: Vector,
+        times: Vector,
+        keeping: frozenset[str],
+        yardstick: str,
+        seed: int,
+    ) -> None:
+        self.versions, self.times, self.keeping, self.yardstick, self.seed = versions, times, keeping, yardstick, seed
+        self.scores = scores[versions.texts :]
+        self.drops = scores[versions.owners] - self.scores
+        self.tie = TIE * float(np.ptp(scores))
+        self.kinds = np.asarray(versions.kinds, dtype=object)
+        self.degrees = np.asarray(versions.degrees, dtype=np.int64)
+        kinds = list(dict.fromkeys(versions.kinds))
+        self.rows = {kind: np.flatnonzero(self.kinds == kind) for kind in kinds}
+        self.mildest = {kind: rows[self.degrees[rows] == self.degrees[rows].min()] for kind, rows in self.rows.items()}
+        kept = [self.mildest[kind] for kind in kinds if kind in keeping]
+        self.kept = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+        self.worst = self._worst()
+
+    def judged(self, name: str, signature: str) -> MetricRobustness:
+        """Everything about the metric."""
+        shares, pairs, chances, kinds, by_degree = {}, {}, {}, [], []
+        harmful = [kind for kind in self.rows if kind not in self.keeping]
+        for kind, rows in self.rows.items():
+            shares[kind] = self._share(rows)
+            if kind in harmful:
+                pairs[kind] = self._pairs(self.mildest[kind])
+                chances[kind] = self._auc(self.mildest[kind])
+            kinds.append(self._kind(kind, shares[kind], pairs.get(kind), chances.get(kind)))
+            degrees = np.unique(self.degrees[rows]).tolist()
+            by_degree += [self._part(kind, one) for one in (degrees if len(degrees) > 1 else ())]
+        counted = [kind for kind in harmful if kind != self.yardstick]
+        spearman, tau = self._with_severity(np.arange(len(self.versions)))
+        unrelated = self.rows.get(self.yardstick)
+        return MetricRobustness(
+            name,
+            math.nan if unrelated is None else float(self.drops[unrelated].mean()),
+            _mean(shares[kind] for kind in counted).interval,
+            _mean(shares[kind] for kind in self.rows if kind in self.keeping).interval,
+            _mean(pairs[kind][1] for kind in counted).interval,
+            _mean(chances[kind] for kind in counted).interval,
+            spearman,
+            tau,
+            tuple(kinds),
+            tuple(by_degree),
+            signature,
+        )
+
+    def _kind(
+        self, kind: str, share: _Drawn, pairs: tuple[int, _Drawn] | None, chance: _Drawn | None
+    ) -> KindRobustness:
+        rows = self.rows[kind]
+        spearman, tau = self._with_severity(rows)
+        return KindRobustness(
+            kind,
+            None,
+            kind in self.keeping,
+            len(rows),
+            len(np.unique(self.versions.owners[rows])),
+            self._ratio(rows, self.drops[rows], np.ones(len(rows))).interval,
+            share.interval,
+            self._below(rows).interval,
+            0 if pairs is None else pairs[0],
+            UNKNOWN if pairs is None else pairs[1].interval,
+            UNKNOWN if chance is None else chance.interval,
+            spearman,
+            tau,
+        )
+
+    def _part(self, kind: str, degree: int) -> KindRobustness:
+        """One degree of a kind."""
+        rows = self.rows[kind][self.degrees[self.rows[kind]] == degree]
+        return KindRobustness(
+            kind,
+            degree,
+            kind in self.keeping,
+            len(rows),
+            len(np.unique(self.versions.owners[rows])),
+            self._ratio(rows, self.drops[rows], np.ones(len(rows))).interval,
+            self._share(rows).interval,
+            self._below(rows).interval,
+        )
+
+    def _worst(self) -> Vector:
+        """Mean drop of the yardstick's versions of each text, ``[n]``, NaN where it has none."""
+        rows = self.rows.get(self.yardstick, np.empty(0, dtype=np.int64))
+        owners = self.versions.owners[rows]
+        counts = np.bincount(owners, minlength=self.versions.texts)
+        sums = np.bincount(owners, self.drops[rows], self.versions.texts)
+        return np.divide(sums, counts, out=np.full(self.versions.texts, np.nan), where=counts > 0)
+
+    def _share(self, rows: NDArray[np.int64]) -> _Drawn:
+        """Drop over that of the yardstick's versions of the same texts; only of texts that have one."""
+        units = self.worst[self.versions.owners[rows]]
+        known = ~np.isnan(units)
+        return self._ratio(rows[known], self.drops[rows[known]], units[known])
+
+    def _below(self, rows: NDArray[np.int64]) -> _Drawn:
+        return self._ratio(rows, (self.drops[rows] > self.tie).astype(np.float64), np.ones(len(rows)))
+
+    def _pairs(self, rows: NDArray[np.int64]) -> tuple[int, _Drawn]:
+        """Versions against those of the same text that keep the meaning: how many pairs, and the share in order."""
+        same = self.versions.owners[rows][:, None] == self.versions.owners[self.kept][None, :]
+        lower = self.drops[rows][:, None] - self.drops[self.kept][None, :] > self.tie
+        pairs = same.sum(axis=1).astype(np.float64)
+        return int(pairs.sum()), self._ratio(rows, (same & lower).sum(axis=1).astype(np.float64), pairs)
+
+    def _auc(self, rows: NDArray[np.int64]) -> _Drawn:
+        """Versions against those of any text that keep the meaning."""
+        if not len(self.kept):
+            return _Drawn(math.nan, np.full(len(self.times), np.nan))
+        apart = self.drops[rows][:, None] - self.drops[self.kept][None, :]
+        wins = np.where(np.abs(apart) <= self.tie, 0.5, (apart > 0).astype(np.float64))  # [H, K]
+        ours, theirs = self.times[:, self.versions.owners[rows]], self.times[:, self.versions.owners[self.kept]]
+        drawn = _divided(((ours @ wins) * theirs).sum(axis=1), ours.sum(axis=1) * theirs.sum(axis=1))
+        return _Drawn(float(wins.mean()), self._few(np.concatenate([rows, self.kept]), drawn))
+
+    def _ratio(self, rows: NDArray[np.int64], values: Vector, units: Vector) -> _Drawn:
+        """``Σ values / Σ units`` over versions, of the texts as they are and of every draw."""
+        owners, texts = self.versions.owners[rows], self.versions.texts
+        above, below = np.bincount(owners, values, texts), np.bincount(owners, units, texts)
+        drawn = _divided(self.times @ above, self.times @ below)
+        whole = float(_divided(np.array([values.sum()]), np.array([units.sum()]))[0])
+        return _Drawn(whole, self._few(rows[units != 0], drawn))
+
+    def _few(self, rows: NDArray[np.int64], drawn: Vector) -> Vector:
+        """The draws, but none where every one of them would be the same."""
+        return drawn if len(np.unique(self.versions.owners[rows])) >= LEAST else np.full_like(drawn, np.nan)
+
+    def _with_severity(self, rows: NDArray[np.int64]) -> tuple[Interval, float]:
+        """Spearman's ρ and Kendall's τ-b of scores with how good the versions are."""
+        scores, goodness = self.scores[rows], -self.versions.severities[rows]
+        if len(np.unique(goodness)) < 2:
+            return UNKNOWN, math.nan
+        clusters = [str(one) for one in self.versions.owners[rows]]
+        found = bootstrap_interval(
+            scores,
+            goodness,
+            ["all"] * len(rows),
+            statistic="spearman",
+            samples=len(self.times),
+            seed=self.seed,
+            level=LEVEL,
+            clusters=clusters,
+        )
+        return found, kendall(scores, goodness)
+
+
+def _divided(above: Vector, below: Vector) -> Vector:
+    """Quotients; NaN where the lower part is not above 0, so that a unit that does not drop measures nothing."""
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def _mean(several: Iterable[_Drawn]) -> _Drawn:
+    """The mean of those that are defined, in each draw of those that are defined there."""
+    known = [one for one in several if not math.isnan(one.estimate)]
+    if not known:
+        return _Drawn(math.nan, np.empty(0))
+    drawn = np.vstack([one.draws for one in known])
+    sums, counts = np.nansum(drawn, axis=0), (~np.isnan(drawn)).sum(axis=0).astype(np.float64)
+    return _Drawn(math.fsum(one.estimate for one in known) / len(known), _divided(sums, counts))

@@ -1,0 +1,132 @@
+"""Explain a score: :func:`explain` for any scorer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from textmover.modules.fitting import evaluating
+from textmover.modules.metric_model import MetricModel
+from textmover.rome.metric import RomeMetric
+from textmover.scoring.explain_rome import explain_rome
+from textmover.scoring.explain_transport import explain_transport
+from textmover.scoring.explanation import Explanation
+from textmover.types import InputError, SegmentScores
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["explain", "explain_fitted"]
+
+LONGEST = 25_000_000
+"""Most pairs of words, estimated from the spaces in the texts, whose plans are laid out: 200 MB to a matrix."""
+
+
+def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) -> Explanation:
+    """Say why a hypothesis gets its score.
+
+    Args:
+        scorer: Scores with the metric that is explained. Where it fits idf weights on each call, it fits them on these
+            texts; fit it on more of them first and use :func:`explain_fitted` for weights that say something.
+        hypothesis: The text that is judged.
+        references: What it is compared with; of several, the one with the best score is explained.
+
+    Returns:
+        The explanation. Its score is that of :meth:`~textmover.scoring.scorer.Scorer.score`, and the sums over its
+        plans are the values of the matching.
+
+    Raises:
+        InputError: If a text is not Unicode, statistics lack, or the metric or the texts cannot be explained.
+        TypeError: If something is no text.
+
+    Example:
+        >>> from textmover import Scorer
+        >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
+        >>> found = explain(scorer, "A cat sat there.", "There sat a cat.")  # doctest: +SKIP
+        >>> [found.hypothesis.words[one.hypothesis] for one in found.pairs][:2]  # doctest: +SKIP
+        ['A', 'cat']
+    """
+    hypothesis, grouped = _checked(hypothesis, references)
+    if scorer.metric.fits_on_call:
+        scorer.fit_on_call([hypothesis], [grouped])
+    return explain_fitted(scorer, hypothesis, grouped)
+
+
+@torch.inference_mode()
+def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) -> Explanation:
+    """Explain with the statistics as they are; see :func:`explain`."""
+    hypothesis, grouped = _checked(hypothesis, references)
+    metric = scorer.metric
+    if metric.needs_fit:
+        lacking = ", ".join(name for name, one in metric.statistics.items() if not one.fitted)
+        raise InputError(
+            f"Expected the metric's corpus statistics ({lacking}) to be fitted, but they are not: call "
+            "`Scorer.fit(texts)`, load a file of them with `Scorer.load_statistics(path)`, or choose a preset that "
+            "needs none."
+        )
+    if metric.multi_reference == "all" and len(grouped) > 1:
+        raise InputError(
+            f"Expected one reference to explain where multi_reference='all' makes one text of them, but got "
+            f"{len(grouped)}: give one, or choose 'best' or 'mean'."
+        )
+    alone = scorer.score_fitted([hypothesis] * len(grouped), [[one] for one in grouped], warn=False)
+    whole = alone if len(grouped) == 1 else scorer.score_fitted([hypothesis], [grouped], warn=False)
+    chosen = int(alone.scores.argmax() if metric.higher_is_better else alone.scores.argmin())
+    values = _values(alone, chosen)
+    flags = tuple(scorer.score_fitted([hypothesis], [[grouped[chosen]]], warn=False).counts)
+    with evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext():
+        found = _parts(metric, hypothesis, grouped[chosen], values, empty="empty" in flags)
+    return Explanation(
+        score=values.pop("score"),
+        components=values,
+        flags=flags,
+        signature=scorer.signature,
+        chosen=chosen,
+        reference_scores=tuple(alone.scores.tolist()),
+        segment_score=float(whole.scores[0]),
+        **found,
+    )
+
+
+def _checked(hypothesis: str, references: str | Sequence[str]) -> tuple[str, list[str]]:
+    """A hypothesis and its references as :meth:`Scorer.score` would take them."""
+    from textmover.scoring.scorer import normalize_references
+
+    if not isinstance(hypothesis, str):
+        raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")
+    (grouped,) = normalize_references([hypothesis], [references] if isinstance(references, str) else [list(references)])
+    words = len(hypothesis.split()), max(len(one.split()) for one in grouped)
+    if words[0] * words[1] > LONGEST:
+        raise InputError(
+            f"Expected texts of at most {LONGEST:,} pairs of words to explain, but got {words[0]:,} by {words[1]:,} "
+            "words: explain a paragraph at a time."
+        )
+    return hypothesis, list(grouped)
+
+
+def _parts(metric: Any, hypothesis: str, reference: str, values: dict[str, float], *, empty: bool) -> dict[str, Any]:
+    if isinstance(metric, MetricModel):
+        return explain_transport(metric, hypothesis, reference, values)
+    if isinstance(metric, RomeMetric):
+        return explain_rome(metric, hypothesis, reference, values, empty=empty)
+    raise InputError(
+        f"Expected a transport metric or RoMe to explain, but got a {type(metric).__name__}, which does not say how "
+        "its words are matched: choose a preset of `textmover list`."
+    )
+
+
+def _values(scores: SegmentScores, row: int) -> dict[str, float]:
+    """All values of one pair by name."""
+    named: dict[str, np.ndarray | None] = {
+        "score": scores.scores,
+        "precision": scores.precision,
+        "recall": scores.recall,
+        "f": scores.f,
+        **scores.components,
+    }
+    return {name: float(array[row]) for name, array in named.items() if array is not None}

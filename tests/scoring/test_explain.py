@@ -1,0 +1,263 @@
+"""Explanations: their plans give the values of the metric, and their words are those of the texts."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from textmover import Scorer
+from textmover.modules.config import MetricConfig
+from textmover.presets import PRESETS
+from textmover.scoring.explain import explain, explain_fitted
+from textmover.types import InputError
+
+HYPOTHESIS = "the cat was reading a long letter, slowly"
+REFERENCE = "a cat reads its very long letters ."
+CORPUS = ["the cat was here .", "a long letter", "its very last paper", "slowly and far", "a reading"]
+TRANSPORT = sorted(name for name, preset in PRESETS.items() if isinstance(preset.config, MetricConfig))
+
+
+def scorer_of(tiny_metric, **fields) -> Scorer:
+    scorer = Scorer(tiny_metric(**fields))
+    return scorer.fit(CORPUS) if scorer.metric.statistics else scorer
+
+
+def preset_fields(name: str) -> dict[str, object]:
+    """What a preset sets, but for its encoder and the layers that the tiny one does not have."""
+    config = PRESETS[name].config
+    names = vars(config).keys() - {"kind", "encoder", "revision", "layer"}
+    fields = {one: getattr(config, one) for one in names}
+    return {**fields, "last_layers": 2} if config.aggregation == "power-means" else fields
+
+
+def by_hand(found, scorer) -> float:
+    """The score from the values of the plans, by the definitions of the family."""
+    config, steps = scorer.metric.config, {one.name: one.value for one in found.steps}
+    value = found.matches[0].value
+    if len(found.matches) == 2:
+        recall, precision = (one.value for one in found.matches)
+        f = precision * recall / (config.alpha * precision + (1 - config.alpha) * recall)
+        value = {"recall": recall, "precision": precision, "f": f}[config.score]
+    own = [steps.get(f"{side} with itself") for side in ("reference", "hypothesis")]
+    if config.matching == "sinkhorn-divergence":
+        value -= sum(own) / 2
+    elif config.normalize:
+        value /= math.sqrt(own[0] * own[1])
+    outputs = {"similarity": 1 - value, "inverse": 1 / (1 + value), "distance": value}
+    return outputs[config.output] if found.matches[0].measure == "cost" else value
+
+
+@pytest.mark.parametrize("name", TRANSPORT)
+def test_plans_give_the_score_of_every_preset(tiny_metric, name):
+    scorer = scorer_of(tiny_metric, **preset_fields(name))
+    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    assert found.score == pytest.approx(scorer.score_fitted([HYPOTHESIS], [[REFERENCE]]).scores[0], abs=1e-9)
+    assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
+    assert found.steps[-1].name == "score"
+    assert found.plan.sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "extra"),
+    [
+        ({"matching": "twmd", "value": "objective", "temperature": 0.1}, "entropy"),
+        ({"matching": "twmd", "value": "objective", "temperature": 0.1, "learn_temperature": True}, "entropy"),
+        ({"matching": "trwmd", "value": "objective", "temperature": 0.1}, "entropy"),
+        ({"matching": "trwmd", "value": "objective", "hypothesis_special_tokens": "targets"}, "entropy"),
+        ({"matching": "emd", "order_penalty": 0.2, "normalize": False}, "order"),
+        ({"matching": "sinkhorn-divergence", "temperature": 0.1, "tolerance": 1e-7, "normalize": False}, "entropy"),
+    ],
+)
+def test_what_a_value_has_beside_its_plan_is_counted(tiny_metric, fields, extra):
+    scorer = scorer_of(tiny_metric, **fields)
+    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    assert all(abs(one.extras[extra]) > 1e-4 for one in found.matches)
+    assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tolerance": 1e-7, "temperature": 0.1},
+        {"matching": "bertscore", "alpha": 0.7, "score": "f"},
+        {"matching": "lazy-emd", "hypothesis_penalty": 0.3, "reference_penalty": math.inf, "temperature": 0.05,
+         "tolerance": 1e-7, "normalize": False},
+        {"subwords": "mean"},
+        {"subwords": "first", "punctuation": "drop"},
+        {"ngram": 2},
+        {"ngram": "sentence"},
+        {"matching": "emd", "cost": "euclidean", "output": "inverse", "normalize": False},
+    ],
+)  # fmt: skip
+def test_so_do_those_of_other_settings(tiny_metric, fields):
+    scorer = scorer_of(tiny_metric, **fields)
+    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
+
+
+def test_rescaling_and_calibration_are_said(tiny_metric):
+    scorer = scorer_of(tiny_metric, rescale=True, calibrate=True)
+    with torch.no_grad():
+        scorer.metric.calibration.scale.fill_(2.0)
+        scorer.metric.calibration.offset.fill_(-1.0)
+    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    assert "baseline" in found.steps[-1].how
+    assert found.steps[-1].how.endswith("2 * s - 1")
+    base = scorer.metric.baseline.values[2].item()
+    plain = by_hand(found, scorer)
+    assert 2 * (plain - base) / (1 - base) - 1 == pytest.approx(found.score, abs=1e-5)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_pieces_together_and_stand_where_they_say(tiny_metric):
+    text = "  The cat's reading,\n3.50  slowly!"
+    found = explain_fitted(scorer_of(tiny_metric), text, "a cat").hypothesis
+    assert found.words == ("[start]", "The", "cat", "'", "s", "reading", ",", "3", ".", "50", "slowly", "!", "[end]")
+    assert [text[slice(*span)] for span in found.spans if span is not None] == list(found.words[1:-1])
+    assert found.weights.sum() == pytest.approx(1)
+
+
+def test_stretches_of_words_are_named_as_such(tiny_metric):
+    found = explain_fitted(
+        scorer_of(tiny_metric, ngram=2, hypothesis_special_tokens="drop"), "a cat reading .", "a cat"
+    )
+    assert found.hypothesis.words == ("a cat", "cat reading", "reading", "reading .")
+    assert found.hypothesis.spans == ((0, 5), (2, 13), (6, 13), (6, 15))
+
+
+def test_ideographs_and_emoji_are_words_of_their_own(embedded_metric):
+    found = explain_fitted(Scorer(embedded_metric("twmd")), "猫が座る ok ☕", "a cat").hypothesis
+    assert found.words[1:-1] == ("猫", "が", "座", "る", "ok", "☕")
+
+
+def test_a_text_matched_with_itself_has_every_word_as_its_own_partner(tiny_metric):
+    text = "a cat reads its very long letters ."
+    for matching in ("twmd", "bertscore", "emd"):
+        found = explain_fitted(scorer_of(tiny_metric, matching=matching, temperature=0.01, normalize=False), text, text)
+        best = {}
+        for one in found.pairs:
+            best.setdefault(one.hypothesis, one.reference)
+        assert all(place == other for place, other in best.items())
+        assert (found.unmatched_hypothesis, found.unmatched_reference) == ((), ())
+
+
+def test_the_largest_flows_come_first_and_repetitions_are_unmatched(tiny_metric):
+    scorer = scorer_of(tiny_metric, matching="bertscore", normalize=False, layer=0, hypothesis_special_tokens="drop",
+                       reference_special_tokens="drop")  # fmt: skip
+    found = explain_fitted(scorer, "cat cat dog", "cat tree")
+    words, others = found.hypothesis.words, found.reference.words
+    named = lambda places, text: [text[place] for place in places]  # noqa: E731
+    chosen = {words[one.hypothesis]: others[one.reference] for one in found.pairs if words[one.hypothesis] == "cat"}
+    assert chosen == {"cat": "cat"}
+    assert "cat" in named(found.unmatched_hypothesis, words)
+    assert np.all(np.array([one.mass for one in found.pairs]) > 0)
+
+
+def test_aggregation_to_words_keeps_mass_and_largest_cosine(tiny_metric):
+    metric = tiny_metric(matching="emd", normalize=False)
+    found = explain_fitted(Scorer(metric), HYPOTHESIS, REFERENCE)
+    sides = [metric.text_features(metric.tokenize([one])) for one in (HYPOTHESIS, REFERENCE)]
+    plan = metric.match(*sides, with_plan=True).plan
+    assert found.plan.sum() == pytest.approx(float(plan.sum()))
+    np.testing.assert_allclose(found.plan.sum(axis=0), found.hypothesis.weights, atol=1e-6)
+    np.testing.assert_allclose(found.plan.sum(axis=1), found.reference.weights, atol=1e-6)
+    cosines = (sides[1].vectors[0] @ sides[0].vectors[0].T).detach()
+    row, column = found.reference.words.index("reads"), found.hypothesis.words.index("reading")
+    pieces = metric.tokenizer.offsets([REFERENCE])[0], metric.tokenizer.offsets([HYPOTHESIS])[0]
+    rows, columns = (
+        [
+            place
+            for place, (start, end) in enumerate(one.tolist())
+            if start < end and text.index(word) <= start < text.index(word) + len(word)
+        ]
+        for one, text, word in zip(pieces, (REFERENCE, HYPOTHESIS), ("reads", "reading"), strict=True)
+    )
+    assert found.similarity[row, column] == pytest.approx(float(cosines[rows][:, columns].max()), abs=1e-6)
+
+
+# --- doors ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_of_several_references_is_explained(tiny_metric):
+    scorer = scorer_of(tiny_metric)
+    references = ["the dog", HYPOTHESIS, "rain"]
+    found = explain(scorer, HYPOTHESIS, references)
+    assert found.chosen == 1
+    assert found.reference.text == HYPOTHESIS
+    alone = [scorer.score([HYPOTHESIS], [[one]]).scores[0] for one in references]
+    assert found.reference_scores == pytest.approx(alone, abs=1e-6)
+    assert found.segment_score == max(found.reference_scores) == found.score
+    distance = scorer_of(tiny_metric, matching="emd", output="distance", normalize=False)
+    assert explain(distance, HYPOTHESIS, references).chosen == 1
+    mean = scorer_of(tiny_metric, multi_reference="mean")
+    found = explain(mean, HYPOTHESIS, references)
+    assert found.segment_score == pytest.approx(np.mean(found.reference_scores))
+
+
+def test_an_empty_side_has_no_plan(tiny_metric):
+    found = explain(scorer_of(tiny_metric), "", REFERENCE)
+    assert found.flags == ("empty",)
+    assert (found.plan, found.pairs, found.score) == (None, (), 0)
+    assert [found.reference.words[place] for place in found.unmatched_reference] == ["[start]", *REFERENCE.split()]
+    both = explain(scorer_of(tiny_metric, hypothesis_special_tokens="drop"), " ", " ")
+    assert both.flags == ("empty",)
+
+
+def test_a_text_that_was_cut_is_flagged_and_explained_as_far_as_it_was_read(tiny_metric):
+    found = explain(scorer_of(tiny_metric, max_length=6), "one two three four five six seven", "one two")
+    assert found.flags == ("truncated",)
+    assert found.hypothesis.words == ("[start]", "one", "two", "three", "four", "[end]")
+
+
+def test_weights_that_are_fitted_on_a_call_are_fitted_on_the_pair(tiny_metric):
+    scorer = Scorer(tiny_metric(weights="idf", idf_from="sides"))
+    found = explain(scorer, "a cat", ["a dog", "a cat and a dog"])
+    assert found.score == pytest.approx(scorer.score(["a cat"], [["a dog", "a cat and a dog"]]).scores[0])
+
+
+def test_everything_is_plain_json(tiny_metric):
+    found = explain(scorer_of(tiny_metric), HYPOTHESIS, REFERENCE)
+    read = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert read["score"] == found.score
+    assert read["hypothesis"]["words"] == list(found.hypothesis.words)
+    plan, rates = (np.array(read["matches"][0][name]) for name in ("plan", "rates"))
+    assert float((plan * rates).sum()) == pytest.approx(read["matches"][0]["value"])
+    assert read["pairs"][0].keys() == {"reference", "hypothesis", "similarity", "mass", "rate", "penalty"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "hypothesis", "references", "message"),
+    [
+        ({"centering": "batch"}, "a", "b", "reads each text by itself"),
+        ({"multi_reference": "all"}, "a", ["b", "c"], "one reference to explain"),
+        ({}, "a\ud800", "b", "Unicode"),
+        ({}, "a", [], "at least one reference"),
+        ({}, "a " * 5001, "b " * 5001, "a paragraph at a time"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(tiny_metric, fields, hypothesis, references, message):
+    with pytest.raises(InputError, match=message):
+        explain(scorer_of(tiny_metric, **fields), hypothesis, references)
+
+
+def test_statistics_have_to_be_there(tiny_metric):
+    with pytest.raises(InputError, match="statistics"):
+        explain(Scorer(tiny_metric(centering="corpus")), "a", "b")
+    with pytest.raises(TypeError, match="to be a text"):
+        explain(Scorer(tiny_metric()), ["a"], "b")
+
+
+def test_words_of_static_vectors(tmp_path):
+    from textmover.presets import build_metric, preset_config
+
+    path = tmp_path / "words.txt"
+    path.write_text("cat 1 0 0\ndog 0.8 0.6 0\nsat 0 1 0\nwell 0 0 1\nknown 0.1 0 1\n", encoding="utf-8")
+    scorer = Scorer(build_metric(preset_config("wmd", encoder=str(path))))
+    found = explain(scorer, "a well-known cat", "the dog sat")
+    assert found.hypothesis.words == ("a", "well-known", "cat")
+    assert found.hypothesis.spans == ((0, 1), (2, 12), (13, 16))
+    assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
