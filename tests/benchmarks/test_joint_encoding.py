@@ -221,7 +221,10 @@ def setting(script, data, encoder, **fields):
     return script.Setting(data=(str(data),), encoder=str(encoder), **{**common, **fields})
 
 
-@pytest.mark.parametrize("way", ["separate", "joint", "regression"])
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param("separate", marks=pytest.mark.long), pytest.param("joint", marks=pytest.mark.slow), "regression"],
+)
 def test_every_way_learns_and_a_seed_decides_on_everything(script, tiny_encoder, tmp_path, way, capsys):
     path = ratings(tmp_path / "ratings.tsv", 120)
     learned = script.train(way, setting(script, path, tiny_encoder, epochs=4), 1)

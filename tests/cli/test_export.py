@@ -137,6 +137,7 @@ def test_a_folder_is_replaced_on_request_only(run, refused, trained, tmp_path):
 # --- back-ends --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_back_ends_are_written_measured_and_found(run, checkpoint, real_backends, tmp_path, monkeypatch):
     """A folder becomes one that brings the graphs of its back-ends along, under the hashes of its configuration."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -78,6 +78,7 @@ def test_an_interruption_is_130(run, monkeypatch):
     assert run("list") == (130, "", "textmover: interrupted\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_is_no_error():
     reading, writing = os.pipe()
     os.close(reading)
@@ -142,6 +143,7 @@ def test_values_of_fields_are_read_as_yaml_and_texts_as_they_are(monkeypatch, ru
     assert seen["cache"] is True
 
 
+@pytest.mark.slow
 def test_json_of_a_pipe_is_json():
     ran = subprocess.run(
         [sys.executable, "-m", "textmover", "list", "--format", "json"], capture_output=True, text=True, check=False

@@ -320,6 +320,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(run, tiny_encoder, writ
     assert run(*command, "--output", tmp_path / name, "--resume").err.startswith("Complete already: ")
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_what_is_kept(tiny_encoder, write, tmp_path):
     paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
     with started(

@@ -184,6 +184,7 @@ def test_a_trial_that_fails_is_in_the_table_with_its_reason_and_the_others_go_on
     assert "Trial 2 of 3: failed" in ended.err
 
 
+@pytest.mark.long
 def test_a_search_whose_first_trials_all_fail_ends(run, asked, tmp_path, monkeypatch):
     def fake(*_, **__):
         raise InputError("Expected a loss, but got `foo`.")
@@ -205,6 +206,7 @@ def test_defects_keep_their_traceback(run, asked, monkeypatch):
 # --- what trials are judged on ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_trial_that_is_judged_on_other_parts_is_refused_with_the_likely_key(run, asked, tmp_path, monkeypatch):
     def fake(recipe, folder, objective, *, maximise, report, judged):
         judged("few" if recipe["data"]["init_args"]["batch_size"] == 4 else "many")
@@ -359,8 +361,8 @@ def test_a_finished_search_only_prints_and_more_trials_add_to_it(run, asked, tri
     ("change", "named"),
     [
         (["--objective", "held-back/kendall"], "--objective"),
-        (["--seeds", "3"], "--seeds"),
-        (["--minimise"], "--minimise"),
+        pytest.param(["--seeds", "3"], "--seeds", marks=pytest.mark.long),
+        pytest.param(["--minimise"], "--minimise", marks=pytest.mark.long),
     ],
 )
 def test_another_search_is_not_mixed_in(run, asked, trials, change, named):
@@ -479,6 +481,7 @@ def test_without_optuna_the_extra_is_named(refused, asked, monkeypatch):
     assert 'pip install "textmover[search]"' in refused(*asked())
 
 
+@pytest.mark.long
 def test_the_objective_is_told_apart_from_a_trial_that_fails(run, asked, tmp_path, monkeypatch):
     def fake(*_, **__):
         raise ObjectiveError("Expected --objective to be one of what validation logs (a, b), but got 'c'.")

@@ -69,23 +69,40 @@ def agreement(setting) -> float:
     "arguments",
     [
         ["--field", "temperature=0.01,0.1,1", "--field", "layer=1,2"],
-        ["--field", "hypothesis-penalty=0.1,0.5,inf", "--field", "layer=null,2", "--model", "lazy-emd-en"],
-        ["--field", "centering=none,dimension,sentence,batch", "--field", "iterations=1,3"],
+        pytest.param(
+            ["--field", "hypothesis-penalty=0.1,0.5,inf", "--field", "layer=null,2", "--model", "lazy-emd-en"],
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            ["--field", "centering=none,dimension,sentence,batch", "--field", "iterations=1,3"], marks=pytest.mark.long
+        ),
         ["--field", "centering=none,corpus", "--field", "rescale=false,true", "--fit-on", "corpus.txt"],
         ["--field", "weights=idf,tf-idf", "--field", "idf=smooth,plus-one", "--fit-on", "corpus.txt"],
-        ["--field", "alpha=0.3,0.7", "--field", "subwords=all,first,mean", "--model", "bertscore-f1-idf"],
-        ["--field", "matching=twmd,trwmd,bertscore,emd", "--field", "layer=null"],
-        ["--field", "matching=emd,sbert", "--field", "aggregation=power-means,routing", "--last-layers", "3"],
-        [
-            "--field",
-            "powers=1,[1,inf]",
-            "--field",
-            "ngram=1,sentence",
-            "--aggregation",
-            "power-means",
-            "--last-layers=2",
-        ],
-        ["--field", "output=similarity,distance", "--normalize", "false", "--model", "wmd", "--no-cache"],
+        pytest.param(
+            ["--field", "alpha=0.3,0.7", "--field", "subwords=all,first,mean", "--model", "bertscore-f1-idf"],
+            marks=pytest.mark.long,
+        ),
+        pytest.param(["--field", "matching=twmd,trwmd,bertscore,emd", "--field", "layer=null"], marks=pytest.mark.long),
+        pytest.param(
+            ["--field", "matching=emd,sbert", "--field", "aggregation=power-means,routing", "--last-layers", "3"],
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            [
+                "--field",
+                "powers=1,[1,inf]",
+                "--field",
+                "ngram=1,sentence",
+                "--aggregation",
+                "power-means",
+                "--last-layers=2",
+            ],
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            ["--field", "output=similarity,distance", "--normalize", "false", "--model", "wmd", "--no-cache"],
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_sweep_is_each_setting_evaluated_alone(run, base, write, arguments):
@@ -234,6 +251,7 @@ def test_lower_is_better(run, base):
     assert "Lower scores are better, so negative correlations mean agreement there." in ended.out
 
 
+@pytest.mark.long
 def test_a_constant_score_has_no_correlation_and_is_not_the_best(run, write, tiny_encoder):
     rows = ["a dog\tthe dog\t1", "a dog\tthe dog\t2", "a dog\tthe dog\t3"]
     table = write("constant.tsv", ["hypothesis\treference\tscore", *rows])

@@ -66,6 +66,7 @@ def test_the_best_weights_are_exported_and_export_of_its_lightning_checkpoint_gi
     assert first.tolist() == second.tolist()
 
 
+@pytest.mark.slow
 def test_an_adapter_mixed_with_the_untrained_weights_is_what_is_judged_and_exported(
     tmp_path, tiny_encoder, ratings, capsys
 ):
@@ -289,7 +290,7 @@ def test_all_of_training_may_be_autocast_to_bfloat16(tmp_path, tiny_encoder, rat
     assert Scorer.from_pretrained(tmp_path / "metric").score("the cat sat", "the cat sat").mean
 
 
-@pytest.mark.parametrize("option", ["adapter", "untrained_share"])
+@pytest.mark.parametrize("option", ["adapter", pytest.param("untrained_share", marks=pytest.mark.long)])
 def test_a_base_encoder_that_the_export_needs_is_missed_before_training(
     option, tmp_path, tiny_encoder, ratings, capsys
 ):
@@ -324,6 +325,7 @@ def test_recipes_stop_early_after_validations_alone():
 
 
 @pytest.mark.filterwarnings("ignore:The dirpath has changed.*", "ignore:.*could not find the monitored key.*")
+@pytest.mark.long
 def test_a_run_that_was_resumed_elsewhere_names_a_checkpoint_that_is_there(
     tmp_path, tiny_encoder, ratings, capsys, monkeypatch
 ):

@@ -107,6 +107,7 @@ def test_all_else_is_left_untouched(name):
         assert perturb(text, name, seed=3, perturbations=all_perturbations()) is not None or name == "entity"
 
 
+@pytest.mark.slow
 def test_the_same_in_another_process():
     code = (
         f"import json; from textmover.data.perturbation_kinds import *; TEXTS = {TEXTS!r};"

@@ -613,9 +613,8 @@ def test_two_processes_give_the_values_of_one_in_order(tiny_encoder, in_two_proc
         assert_same(result, expected)
 
 
-@pytest.mark.parametrize(
-    "idf", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("idf", [False, True])
 def test_a_process_without_segments_hinders_no_other(tiny_encoder, in_two_processes, build, idf):
     pairs = [("tea", "cold tea")]
     expected = scored(build(idf=idf), (1,), *([text] for text in pairs[0]))

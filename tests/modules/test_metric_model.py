@@ -168,9 +168,8 @@ def generated_pairs(count: int) -> tuple[list[str], list[list[str]]]:
     return hypotheses, references
 
 
-@pytest.mark.parametrize(
-    "idf", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("idf", [False, True])
 def test_bert_score_on_200_generated_pairs_with_several_references(embedded, embedded_metric, capfd, idf):
     from bert_score import score as bert_score
 

@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
-from textmover.rome import convert
+from textmover.rome import convert, networks
+from textmover.rome.config import RomeConfig
 from textmover.rome.networks import NEW, build_scorer, convert_official, official_file, shipped_scorers, write_scorer
 from textmover.rome.official import OFFICIAL
 from textmover.rome.scorer_network import FeatureScorer, ScorerConfig
@@ -41,8 +43,47 @@ def test_new_networks_are_for_any_features(name):
 
 
 def test_shipped_networks_are_found_by_name():
-    for name in shipped_scorers():
-        assert build_scorer(name, FEATURES).config.features
+    assert set(shipped_scorers()) == {"rome", "rome-paper", "rome-ratings"}
+
+
+@pytest.mark.parametrize("name", shipped_scorers())
+def test_shipped_networks_see_the_features_of_the_preset(name):
+    scorer = build_scorer(name, FEATURES)
+    assert scorer.config.features == RomeConfig().features == FEATURES
+    assert scorer.config.monotone == (name != "rome-paper")
+    best, worst = scorer(torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])).tolist()
+    assert best > 0.6
+    assert worst < 0.3
+    found = scorer(torch.rand(200, 3, generator=torch.Generator().manual_seed(0)))
+    assert float(found.detach().std()) > 0.02  # one that says the same of everything is no scorer
+
+
+@pytest.mark.parametrize("name", ["rome", "rome-ratings"])
+def test_no_feature_lowers_the_score_of_a_shipped_network(name):
+    scorer = build_scorer(name, FEATURES)
+    given = torch.rand(300, 3, generator=torch.Generator().manual_seed(1))
+    for place in range(3):
+        raised = given.clone()
+        raised[:, place] += torch.rand(300, generator=torch.Generator().manual_seed(2)) * (1 - given[:, place])
+        assert bool((scorer(raised) >= scorer(given)).all())
+
+
+@pytest.mark.parametrize("name", shipped_scorers())
+def test_shipped_networks_say_what_they_are(name):
+    about = json.loads(shipped_scorers()[name].read_text(encoding="utf-8"))["about"]
+    assert about["name"] == name
+    assert about["data"]
+    assert all(terms.strip() for terms in about["data"].values())
+    assert not any(word in data for data in about["data"] for word in ("Quora", "QQP", "SICK", "WebNLG", "2017"))
+    assert set(about["sizes"]) >= {"training", "calibration"}
+    assert 0.5 <= about["accuracy on test pairs"] <= 1 or name == "rome-ratings"
+    assert "metric:rome|" in about["features"]
+
+
+def test_networks_lie_in_the_package():
+    """So that the wheel, which takes the package's folder as it is, holds them."""
+    packaged = Path(networks.__file__).parent / "networks"
+    assert all(path.parent == packaged for path in shipped_scorers().values())
 
 
 def test_a_file_is_a_network(tmp_path):

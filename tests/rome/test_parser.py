@@ -131,6 +131,7 @@ def test_a_parse_depends_on_its_text_alone():
     assert forgetful([texts[place] for place in order]) == [expected[place] for place in order]
 
 
+@pytest.mark.slow
 def test_threads_and_copies_agree(parser):
     expected = parser(TEXTS)
     with ThreadPoolExecutor(4) as pool:

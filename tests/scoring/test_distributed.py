@@ -280,7 +280,7 @@ def gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("how", "code", "message"),
     [
-        slow("from textmover.types import InputError; raise InputError('no such luck.')", 2, "no such luck."),
+        long("from textmover.types import InputError; raise InputError('no such luck.')", 2, "no such luck."),
         long("raise OSError(28, 'No space left on device', 'x')", 2, "x: No space left on device"),
         long("raise ZeroDivisionError('a defect')", 1, "ZeroDivisionError: a defect"),
         long("raise KeyboardInterrupt", 130, "interrupted: "),

@@ -300,6 +300,7 @@ def test_states_that_are_not_as_they_were_written_are_made_anew(load, tmp_path, 
     assert f"{path} is damaged and is ignored: its texts are encoded anew. Remove it." in caplog.text
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_when_the_memory_is_gone_or_the_process_ends_hard(load, tmp_path):
     memory = EncoderMemory(folder=tmp_path / "gone")
     scorer = load("twmd", memory=memory)

@@ -34,6 +34,8 @@ DISTANCES = [name for name, preset in PRESETS.items() if not preset.higher_is_be
 
 
 FEW = ["twmd", "bertscore-f1-idf", "wmd", "moverscore-wmd2", "lazy-emd-en"]
+MOSTLY_LONG = [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in TRANSPORT]
+HARD = [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in TRANSPORT if name not in LAZY]
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +79,7 @@ def assert_same(found, expected, atol: float = 1e-6) -> None:
 # --- the best, and the mean -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", TRANSPORT)
+@pytest.mark.parametrize("preset", MOSTLY_LONG)
 @pytest.mark.parametrize("rule", ["best", "mean"])
 def test_each_value_is_combined_by_itself(build, preset, rule):
     """Precision may be best with one reference, and recall with another."""
@@ -130,15 +132,15 @@ def test_no_score_depends_on_batches(build, preset, rule):
 # --- all as one text --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("preset", TRANSPORT)
+@pytest.mark.parametrize("preset", MOSTLY_LONG)
 def test_all_of_one_reference_is_that_reference(build, preset):
     single = [(one[0],) for one in REFERENCES]
     expected = build(preset).score(HYPOTHESES, [one[0] for one in REFERENCES])
     assert_same(build(preset, "all").score(HYPOTHESES, single), expected, atol=0)
 
 
-@pytest.mark.parametrize("preset", [name for name in TRANSPORT if name not in LAZY])
-@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("preset", HARD)
+@pytest.mark.parametrize("times", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_a_reference_that_is_repeated_says_nothing_new(build, preset, times):
     """Every token is there twice with half the weight; between the copies, bigrams hold special tokens without idf."""
     repeated = [one[:1] * times for one in REFERENCES]

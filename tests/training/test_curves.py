@@ -75,7 +75,7 @@ def test_accumulated_batches_give_the_mean_of_their_losses(tmp_path, tiny_encode
     assert column(rows(tmp_path / "curves" / "curves.csv"), "train/loss") == pytest.approx(wanted, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_resumed_run_has_the_curves_of_an_unbroken_one(tmp_path, tiny_encoder):
     def run(folder: Path, step: int, *more: str) -> int:
         folder.mkdir(exist_ok=True)
@@ -90,7 +90,7 @@ def test_a_resumed_run_has_the_curves_of_an_unbroken_one(tmp_path, tiny_encoder)
     assert first == second
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, pytest.param(ValueError, marks=pytest.mark.long)])
 def test_what_there_is_is_written_when_a_run_breaks_off(tmp_path, tiny_encoder, monkeypatch, end):
     from textmover.training import RatingsModule
 
@@ -113,6 +113,7 @@ def test_what_there_is_is_written_when_a_run_breaks_off(tmp_path, tiny_encoder, 
     assert (tmp_path / "curves" / "curves.png").exists()
 
 
+@pytest.mark.long
 def test_the_folder_is_that_of_the_logger_or_the_root(tmp_path, tiny_encoder):
     arguments = arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)
     text = (tmp_path / "recipe.yaml").read_text().replace(f"folder: {tmp_path / 'curves'}", "picture: false")

@@ -15,7 +15,7 @@ def test_one_process_has_all_values():
     assert joint_values(values, 4) is values
 
 
-@pytest.mark.parametrize("rows", [8, 7])
+@pytest.mark.parametrize("rows", [pytest.param(8, marks=pytest.mark.long), 7])
 def test_two_processes_have_the_loss_and_the_gradient_of_one(in_two_processes, rows):
     inputs, targets, layer = joint_problem(rows)
     scores = layer(inputs).squeeze(1)

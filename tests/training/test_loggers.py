@@ -69,7 +69,7 @@ def test_early_stopping_on_kendall_stops_where_nothing_is_gained(tmp_path, tiny_
 
 
 @pytest.mark.filterwarnings("ignore:.*could not find the monitored key.*")  # by ModelCheckpoint
-@pytest.mark.parametrize("looks_after_validation", [True, False])
+@pytest.mark.parametrize("looks_after_validation", [pytest.param(True, marks=pytest.mark.long), False])
 def test_early_stopping_in_a_run_that_ends_before_its_first_validation(
     tmp_path, tiny_encoder, capsys, looks_after_validation
 ):
@@ -85,6 +85,7 @@ def test_early_stopping_in_a_run_that_ends_before_its_first_validation(
             assert words in message
 
 
+@pytest.mark.long
 def test_a_misspelt_monitor_of_early_stopping_is_told_with_what_there_is(tmp_path, tiny_encoder, capsys):
     options = {"monitor": "held-back/kendal", "mode": "max", "check_on_train_epoch_end": False}
     stopping = {"class_path": "pytorch_lightning.callbacks.EarlyStopping", "init_args": options}
@@ -133,7 +134,9 @@ class InfiniteGradient(torch.autograd.Function):
     ("change", "said"),
     [
         (lambda loss: loss * math.nan, "a finite loss, but got nan at step 8"),
-        (lambda loss: loss + math.inf, "a finite loss, but got inf at step 8"),
+        pytest.param(
+            lambda loss: loss + math.inf, "a finite loss, but got inf at step 8", marks=pytest.mark.long, id="inf"
+        ),
         (InfiniteGradient.apply, "a gradient of finite norm, but got"),
     ],
 )

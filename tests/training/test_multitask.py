@@ -196,6 +196,7 @@ def test_partners_are_told_by_the_highest_score_among_other_clusters(task_and_ba
     assert task.outcome(metric, batch).tolist() == [-1] * 4
 
 
+@pytest.mark.long
 def test_negatives_are_mined_by_the_metric(tiny_encoder, tmp_path):
     data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 30), negatives=2, mining="metric")
     trained = module(tiny_encoder)

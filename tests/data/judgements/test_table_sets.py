@@ -418,6 +418,7 @@ def test_public_sets(shared_folder, file, description, count, left_out, groups, 
     assert all(np.isfinite(values).all() for values in found.ratings.values())
 
 
+@pytest.mark.slow
 def test_years_of_sts(shared_folder):
     """The sizes that the TWMD paper names, but for the 750 pairs of MSRvid that are not in this copy of 2012."""
     found = read_judgements(shared_folder / "data" / "sts" / "sts2012_2016.tsv", "sts")

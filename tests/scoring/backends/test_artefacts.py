@@ -132,6 +132,7 @@ def test_one_of_another_format_is_made_anew(made, caplog):
     assert json.loads((folder / RECORD).read_text())["format"] == artefacts.FORMAT
 
 
+@pytest.mark.long
 def test_versions_do_not_overwrite_one_another(made, monkeypatch):
     folder, metric = made
     version = names.version("openvino")
@@ -192,6 +193,7 @@ def test_a_damaged_one_is_made_anew(made, caplog):
     assert said(caplog) == []
 
 
+@pytest.mark.long
 def test_one_that_cannot_be_opened_is_made_anew(made, caplog):
     folder, metric = made
     (folder / "model.xml").write_text("{")
@@ -301,6 +303,7 @@ def test_the_hash_is_of_weights_and_layers(tiny_metric):
     assert encoder_hash(metric.encoder) != first
 
 
+@pytest.mark.slow
 def test_a_checkpoint_brings_its_artefact_along(tiny_metric, real_backends, tmp_path, monkeypatch, caplog):
     metric = tiny_metric()
     folder = save_checkpoint(

@@ -27,12 +27,12 @@ TEXTS = [
 ]
 PAIRS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]
 EXPORTED = ("openvino", "onnxruntime")
-NAMES = (*EXPORTED, pytest.param("torch-compile", marks=pytest.mark.slow))
+NAMES = (*EXPORTED, pytest.param("torch-compile", marks=pytest.mark.long))
 
 pytestmark = pytest.mark.usefixtures("real_backends")
 
 
-@pytest.fixture(params=EXPORTED)
+@pytest.fixture(params=["openvino", pytest.param("onnxruntime", marks=pytest.mark.slow)])
 def exported(request):
     """Name of a back-end that runs exported graphs."""
     return request.param

@@ -1,0 +1,333 @@
+import importlib
+import json
+import re
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from textmover import Scorer
+from textmover.cli.train import main as train_command
+from textmover.data.parses import Parses
+from textmover.rome.networks import build_scorer
+from textmover.types import InputError, ParsedText
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = yaml.safe_load((ROOT / "configs/released/rome-scorers.yaml").read_text(encoding="utf-8"))
+NAMES = ("semantic", "syntactic", "acceptability")
+MODULES = ("release_rome_scorer", "rome_scorer_page", "rome_scorer_training", "rome_scorer_data", "rome_scorer_pairs")
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """The script and its parts, which import one another by name as scripts do."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    before = set(sys.modules)
+    yield {name: importlib.import_module(name) for name in MODULES}
+    sys.path.remove(str(ROOT / "benchmarks"))
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def pairs(modules):
+    return modules["rome_scorer_pairs"]
+
+
+@pytest.fixture
+def training(modules):
+    return modules["rome_scorer_training"]
+
+
+def words(text):
+    """Stands in for a parser: words, the first one the head of the others."""
+    found = list(re.finditer(r"\w+|[^\w\s]", text))
+    n = len(found)
+    return ParsedText(
+        tuple(one.group() for one in found),
+        tuple(one.group().lower() for one in found),
+        tuple("PROPN" if one.group().istitle() else "ADJ" if one.group() == "big" else "NOUN" for one in found),
+        ("",) * n,
+        (-1, *(0,) * (n - 1))[:n],
+        ("root", *("dep",) * (n - 1))[:n],
+        tuple(one.span() for one in found),
+    )
+
+
+def test_parts_share_no_text_whatever_the_order(pairs):
+    items = [(f"Sentence {number}.", f"Sentence {number + 1 - number % 2}.") for number in range(400)]
+    shares = {"test": 0.2, "calibration": 0.3}
+    found = pairs.split_parts(items, lambda one: one, shares)
+    assert sorted(one for part in found.values() for one in part) == sorted(items)
+    texts = [{text for one in part for text in one} for part in found.values()]
+    assert all(not one & other for place, one in enumerate(texts) for other in texts[:place])
+    assert len(found["test"]) == pytest.approx(80, abs=35)
+    turned = pairs.split_parts(items[::-1], lambda one: one, shares)
+    assert {name: part[::-1] for name, part in turned.items()} == found
+
+
+def test_what_a_kind_lacks_the_others_make_up(pairs):
+    made = [
+        pairs.Pair("r", f"{kind} {n}", kind, False, 0.5)
+        for kind, most in (("drop", 3), ("swap", 50), ("negate", 50))
+        for n in range(most)
+    ]
+    taken = pairs.balanced(made, {"swap": 1.0, "drop": 1.0, "negate": 2.0}, 40)
+    count = {kind: sum(one.kind == kind for one in taken) for kind in ("drop", "swap", "negate")}
+    assert count["drop"] == 3
+    assert sum(count.values()) == 40
+    assert count["negate"] == pytest.approx(2 * count["swap"], abs=2)
+    assert pairs.balanced(made[::-1], {"swap": 1.0, "drop": 1.0, "negate": 2.0}, 40) != []
+    assert set(pairs.balanced(made[::-1], {"swap": 1.0, "drop": 1.0, "negate": 2.0}, 40)) == set(taken)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    """A configuration over made-up files."""
+    places = ("Oslo", "Rome", "Paris", "Cairo", "Lima")
+    plain = [f"The big house number {n} near {places[n % 5]} was sold to {n} old men." for n in range(120)]
+    (tmp_path / "plain.txt").write_text("\n".join([*plain, "Too short.", "This sentence has no end"]) + "\n")
+    rows = [f"{5 - n % 2}\tThe boat {n} sank at night.\tAt night the boat {n} went down." for n in range(160)]
+    (tmp_path / "same.tsv").write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
+    (tmp_path / "test.tsv").write_text(
+        "sentence1\tsentence2\nAt night the boat 0 went down.\tThe boat 0 sank at night.\n"
+    )
+    (tmp_path / "known.txt").write_text("\n".join(plain[:20]) + "\n")
+    recipe = {"texts": [str(tmp_path / "known.txt")], "words": [3, 20], "sentences": None, "seed": 1}
+    (tmp_path / "stage.yaml").write_text(yaml.safe_dump({"data": {"init_args": recipe}}))
+    return {
+        **SPEC,
+        "plain": [
+            {"name": "plain", "file": str(tmp_path / "plain.txt"), "licence": "ours", "sentences": 90, "words": [4, 20]}
+        ],
+        "paraphrases": [
+            {"name": "same", "file": str(tmp_path / "same.tsv"), "licence": "ours", "least": {"score": 4.5}}
+        ],
+        "without": [{"path": str(tmp_path / "test.tsv"), "columns": ["sentence1", "sentence2"]}],
+        "classifier": [str(tmp_path / "stage.yaml")],
+        "damaged": ["repeat", "drop", "entity", "negate"],
+        "parts": {"training": 40, "calibration": 16, "test": 16},
+        "shares": {"test": 0.25, "calibration": 0.25},
+    }
+
+
+def test_pairs_are_balanced_and_come_of_the_right_sentences(pairs, spec):
+    found = pairs.build_parts(spec, Parses(lambda texts: [words(text) for text in texts]))
+    for name, part in found.items():
+        assert sum(one.good for one in part) == sum(not one.good for one in part) == spec["parts"][name]
+        assert {one.kind for one in part if not one.good} == set(spec["damaged"])
+        assert {"paraphrase", "synonym", "identity"} <= {one.kind for one in part if one.good}
+        assert all(one.severity < 0.2 for one in part if one.good)
+        assert all(one.severity > 0.07 for one in part if not one.good)
+        damaged = [one.reference.startswith("The big house") for one in part if not one.good]
+        assert sum(damaged) == len(damaged) // 2
+    known = set(Path(spec["classifier"][0]).with_name("known.txt").read_text().splitlines())
+    every = [one for part in found.values() for one in part]
+    assert not known & {text for one in every for text in one[:2]}
+    assert not any({"At night the boat 0 went down.", "The boat 0 sank at night."} == set(one[:2]) for one in every)
+    assert not any(re.search(r"boat \d*[13579] ", one.reference) for one in every), "rated below the limit"
+    references = [{one.reference for one in part} for part in found.values()]
+    assert not references[0] & references[1]
+    assert not references[0] & references[2]
+    assert not references[1] & references[2]
+
+
+def test_too_few_sentences_are_named(pairs, spec):
+    spec["parts"] = {**spec["parts"], "test": 500}
+    with pytest.raises(InputError, match=r"Expected 500 good and 500 damaged pairs in the test part, but got \d+ and"):
+        pairs.build_parts(spec, Parses(lambda texts: [words(text) for text in texts]))
+
+
+def test_the_limit_is_the_best_there_is(training):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        scores, good = rng.random(30).round(1), rng.random(30) > 0.4
+        limit = training.threshold(scores, good)
+        best = max(float(((scores > one) == good).mean()) for one in (-1, *scores))
+        assert float(((scores > limit) == good).mean()) == best
+
+
+def test_reliability_puts_each_score_beside_what_it_should_be(training):
+    scores, good = np.array([0.0, 0.05, 0.55, 0.5, 1.0]), np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    bins = training.reliability(scores, good)
+    assert [one.count for one in bins] == [2, 2, 1]
+    assert bins[0].score == pytest.approx(0.025)
+    assert [one.good for one in bins] == [0.5, 0.5, 1.0]
+    assert training.calibration_error(bins) == pytest.approx((2 * 0.475 + 2 * 0.025) / 5)
+
+
+def test_areas_count_pairs_in_order(training, pairs):
+    kinds = ["identity", "identity", "drop", "drop", "swap"]
+    made = [pairs.Pair("r", str(n), kind, kind == "identity", 0.0) for n, kind in enumerate(kinds)]
+    scores = np.array([0.9, 0.4, 0.5, 0.4, 0.1])
+    found = training.areas(scores, made)
+    assert found["drop"] == (2, pytest.approx((1 + 1 + 0 + 0.5) / 4))
+    assert found["swap"] == (1, 1.0)
+    assert found["identity"] == (2, pytest.approx((3 + 0 + 0.5 + 1) / 6))
+
+
+def test_percentiles_are_the_share_rated_lower(modules):
+    human = np.random.default_rng(1).integers(0, 5, 40).astype(float)
+    found = modules["rome_scorer_data"].percentiles(human)
+    for own, one in zip(human, found, strict=True):
+        assert one == pytest.approx(((human < own).sum() + ((human == own).sum() - 1) / 2) / 39)
+
+
+class Counted:
+    """Stands in for a scorer of RoMe."""
+
+    def __init__(self):
+        self.asked = 0
+        self.signature = "counted"
+        self.metric = type("Metric", (), {"config": type("Config", (), {"features": ("length", "same")})})
+
+    def score(self, hypotheses, references):
+        self.asked += len(hypotheses)
+        both = list(zip(hypotheses, references, strict=True))
+        components = {
+            "same": np.array([float(h == r) for h, r in both]),
+            "length": np.array([float(len(h)) for h, _ in both]),
+        }
+        return type("Found", (), {"components": components})
+
+
+def test_features_are_computed_once(modules, tmp_path):
+    scorer, texts = Counted(), [("a" * n, "aaa") for n in range(1, 300)]
+    data = modules["rome_scorer_data"]
+    first = data.features_of(scorer, texts, tmp_path)
+    assert first.shape == (299, 2)
+    assert first[2].tolist() == [3.0, 1.0]
+    assert torch.equal(data.features_of(scorer, texts, tmp_path), first)
+    assert scorer.asked == 299
+    assert not torch.equal(data.features_of(scorer, texts[:1] + texts, tmp_path)[:299], first)
+    assert scorer.asked > 299
+
+
+@pytest.fixture
+def material(modules, pairs):
+    """Features of which good pairs have more, of every kind of damage that the configuration names."""
+    rng = np.random.default_rng(3)
+
+    def part(count):
+        kinds = [*SPEC["damaged"], *("paraphrase",) * len(SPEC["damaged"])]
+        made = [kinds[n % len(kinds)] for n in range(count)]
+        found = [
+            pairs.Pair(f"r {n // 2}", f"h {n}", kind, kind == "paraphrase", 0.07 if kind == "paraphrase" else 0.6)
+            for n, kind in enumerate(made)
+        ]
+        low = np.array([0.35 if one.good else 0.1 for one in found])[:, None]
+        return found, torch.from_numpy(low + 0.5 * rng.random((count, 3))).float()
+
+    made = {name: part(count) for name, count in (("training", 480), ("calibration", 240), ("test", 240))}
+    human = rng.random(80)
+    rated = torch.from_numpy(np.clip(human[:, None] * 0.6 + 0.4 * rng.random((80, 3)), 0, 1)).float()
+    judged = modules["rome_scorer_data"].Judged(
+        torch.cat([rated, rated * 0.5]),
+        np.concatenate([np.arange(80)] * 2),
+        human,
+        ["a", "b"] * 40,
+        [str(n // 2) for n in range(80)],
+    )
+    return modules["rome_scorer_data"].Material(
+        NAMES,
+        {name: one[0] for name, one in made.items()},
+        {name: one[1] for name, one in made.items()},
+        dict.fromkeys(("training", "calibration"), (rated, human)),
+        {SPEC["rated_bins"]: judged},
+        "features:made-up",
+    )
+
+
+def test_segments_have_the_score_of_their_best_reference(material):
+    judged = material.development[SPEC["rated_bins"]]
+    assert np.allclose(judged.best(judged.features[:, 1]), judged.features[:80, 1])
+
+
+@pytest.mark.parametrize("name", SPEC["networks"])
+def test_networks_learn_what_they_are_to(training, material, name):
+    recipe = {**SPEC["networks"][name], "epochs": 30}
+    scorer, _ = training.fit_network(recipe, material, 0)
+    again, _ = training.fit_network(recipe, material, 0)
+    assert scorer.fingerprint == again.fingerprint
+    with torch.no_grad():
+        found = scorer(material.features["test"]).numpy()
+    good = np.array([one.good for one in material.pairs["test"]])
+    assert found[good].mean() > found[~good].mean() + 0.1
+    if recipe["calibrated"]:
+        assert float(scorer.log_scale) != 0
+    if recipe["targets"] == "labels":
+        assert ((found > 0.5) == good).mean() > 0.8
+
+
+def test_the_rate_of_the_paper_takes_its_time(training, material):
+    slow = {**SPEC["networks"]["rome-paper"], "options": {"lr": 1e-4}, "batch": 1, "epochs": 1}
+    fast = {**slow, "options": {"lr": 1e-1}}
+    assert training.fit_network(fast, material, 0)[1] < training.fit_network(slow, material, 0)[1]
+
+
+def test_networks_and_page_are_written(modules, material, tmp_path, monkeypatch):
+    spec = {**SPEC, "trials": SPEC["trials"][:1], "paper": str(tmp_path / "none.txt")}
+    spec["networks"] = {name: {**one, "epochs": 5} for name, one in SPEC["networks"].items()}
+    modules["release_rome_scorer"].make(
+        spec,
+        material,
+        Path("configs/released/rome-scorers.yaml"),
+        tmp_path / "networks",
+        tmp_path / "page.md",
+        tmp_path,
+    )
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    for name in ("semantic", "mean", *SPEC["networks"]):
+        assert re.search(rf"^\| {name} \|", text, re.MULTILINE)
+    for kind in SPEC["damaged"]:
+        assert f"| {kind} (n 10) |" in text
+    assert "nan" not in text.lower().replace("unanimous", "")
+    for name in SPEC["networks"]:
+        path = tmp_path / "networks" / f"{name}.json"
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        assert entries["about"]["sizes"]["training"] == (80 if name == "rome-ratings" else 480)
+        assert entries["about"]["data"]
+        found = build_scorer(str(path), NAMES)
+        values = found(material.features["test"]).detach().numpy()
+        good = np.array([one.good for one in material.pairs["test"]])
+        expected = ((values > 0.5) == good).mean()
+        assert entries["about"]["accuracy on test pairs"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_examples_are_read_from_the_paper(modules, shared_folder):
+    found = modules["release_rome_scorer"].paper_examples(shared_folder / "papers" / "rome_2022.txt")
+    assert [one[2] for one in found["table 2"]] == [0.80, 0.69, 0.11]
+    assert [one[2] for one in found["table 3"]] == [0.15, 0.13]
+    for table in found.values():
+        for reference, hypothesis, _ in table:
+            assert reference != hypothesis
+            assert min(len(reference), len(hypothesis)) > 20
+            assert not re.search(r"0\.\d", reference + hypothesis)
+
+
+def test_the_recipe_for_users_trains_a_scorer(tmp_path, tiny_encoder, monkeypatch):
+    config = yaml.safe_load((ROOT / "configs/rome_ratings.yaml").read_text(encoding="utf-8"))
+    lines = ["lp\tyear\treference\thypothesis\tscore"]
+    for n, (lp, keep) in enumerate(product(("de-en", "cs-en"), (0, 1, 2, 3) * 12)):
+        reference = f"the cat {n} sat on a mat"
+        hypothesis = " ".join([*reference.split()[: 3 + keep], *["no"] * (4 - keep)])
+        lines.append(f"{lp}\t2015\t{reference}\t{hypothesis}\t{keep + n % 3 / 10}")
+    (tmp_path / "ratings.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config["data"]["init_args"] |= {"train": [str(tmp_path / "ratings.tsv")], "batch_size": 8}
+    # Word vectors of the tiny encoder, and features that need neither parser nor classifier.
+    config["model"]["init_args"]["overrides"] |= {
+        "encoder": str(tiny_encoder), "parser": "none", "features": ["semantic", "chrf"],
+    }  # fmt: skip
+    config["trainer"] |= {"max_epochs": 2, "accelerator": "cpu", "enable_progress_bar": False}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert train_command(["fit", "--config", "recipe.yaml"]) == 0
+    scorer = Scorer.from_pretrained(tmp_path / config["export"])
+    assert scorer.metric.scorer.config.monotone
+    found = scorer.score(["the cat 1 sat on a mat", "no no no no"], ["the cat 1 sat on a mat"] * 2).scores
+    assert found[0] > found[1]
