@@ -149,8 +149,8 @@ PRESETS: dict[str, Preset] = {
         "Feydy et al. 2019",
     ),
     "rome": Preset(
-        RomeConfig(),
-        "mean of 1 - EMD of aligned words, 1 - TED of trees / most, P(acceptable)",
+        RomeConfig(scorer="rome"),
+        "network over 1 - EMD of aligned words, 1 - TED of trees / most, P(acceptable)",
         "Rony et al. 2022 (RoMe)",
     ),
 }

@@ -461,8 +461,9 @@ def test_rome_is_scored_with_the_fields_of_its_rows(told, encoder):
     rows = kept_scores(told("rome_data_to_text").folder, "BAGEL")
     for metric, fields in {
         "rome": {},
-        "rome-printed": {"variant": "paper", "change": 1.0, "ramp": 0.0},
-        "rome-code": {"variant": "code"},
+        "rome-mean": {"scorer": "mean"},
+        "rome-printed": {"scorer": "mean", "variant": "paper", "change": 1.0, "ramp": 0.0},
+        "rome-code": {"scorer": "mean", "variant": "code"},
     }.items():
         found, expected = [float(row[metric]) for row in rows], rome_scores(encoder, rows, **fields).scores.tolist()
         assert found == pytest.approx(expected, abs=1e-5), metric
@@ -477,7 +478,8 @@ def test_the_steps_of_the_ablation_take_one_part_more_each(told, encoder):
         "emd-align": rome_scores(encoder, rows, variant="align").components["semantic"],
         "emd-soft": semantic,
         "with-trees": (semantic + syntactic) / 2,
-        "rome": (semantic + syntactic + acceptability) / 3,
+        "rome-mean": (semantic + syntactic + acceptability) / 3,
+        "rome": rome_scores(encoder, rows).scores,
     }.items():
         assert [float(row[metric]) for row in rows] == pytest.approx(expected.tolist(), abs=1e-5), metric
 

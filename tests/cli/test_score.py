@@ -71,7 +71,7 @@ def test_fields_are_overridden_and_named_in_the_signature(run, texts, tiny_encod
 def test_fields_of_several_values_are_separated_by_commas(run, texts, tiny_encoder):
     found = run(
         "score", "-i", *texts, "--model", "rome", "--encoder", tiny_encoder, "--parser", "none",
-        "--features", "semantic, chrf", "--weights", "uniform", "--format", "json",
+        "--features", "semantic, chrf", "--scorer", "mean", "--weights", "uniform", "--format", "json",
     )  # fmt: skip
     given = json.loads(found.out)
     assert {"semantic", "chrf"} <= set(given)

@@ -71,5 +71,13 @@ def test_texts_of_any_kind_have_a_score(scorer):
     assert result.counts["long"] == 1
 
 
+def test_the_network_that_comes_along_joins_its_features(scorer, found):
+    assert scorer.signature.entries["scorer"].startswith("rome@")
+    mean = Scorer.from_pretrained("rome", scorer="mean", backend="torch").score(*zip(*EXAMPLES, strict=True))
+    assert mean.scores == pytest.approx(np.mean(list(found.components.values()), axis=0), abs=1e-6)
+    assert (found.scores[3:] < 0.1).all()  # of unrelated sentences, which the mean finds good English
+    assert (mean.scores[3:] > 0.2).all()
+
+
 def test_its_configuration_is_that_of_the_class():
     assert preset_config("rome", theta=0.7).theta == 0.7
