@@ -250,7 +250,9 @@ def test_segments_have_the_score_of_their_best_reference(material):
 
 @pytest.mark.parametrize("name", SPEC["networks"])
 def test_networks_learn_what_they_are_to(training, material, name):
-    recipe = {**SPEC["networks"][name], "epochs": 30}
+    recipe = {**SPEC["networks"][name], "epochs": 30, "batch": 32}
+    if recipe["optimizer"] == "SGD":
+        recipe["options"] = {"lr": 0.5}  # here in 450 steps
     scorer, _ = training.fit_network(recipe, material, 0)
     again, _ = training.fit_network(recipe, material, 0)
     assert scorer.fingerprint == again.fingerprint

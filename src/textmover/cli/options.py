@@ -354,7 +354,7 @@ def _value_parser(hint: Any) -> Callable[[str], Any]:
     alternatives = get_args(hint)
     if hint is str or get_origin(hint) is Literal:
         return str
-    if get_origin(hint) is tuple:
+    if hint == tuple[str, ...]:
         return lambda text: tuple(one.strip() for one in text.strip("[] ").split(",") if one.strip())
     if str in alternatives:
         return lambda text: None if text == "null" else text
@@ -379,6 +379,8 @@ def _metavar(hint: Any) -> str:
         return f"{{{','.join(map(str, get_args(hint)))}}}"
     if hint is bool:
         return "{true,false}"
+    if hint == tuple[str, ...]:
+        return "TEXT,…"
     alternatives = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
     return "TEXT" if str in alternatives else "NUMBER"
 

@@ -424,8 +424,9 @@ def _leave_out(metric: nn.Module, state: dict[str, Any], prefix: str, _: Any) ->
 
 
 def _forgive(metric: nn.Module, found: Any) -> None:
-    """Miss nothing that is kept out of a state."""
-    found.missing_keys[:] = [name for name in found.missing_keys if not name.startswith(GIVEN)]
+    """Miss nothing that is kept out of a state, also where the metric is a part of what is loaded."""
+    kept_out = tuple(f".{one}" for one in GIVEN)
+    found.missing_keys[:] = [name for name in found.missing_keys if not any(one in f".{name}" for one in kept_out)]
 
 
 def _key(name: str) -> str:

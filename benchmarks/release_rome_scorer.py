@@ -1,0 +1,203 @@
+"""Makes RoMe's trained scorer networks and the page about them.
+
+    python benchmarks/release_rome_scorer.py configs/released/rome-scorers.yaml --runs runs/rome_scorers
+
+Pairs and their features are made once and kept in the folder of the runs; the networks are trained from them within a
+minute. Calibration pairs and development sets chose the recipes; the test pairs are looked at by what came out of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from ladder import ROOT
+from numpy.typing import NDArray
+from release_acceptability import area
+from rome_scorer_data import Material, features_of, gather, percentiles
+from rome_scorer_page import page
+from rome_scorer_training import (
+    agreement,
+    areas,
+    calibration_error,
+    fit_network,
+    reliability,
+    threshold,
+)
+from torch import Tensor
+
+from textmover import Scorer
+from textmover.files import atomic_file
+from textmover.meta_evaluation.bootstrap import bootstrap_gain
+from textmover.meta_evaluation.labels import bootstrap_labels
+from textmover.rome.networks import SHIPPED, write_scorer
+from textmover.rome.scorer_network import FeatureScorer
+
+MEAN = "mean"
+
+Figures = dict[str, Any]
+
+
+def scores_of(name: str, networks: Mapping[str, FeatureScorer], names: tuple[str, ...], features: Tensor) -> Tensor:
+    """Scores ``[n]`` of a network, of the mean, or of one feature alone, from features ``[n, F]``."""
+    if name in networks:
+        with torch.no_grad():
+            return networks[name](features)
+    return features.mean(dim=1) if name == MEAN else features[:, names.index(name)]
+
+
+def judge(name: str, networks: Mapping[str, FeatureScorer], material: Material, part: str) -> Figures:
+    """How well a scorer tells the pairs of a part, and how it agrees with people."""
+
+    def of(features: Tensor) -> NDArray[np.float64]:
+        return scores_of(name, networks, material.names, features).double().numpy()
+
+    pairs, found = material.pairs[part], of(material.features[part])
+    good = np.array([one.good for one in pairs])
+    known = np.array([one.good for one in material.pairs["calibration"]])
+    limit = threshold(of(material.features["calibration"]), known)
+    texts = [one.reference for one in pairs]
+    labels = good.astype(int).tolist()
+    half, best = (
+        bootstrap_labels(labels, (found > one).astype(int).tolist(), 2, texts)["accuracy"] for one in (0.5, limit)
+    )
+    bins = reliability(found, good.astype(np.float64))
+    result: Figures = {
+        "majority": float(max(good.mean(), 1 - good.mean())),
+        "accuracy": half,
+        "limit": limit,
+        "accuracy at limit": best,
+        "bins": bins,
+        "error": calibration_error(bins),
+        "area": areas(found, pairs),
+        "area of all": area(found[good], found[~good]),
+        "agreement": {},
+        "gain": {},
+    }
+    for label, judged in material.development.items():
+        own, mean = (judged.best(scores_of(one, networks, material.names, judged.features)) for one in (name, MEAN))
+        result["agreement"][label] = agreement(own, judged)
+        result["gain"][label] = bootstrap_gain(mean, own, judged.human, judged.groups, clusters=judged.clusters)
+    return result
+
+
+def rated_bins(scorer: FeatureScorer, material: Material, name: str) -> list[Any]:
+    """Reliability on rated development segments: scores beside the share of the others that are rated lower."""
+    judged = material.development[name]
+    with torch.no_grad():
+        return reliability(judged.best(scorer(judged.features)), percentiles(judged.human))
+
+
+def paper_examples(path: Path) -> dict[str, list[tuple[str, str, float]]]:
+    """Reference, hypothesis and the paper's score of the examples of tables 2 and 3, whose sentences stay there."""
+    if not path.is_file():
+        return {}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    first = [line.split("\t") for line in lines if line.startswith("R H\t")]
+    end = next(place for place, line in enumerate(lines) if line.startswith("Table 3:"))
+    last = [line.split("\t") for line in lines[end - 12 : end] if re.search(r"(\t0\.\d+){4}\s*$", line)]
+    rows = [row for row in last if row not in first]
+    texts = [max(row, key=len) for row in rows]
+    scores = [float([cell for cell in row if cell.strip()][-1]) for row in rows]
+    return {
+        "table 2": [(*_two(row[1]), float(row[5])) for row in first],
+        "table 3": list(zip(texts[::2], texts[1::2], scores[::2], strict=True)),
+    }
+
+
+def judged_examples(
+    spec: Mapping[str, Any], networks: Mapping[str, FeatureScorer], names: tuple[str, ...], runs: Path
+) -> Figures:
+    """The paper's scores of its examples, their features, and their scores by scorer; by table."""
+    found = paper_examples(ROOT / spec["paper"])
+    if not found:
+        return {}
+    scorer = Scorer.from_pretrained(spec["metric"], scorer=MEAN, backend="torch", device="cpu")
+    result = {}
+    for table, rows in found.items():
+        features = features_of(scorer, [(hypothesis, reference) for reference, hypothesis, _ in rows], runs)
+        scores = {name: scores_of(name, networks, names, features).tolist() for name in (MEAN, *networks)}
+        result[table] = [one[2] for one in rows], features, scores
+    return result
+
+
+def _two(text: str) -> tuple[str, str]:
+    """The two sentences of a cell."""
+    reference, hypothesis = text.split(". ", 1)
+    return f"{reference}.", hypothesis
+
+
+def main() -> None:
+    """Train the networks, write them, and the page about them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release", type=Path)
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/rome_scorers"), help="where pairs and features are kept"
+    )
+    parser.add_argument("--output", type=Path, default=SHIPPED, help="folder of the networks")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/results/rome_scorers.md")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    spec = yaml.safe_load(options.release.read_text(encoding="utf-8"))
+    material = gather(spec, options.runs)
+    make(spec, material, options.release, options.output, options.page, options.runs)
+
+
+def make(spec: dict[str, Any], material: Material, release: Path, output: Path, target: Path, runs: Path) -> None:
+    """Train, write and judge the networks of a configuration."""
+    networks: dict[str, FeatureScorer] = {}
+    trials: list[tuple[str, dict[str, Any], float, Figures]] = []
+    for trial in spec["trials"]:
+        recipe = {**spec["networks"][trial["like"]], **trial}
+        one, loss = fit_network(recipe, material, spec["seed"])
+        trials.append((trial["name"], recipe, loss, judge("trial", {"trial": one}, material, "calibration")))
+        print(trial["name"], recipe["epochs"], f"{loss:.4f}", trials[-1][3]["accuracy"].estimate, flush=True)
+    for name, recipe in spec["networks"].items():
+        networks[name], loss = fit_network(recipe, material, spec["seed"])
+        trials.append((f"**{name}**", recipe, loss, judge(name, networks, material, "calibration")))
+    found = {name: judge(name, networks, material, "test") for name in (*material.names, MEAN, *networks)}
+    output.mkdir(parents=True, exist_ok=True)
+    for name, scorer in networks.items():
+        write_scorer(scorer, output / f"{name}.json", about=about(name, spec, material, release, found[name]))
+    examples = judged_examples(spec, networks, material.names, runs)
+    bins = rated_bins(networks["rome-ratings"], material, spec["rated_bins"])
+    with atomic_file(target) as stream:
+        stream.write(page(spec, material, release, found, trials, examples, bins))
+
+
+def about(name: str, spec: Mapping[str, Any], material: Material, release: Path, found: Figures) -> dict[str, Any]:
+    """What there is to know about a network, for its file."""
+    recipe = spec["networks"][name]
+    rated = recipe["targets"] == "ratings"
+    entries = [spec["ratings"]] if rated else [*spec["plain"], *spec["paraphrases"]]
+    sizes = (
+        {part: len(one[1]) for part, one in material.rated.items()}
+        if rated
+        else {part: len(one) for part, one in material.pairs.items()}
+    )
+    return {
+        "name": name,
+        "what": recipe["about"],
+        "score": spec["meaning"]["ratings" if rated else "labels"],
+        "data": {one["name"]: one["licence"] for one in entries},
+        "sizes": sizes,
+        "seed": spec["seed"],
+        "recipe": {key: recipe[key] for key in ("targets", "calibrated", "optimizer", "options", "batch", "epochs")},
+        "accuracy on test pairs": round(found["accuracy"].estimate, 4),
+        "expected calibration error on test pairs": round(found["error"], 4),
+        "development, Pearson and Spearman": {
+            key: [round(value, 4) for value in values] for key, values in found["agreement"].items()
+        },
+        "features": material.signature,
+        "made with": f"python benchmarks/release_rome_scorer.py {release.as_posix()}",
+    }
+
+
+if __name__ == "__main__":
+    main()

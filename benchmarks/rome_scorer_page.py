@@ -1,0 +1,201 @@
+"""The page about RoMe's trained scorer networks."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rome_scorer_data import Material
+from rome_scorer_training import Bin, calibration_error
+
+from textmover import __version__
+
+__all__ = ["page", "table"]
+
+Trial = tuple[str, Mapping[str, Any], float, Mapping[str, Any]]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text.
+
+    Example:
+        >>> print(table(["a", "b"], [["x", "1"]]))
+        | a | b |
+        |---|--:|
+        | x | 1 |
+    """
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], f"|---|{'--:|' * (len(head) - 1)}", *lines[1:]])
+
+
+def page(
+    spec: Mapping[str, Any],
+    material: Material,
+    release: Path,
+    found: Mapping[str, Mapping[str, Any]],
+    trials: Sequence[Trial],
+    examples: Mapping[str, Any],
+    rated: Sequence[Bin],
+) -> str:
+    """The page, Markdown.
+
+    Args:
+        spec: The configuration.
+        material: What was trained on and judged by.
+        release: File of the configuration.
+        found: Figures on the test pairs by scorer.
+        trials: Name, recipe, loss, and figures on the calibration pairs.
+        examples: By table of the paper: its scores, features, and scores by scorer.
+        rated: Reliability of the network that was trained on ratings.
+    """
+    notes = {name: _wrapped(text) for name, text in spec["notes"].items()}
+    test = material.pairs["test"]
+    sections = [
+        "# RoMe's trained scorer networks",
+        notes["top"],
+        f"```bash\npython benchmarks/release_rome_scorer.py {release.as_posix()}\n```",
+        "## Recommendation",
+        notes["recommendation"],
+        "## Telling kept from damaged meaning",
+        _wrapped(
+            f"{len(test)} test pairs, half of them good; always one class: {found['mean']['majority']:.3f}. c is the "
+            "limit at which most calibration pairs are told rightly; AUC is the chance that a good pair scores above a "
+            "damaged one. Intervals (95 %) by a bootstrap over references."
+        ),
+        _accuracy(found),
+        notes["accuracy"],
+        "### Kind by kind",
+        "AUC of each kind of damage against all good pairs, and of each kind of good pair against all damaged ones; .5 "
+        "is chance.",
+        _kinds(found, test),
+        notes["kinds"],
+        "## Agreement with people",
+        _wrapped(
+            f"{_sizes(material)}. Pearson / Spearman; below, gain in Pearson over the mean of the features with 95 % "
+            "intervals of a paired bootstrap over references."
+        ),
+        _agreement(found, spec["networks"]),
+        notes["agreement"],
+        "## What a score means",
+        notes["meaning"],
+        _reliability("rome", found["rome"]["bins"], "share of good pairs"),
+        _reliability("rome-ratings, rated development segments", rated, "mean share rated lower"),
+        "## The paper's examples",
+        _examples(examples),
+        notes["examples"],
+        "## How the recipes were chosen",
+        f"On {len(material.pairs['calibration'])} calibration pairs and the development sets, one seed "
+        f"({spec['seed']}); Pearson on the development sets in the order above.",
+        _trials(trials),
+        notes["trials"],
+        "## Data and their terms",
+        _data(spec, material),
+        notes["data"],
+        f"Features: `{material.signature}` (textmover {__version__}).",
+    ]
+    return "\n\n".join(one.strip() for one in sections if one.strip()) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """A paragraph in lines of the project's width."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def _accuracy(found: Mapping[str, Mapping[str, Any]]) -> str:
+    head = ["scorer", "accuracy at .5", "c", "accuracy at c", "AUC", "calibration error"]
+    rows = []
+    for name, one in found.items():
+        half, best = (
+            f"{value.estimate:.3f} ({value.low:.3f} to {value.high:.3f})"
+            for value in (one["accuracy"], one["accuracy at limit"])
+        )
+        rows.append([name, half, f"{one['limit']:.2f}", best, f"{one['area of all']:.3f}", f"{one['error']:.3f}"])
+    return table(head, rows)
+
+
+def _kinds(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any]) -> str:
+    good = {one.kind for one in pairs if one.good}
+    kinds = found["mean"]["area"]
+    order = [*(kind for kind in kinds if kind not in good), *(kind for kind in kinds if kind in good)]
+    rows = [
+        [
+            f"{kind} ({'good, ' if kind in good else ''}n {kinds[kind][0]})",
+            *(f"{one['area'][kind][1]:.2f}" for one in found.values()),
+        ]
+        for kind in order
+    ]
+    return table(["kind", *found], rows)
+
+
+def _agreement(found: Mapping[str, Mapping[str, Any]], networks: Mapping[str, Any]) -> str:
+    sets = list(found["mean"]["agreement"])
+    rows = [
+        [name, *(" / ".join(f"{value:.3f}" for value in one["agreement"][label]) for label in sets)]
+        for name, one in found.items()
+    ]
+    gains = [[f"{name} − mean", *(_gain(found[name]["gain"][label]) for label in sets)] for name in networks]
+    return f"{table(['scorer', *sets], rows)}\n\n{table(['gain', *sets], gains)}"
+
+
+def _gain(one: Any) -> str:
+    return f"{one.estimate:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+
+
+def _sizes(material: Material) -> str:
+    parts = [f"{label} (n {len(one.human)})" for label, one in material.development.items()]
+    return "Development sets: " + ", ".join(parts)
+
+
+def _reliability(name: str, bins: Sequence[Bin], meaning: str) -> str:
+    rows = [[f"{one.score:.3f}", f"{one.good:.3f}", str(one.count)] for one in bins]
+    return (
+        f"`{name}`: expected calibration error {calibration_error(bins):.3f}\n\n"
+        f"{table(['mean score', meaning, 'n'], rows)}"
+    )
+
+
+def _examples(examples: Mapping[str, Any]) -> str:
+    labels = {
+        "table 2": ("paraphrase", "passive", "repetition"),
+        "table 3": ("unrelated", "repetitive and wrong"),
+    }
+    rows: list[list[str]] = []
+    scorers: list[str] = []
+    for name, (theirs, features, scores) in examples.items():
+        scorers = list(scores)
+        for place, label in enumerate(labels[name]):
+            parts = " / ".join(f"{value:.2f}" for value in features[place].tolist())
+            rows.append(
+                [f"{name}: {label}", f"{theirs[place]:.2f}", parts, *(f"{scores[one][place]:.2f}" for one in scorers)]
+            )
+    return table(["example", "paper", "semantic / syntactic / acceptability", *scorers], rows) if rows else ""
+
+
+def _trials(trials: Sequence[Trial]) -> str:
+    head = ["network", "layers", "targets", "optimizer", "batch", "epochs", "loss", "accuracy at .5", "AUC", "Pearson"]
+    rows = []
+    for name, recipe, loss, one in trials:
+        rate = f"{recipe['optimizer']} {recipe['options']['lr']:g}"
+        people = " / ".join(f"{value[0]:.3f}" for value in one["agreement"].values())
+        rows.append(
+            [name, recipe["layers"], recipe["targets"], rate, str(recipe["batch"]), str(recipe["epochs"]),
+             f"{loss:.3f}", f"{one['accuracy'].estimate:.3f}", f"{one['area of all']:.3f}", people]
+        )  # fmt: skip
+    return table(head, rows)
+
+
+def _data(spec: Mapping[str, Any], material: Material) -> str:
+    sizes = ", ".join(
+        f"{len(part):,} to {name}"
+        for name, part in zip(("train", "calibrate", "test"), material.pairs.values(), strict=True)
+    )
+    rated = ", ".join(
+        f"{len(part[1]):,} to {name}"
+        for name, part in zip(("train", "calibrate"), material.rated.values(), strict=True)
+    )
+    rows = [[one["name"], "rome-paper, rome", one["licence"]] for one in [*spec["plain"], *spec["paraphrases"]]]
+    rows.append([spec["ratings"]["name"], "rome-ratings", spec["ratings"]["licence"]])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return f"Pairs: {sizes}. Ratings: {rated}.\n\n| data | for | terms |\n|---|---|---|\n" + "\n".join(lines)
