@@ -1,6 +1,7 @@
 """What all tests share: shape checks, no network, a tiny encoder, and folders that may be missing."""
 
 import importlib.util
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -39,6 +40,17 @@ WORDS = """
     ##s ##ed ##ing ##er ##est ##ly ##es ##en ##ness ##ful ##less ##able ##tion ##al ##ment
 """
 """Words and endings of the tiny vocabulary; every other word is spelled in single characters."""
+
+
+@pytest.fixture(autouse=True)
+def logging_left_alone() -> Iterator[None]:
+    """Commands set up logging for a process of their own."""
+    root, ours = logging.getLogger(), logging.getLogger("textmover")
+    handlers, levels = list(root.handlers), (root.level, ours.level)
+    yield
+    root.handlers = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
 
 
 @pytest.fixture

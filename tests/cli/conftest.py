@@ -1,7 +1,6 @@
 """What the tests of all commands share: a way to run one, its bad ends, and small inputs."""
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,17 +26,6 @@ class Ended(NamedTuple):
 
 Run = Callable[..., Ended]
 Write = Callable[[str, list[str]], Path]
-
-
-@pytest.fixture(autouse=True)
-def logging_left_alone() -> Iterator[None]:
-    """Commands set up logging for a process of their own."""
-    root, ours = logging.getLogger(), logging.getLogger("textmover")
-    handlers, levels = list(root.handlers), (root.level, ours.level)
-    yield
-    root.handlers = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Metrics on static word vectors from end to end: values by hand, presets, unknown words, checkpoints, commands."""
 
 import json
-import logging
 import math
 from collections import Counter
 
@@ -391,18 +390,13 @@ def test_there_is_nothing_to_train_but_the_head(build):
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
     """Runs a command in an empty folder: its exit code, and what it wrote."""
-    root, ours = logging.getLogger(), logging.getLogger("textmover")
-    handlers, levels = list(root.handlers), (root.level, ours.level)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
         capsys.readouterr()
         return main([str(one) for one in arguments]), *capsys.readouterr()
 
-    yield run
-    root.handlers = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
+    return run
 
 
 @pytest.fixture
