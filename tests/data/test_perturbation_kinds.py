@@ -146,6 +146,19 @@ def test_a_text_does_not_depend_on_the_others_where_nothing_is_taken_from_them()
     assert together == alone
 
 
+def test_blank_lines_are_no_sentences_to_put_elsewhere():
+    texts = ["Mary lives in Oslo.", "", "Three dogs slept.", "   ", "\t"]
+    made = {one.text for _, found in perturb_texts(texts, {"unrelated": (1,)}, versions=3) for one in found}
+    assert made == {"Mary lives in Oslo.", "Three dogs slept."}
+
+
+def test_the_last_text_of_a_long_list_has_neighbours_too():
+    own = [f"{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(129)]  # sentences that share no word
+    texts = [f"Old{one} men{one} walked{one} slowly{one}." for one in own]
+    found = dict(perturb_texts(texts, {"unrelated": (1,), "replace": (1,), "insert": (1,)}))
+    assert {one.type for one in found[128]} == {one.type for one in found[0]} == {"unrelated", "replace", "insert"}
+
+
 def test_texts_are_parsed_in_batches_and_once():
     asked = []
     parses = Parses(lambda texts: asked.append(list(texts)) or flat(texts))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.functional.cost import pairwise_similarity
 from textmover.rome.config import RomeConfig
 from textmover.rome.features import RomeFeatures
 from textmover.rome.metric import RomeMetric
@@ -219,6 +220,23 @@ def test_words_behind_the_limit_of_the_encoder_change_no_match(rome):
     assert hypotheses.mask.shape[1] > hypotheses.mask.any(dim=0).sum() > 0
     features, _ = metric.pair_features(hypotheses, references)
     torch.testing.assert_close(features[:, 0], metric.semantic(hypotheses, references).value, rtol=0, atol=1e-6)
+
+
+def test_words_behind_the_limit_are_not_compared_all_with_all(rome, monkeypatch):
+    metric = rome(weights="uniform", max_length=16)
+    widths = []
+    monkeypatch.setattr(
+        "textmover.rome.pairing.pairwise_similarity",
+        lambda *sides: widths.extend(side.shape[1] for side in sides) or pairwise_similarity(*sides),
+    )
+    found = scores(metric, ["the old town " * 200, "a cat"], ["the red boat " * 300, "the cat"])
+    assert max(widths) <= 16
+    assert found.scores[1] == pytest.approx(scores(metric, ["a cat"], ["the cat"]).scores[0], abs=1e-6)
+
+
+def test_an_untrained_scorer_says_so(rome, caplog):
+    rome(scorer="new-paper")
+    assert "The scorer new-paper has not been trained" in caplog.text
 
 
 def test_a_feature_that_is_neither_own_nor_a_metric_is_named(rome, tmp_path):

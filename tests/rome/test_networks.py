@@ -105,7 +105,9 @@ def test_the_authors_network_is_named_once_it_is_converted(theirs):
 
 def test_the_command_says_how_to_use_it(theirs, tmp_path, capsys):
     assert convert.main([str(theirs[0])]) == 0
-    assert 'scorer="official" in Python' in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "--scorer official, or" in said  # a flag of `textmover score`
+    assert 'scorer="official" in Python' in said
     assert convert.main([str(theirs[0]), "-o", str(tmp_path / "there.json")]) == 0
     assert f'scorer="{tmp_path / "there.json"}"' in capsys.readouterr().out
 

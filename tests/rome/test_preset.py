@@ -33,8 +33,8 @@ def found(scorer):
 
 def test_the_papers_examples_come_in_its_order(found):
     paraphrase, passive, repetition, unrelated, repetitive = found.scores
-    assert paraphrase > passive > 2 * repetition
-    assert max(repetition, unrelated, repetitive) < 0.6 * passive
+    assert paraphrase > passive > 0.5
+    assert max(repetition, unrelated, repetitive) < 0.1
 
 
 @pytest.mark.parametrize(("feature", "rows"), [("semantic", (0, 1, 2)), ("syntactic", (0, 1, 2))])

@@ -237,6 +237,18 @@ def test_long_texts_are_compared_in_stretches():
     assert {j for _, j, _ in edits} - {None} == set(range(7))
 
 
+@pytest.mark.parametrize("most", [400, 4])
+def test_a_padded_block_may_end_where_all_further_cosines_are_0(most):
+    reference, hypothesis, cosines = random_pair(1, 10, 7)
+    cosines = torch.as_tensor(cosines).clone()
+    cosines[6:] = cosines[:, 5:] = 0
+    options = SyntacticOptions(most_nodes=most)
+    whole, cut = (
+        syntactic_similarity([reference], [hypothesis], one[None], options) for one in (cosines, cosines[:6, :5])
+    )
+    assert cut.distance.item() == whole.distance.item()
+
+
 def sentences(generator, number, size=20):
     """Heads of sentences, each word of which hangs on one of the four before it."""
     heads = []
@@ -274,7 +286,7 @@ def test_numbers_and_shapes_that_do_not_fit_are_refused():
     reference, hypothesis = parsed("ab", [-1, 0]), parsed("abc", [-1, 0, 0])
     with pytest.raises(InputError, match="got 1 references, 1 hypotheses and 2 blocks of cosines"):
         syntactic_similarity([reference], [hypothesis], torch.zeros(2, 2, 3))
-    for wrong in ([torch.zeros(3, 2)], [torch.zeros(2, 4)], torch.zeros(1, 2, 2), torch.zeros(1, 6)):
+    for wrong in ([torch.zeros(3, 2)], [torch.zeros(2, 4)], [torch.zeros(2, 2)], torch.zeros(1, 6)):
         with pytest.raises(InputError, match=r"Expected the cosines of 2 by 3 words, but got an array of shape \["):
             syntactic_similarity([reference], [hypothesis], wrong)
     with pytest.raises(InputError, match="Expected cosines, but got NaN: a word without a vector has the cosine 0"):

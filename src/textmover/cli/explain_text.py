@@ -95,6 +95,9 @@ def _partner(others: ExplainedText, pair: WordPair, drawn: float) -> str:
 
 def _print_trees(trees: ExplainedTrees) -> None:
     """What becomes of the words on the way from tree to tree."""
+    if not trees.largest:
+        _say("Trees: none to compare, since a side has no words")
+        return
     counts = {kind: sum(one.kind == kind for one in trees.edits) for kind in ("kept", "changed", "deleted", "inserted")}
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
     _say(f"Trees, from the reference to the hypothesis: {listed}; cost {trees.distance:.2f} of {trees.largest:.2f}")

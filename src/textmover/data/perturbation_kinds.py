@@ -23,6 +23,9 @@ __all__ = ["ALIASES", "KINDS", "Kind", "all_perturbations", "perturb_texts", "re
 NEIGHBOURS = 128
 """Texts that give one another words, names and unrelated sentences."""
 
+FEW = 16
+"""Texts at the end of a list that are too few to be neighbours by themselves."""
+
 ATTEMPTS = 4
 """Tries for each version, of which some give what is there already."""
 
@@ -189,7 +192,8 @@ def perturb_texts(
             )
     for start in range(0, len(texts), NEIGHBOURS):
         chunk = texts[start : start + NEIGHBOURS]
-        pool = WordPool(chunk)
+        # A few texts at the end have too little to give one another.
+        pool = WordPool(chunk if len(chunk) >= FEW else texts[-NEIGHBOURS:])
         if parses is not None:
             parses.prepare(Phrase.parse(text, pool).text for text in chunk if text.strip())
         for place, text in enumerate(chunk, start=start):

@@ -126,7 +126,7 @@ class WordPool:
     """Texts from which unrelated words and sentences are drawn.
 
     Args:
-        texts: The texts; the order does not matter for words.
+        texts: The texts; the order does not matter for words, and blank ones are none.
         avoid: Texts that are no source although they are listed: the perturbed text's own paraphrases.
 
     Example:
@@ -136,7 +136,7 @@ class WordPool:
     """
 
     def __init__(self, texts: Iterable[str] = (), avoid: Iterable[str] = ()) -> None:
-        self.texts = tuple(dict.fromkeys(texts))
+        self.texts = tuple(dict.fromkeys(text for text in texts if text.strip()))
         self.avoid = frozenset(avoid)
 
     @cached_property

@@ -36,7 +36,7 @@ CODE_GAMMA = 0.07
 """The constant γ of the authors' code."""
 
 DIGITS = 6
-"""Decimals of alignment scores: what differs less is a tie, so that rounding in a batch does not decide."""
+"""Decimals at which alignment scores are compared, so that rounding in a batch seldom decides."""
 
 
 def alignment_scores(

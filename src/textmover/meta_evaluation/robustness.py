@@ -2,7 +2,7 @@
 
 Every *text* has one or more *versions*, each changed in a way that has a kind, a degree and a severity. Kinds that keep
 the meaning should cost little, all others much. All numbers of all metrics come from the same draws of whole texts, so
-that versions of one text are drawn together.
+that versions of one text are drawn together; those of ρ draw among the texts of its kind.
 """
 
 from __future__ import annotations

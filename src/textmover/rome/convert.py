@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     named = "official" if options.output is None else str(written)
-    sys.stdout.write(f'Written to {written}. Use it: --set scorer={named}, or scorer="{named}" in Python.\n')
+    sys.stdout.write(f'Written to {written}. Use it: --scorer {named}, or scorer="{named}" in Python.\n')
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from textmover.modules.fitting import evaluating, fit_calibration
 from textmover.rome.acceptability import AcceptabilityModel
 from textmover.rome.config import FEATURES, RomeConfig
 from textmover.rome.features import PARSED_BYTES, RomeFeatures
-from textmover.rome.networks import build_scorer
+from textmover.rome.networks import NEW, build_scorer
 from textmover.rome.pairing import match_words, pair_features
 from textmover.rome.reading import WordReader
 from textmover.rome.scorer_network import FeatureScorer, ScorerConfig, named_features
@@ -32,6 +33,8 @@ from textmover.types import (
 )
 
 __all__ = ["RomeMetric"]
+
+logger = logging.getLogger(__name__)
 
 GIVEN = ("reader.", "acceptability.", "others.")
 """Beginnings of the names of weights that come from elsewhere and are named, not stored."""
@@ -92,6 +95,8 @@ class RomeMetric(nn.Module):
         Raises:
             InputError: If encoder, parser or scorer cannot be found.
         """
+        if config.scorer in NEW:
+            logger.warning("The scorer %s has not been trained: until it is, its scores mean nothing.", config.scorer)
         return cls(config, WordReader.from_config(config), build_scorer(config.scorer, config.features))
 
     @property
@@ -121,7 +126,7 @@ class RomeMetric(nn.Module):
         if name == ACCEPTABILITY:
             if not isinstance(part, TextClassifier):
                 raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
-            self._judged.clear()
+            self._forget()
             self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
             return
         if not isinstance(part, nn.Module) or part.needs_fit or part.fits_on_call or not part.higher_is_better:
@@ -188,7 +193,7 @@ class RomeMetric(nn.Module):
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoders, in place."""
-        self._judged.clear()
+        self._forget()
         self.reader.metric.cast_encoder(dtype)
         if self.acceptability is not None:
             self.acceptability.classifier.metric.cast_encoder(dtype)
@@ -249,6 +254,11 @@ class RomeMetric(nn.Module):
         self._judged |= judged
         known = {**found, **judged}
         return torch.tensor([known[text] for text in texts])
+
+    def _forget(self) -> None:
+        """Keep nothing that hangs on parts which change now."""
+        self._judged.clear()
+        self._kept.clear()
 
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
         """Not for RoMe: several references have no common tree."""

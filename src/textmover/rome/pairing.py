@@ -71,8 +71,10 @@ def match_words(
 
 
 def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
-    """The syntactic feature with distances."""
-    cosines = pairwise_similarity(unit_vectors(references.vectors), unit_vectors(hypotheses.vectors))
+    """The syntactic feature with distances; words behind the last one with a vector have the cosine 0."""
+    # Thousands of words may stand behind the encoder's limit: all with all, they would fill the memory.
+    sides = [side.vectors[:, : _width(side.mask)] for side in (references, hypotheses)]
+    cosines = pairwise_similarity(*(unit_vectors(side) for side in sides))
     return syntactic_similarity(parses_of(references.texts), parses_of(hypotheses.texts), cosines, config.syntactic)
 
 
@@ -86,5 +88,10 @@ def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units
 
 def _without_tail(units: Units) -> Units:
     """Without the places behind the last word that takes part: in long texts, those behind the encoder's limit."""
-    width = max([1, *(units.mask.any(dim=0).nonzero().flatten() + 1).tolist()])
+    width = _width(units.mask)
     return Units(units.vectors[:, :width], units.mask[:, :width], units.weights[:, :width])
+
+
+def _width(mask: Tensor) -> int:
+    """Number of places up to the last true one of a mask ``[B, W]``, at least 1."""
+    return max([1, *(mask.any(dim=0).nonzero().flatten() + 1).tolist()])

@@ -144,7 +144,8 @@ def syntactic_similarity(
         hypotheses: Parses of the hypotheses.
         cosines: Cosines of all words (those that are no nodes among them), a row to a word of the reference and a
             column to one of the hypothesis: ``[m, n]`` for each pair, or one tensor or array ``[B, M, N]`` that is
-            padded behind the words. Of type bool they say which words match, and ``theta`` is not used.
+            padded behind the words, or ends before them where all further cosines are 0. Of type bool they say which
+            words match, and ``theta`` is not used.
         options: When words match, and how long texts may be.
 
     Returns:
@@ -240,7 +241,7 @@ def _blocks(
     references: Sequence[ParsedText],
     hypotheses: Sequence[ParsedText],
 ) -> list[np.ndarray]:
-    """The cosines of each pair ``[m, n]``, without copies of long texts' matrices."""
+    """The cosines of each pair, ``[m, n]`` or less where further ones are 0, without copies of long texts' matrices."""
     if not len(references) == len(hypotheses) == len(cosines):
         raise InputError(
             f"Expected a hypothesis and cosines to each reference, but got {len(references)} references, "
@@ -252,7 +253,8 @@ def _blocks(
     for reference, hypothesis, given in zip(references, hypotheses, each, strict=True):
         block, shape = _array(given), (len(reference), len(hypothesis))
         if padded and block.ndim == 2:
-            block = block[: shape[0], : shape[1]]
+            blocks.append(block[: shape[0], : shape[1]])
+            continue
         if block.shape != shape and (block.size or shape[0] * shape[1]):
             raise InputError(
                 f"Expected the cosines of {shape[0]} by {shape[1]} words, but got an array of shape "
@@ -284,7 +286,7 @@ def _stretches(
     stretches = []
     for one, other in zip(*trees, strict=True):
         rows, columns = one.words[1:], other.words[1:]
-        cost = options.change * _cost(block[np.ix_(rows, columns)], options)
+        cost = options.change * _cost(_part(block, rows, columns), options)
         cost[lemmas[0][rows, None] == lemmas[1][columns]] = 0.0
         if relations is not None:
             cost[relations[0][rows, None] != relations[1][columns]] = options.change
@@ -292,6 +294,14 @@ def _stretches(
         change[1:, 1:] = cost
         stretches.append(_Stretch(one, other, change))
     return stretches
+
+
+def _part(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Cosines of some words with some others; 0 beyond the block."""
+    found = np.zeros((len(rows), len(columns)), dtype=block.dtype)
+    row, column = rows < block.shape[0], columns < block.shape[1]
+    found[np.ix_(row, column)] = block[np.ix_(rows[row], columns[column])]
+    return found
 
 
 def _cost(cosines: np.ndarray, options: SyntacticOptions) -> np.ndarray:

@@ -79,7 +79,9 @@ def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
     """A text with its words, which weigh 0 where they take no part."""
     (read,) = side.texts
     mask = taking_part(side.mask, [read.words])
-    weights, _ = word_weights([read.words], mask, metric.idf, weighting=metric.config.weights)
+    weights, _ = word_weights(
+        [read.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
+    )
     spans = read.parsed.spans if read.parsed is not None else _spans(read.text, read.words)
     return ExplainedText(read.text, read.words, tuple(spans), weights[0].double().cpu().numpy())
 

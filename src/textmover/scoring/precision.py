@@ -113,11 +113,16 @@ def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[st
         found = tuple(name for name in _order(precision) if name not in EXPORTED)
     else:
         found = tuple(name for name in _order(precision) if name in names.installed())
+    if not found and metric.runnable_encoder is None:
+        raise InputError(
+            f"Expected precision {precision!r} with an encoder that a back-end can run, but this metric has none "
+            "(static vectors are only looked up, and other rounding could move a score of RoMe by a whole edit): "
+            "choose 'exact'."
+        )
     if not found:
         raise InputError(
             f"Expected precision {precision!r} on the CPU with an encoder and one of its back-ends, but got the device "
-            f"{metric.device}, {'static vectors' if metric.runnable_encoder is None else 'an encoder'}, and the "
-            f"back-ends {', '.join(names.installed())}: "
+            f"{metric.device} and the back-ends {', '.join(names.installed())}: "
             'set device="cpu" and pip install "textmover[onnxruntime]", or choose another precision.'
         )
     return found

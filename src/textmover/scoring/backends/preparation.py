@@ -123,8 +123,8 @@ def _encoder(metric: SegmentMetric, backend: str) -> RunnableEncoder:
     encoder = metric.runnable_encoder
     if encoder is None:
         raise UnfitError(
-            f"Expected an encoder for backend {backend!r} to run, but static vectors are only looked up: "
-            "set backend='torch'."
+            f"Expected an encoder for backend {backend!r} to run, but this metric has none for it (static vectors are "
+            "only looked up, and other rounding could move a score of RoMe by a whole edit): set backend='torch'."
         )
     dtype = next(encoder.graph().parameters()).dtype
     if backend in EXPORTED and dtype != torch.float32:
