@@ -79,5 +79,14 @@ def test_the_network_that_comes_along_joins_its_features(scorer, found):
     assert (mean.scores[3:] > 0.2).all()
 
 
+def test_a_scorer_that_learned_from_other_parts_says_so(embedded, caplog):
+    Scorer.from_pretrained("rome", change=1.0, variant="code")
+    assert "The scorer rome was trained on features with another variant, trees" in caplog.text
+    caplog.clear()
+    Scorer.from_pretrained("rome", multi_reference="mean")
+    Scorer.from_pretrained("rome", change=1.0, scorer="mean")
+    assert "trained on features" not in caplog.text
+
+
 def test_its_configuration_is_that_of_the_class():
     assert preset_config("rome", theta=0.7).theta == 0.7

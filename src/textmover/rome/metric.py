@@ -22,7 +22,7 @@ from textmover.rome.pairing import match_words, pair_features
 from textmover.rome.reading import WordReader
 from textmover.rome.scorer_network import FeatureScorer, ScorerConfig, named_features
 from textmover.rome.semantic import SemanticResult
-from textmover.rome.signature import rome_signature
+from textmover.rome.signature import other_parts, rome_signature
 from textmover.rome.words import WordIdf
 from textmover.types import (
     InputError,
@@ -128,6 +128,13 @@ class RomeMetric(nn.Module):
                 raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
             self._forget()
             self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
+            if different := other_parts(self):
+                logger.warning(
+                    "The scorer %s was trained on features with another %s, whose values may lie elsewhere: take the "
+                    "mean of the features (scorer: mean), or train a scorer on these.",
+                    self.config.scorer,
+                    ", ".join(different),
+                )
             return
         if not isinstance(part, nn.Module) or part.needs_fit or part.fits_on_call or not part.higher_is_better:
             raise InputError(

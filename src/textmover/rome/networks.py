@@ -104,6 +104,10 @@ def _read(path: Path) -> FeatureScorer:
         entries = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(entries, dict):
             raise InputError(f"Expected the description of a scorer network, but got {type(entries).__name__}")
-        return FeatureScorer.from_entries(entries).eval()
+        scorer = FeatureScorer.from_entries(entries).eval()
+        about = entries.get("about")
+        seen = about.get("features", "") if isinstance(about, dict) else ""  # the signature of what gave the features
+        scorer.learned_from = dict(part.split(":", 1) for part in str(seen).split("|") if ":" in part)
+        return scorer
     except (OSError, ValueError) as error:
         raise InputError(f"Expected {path} to hold a scorer network, but: {error}") from error

@@ -102,6 +102,7 @@ class FeatureScorer(nn.Module):
     def __init__(self, config: ScorerConfig, *, seed: int = 0) -> None:
         super().__init__()
         self.config = config
+        self.learned_from: Mapping[str, str] = {}  # what the features depended on, where it is known
         sizes = list(pairwise((len(config.features), *config.hidden, 1)))
         # A generator of its own, so that building a metric draws nothing from the global one.
         generator = torch.Generator().manual_seed(seed)
