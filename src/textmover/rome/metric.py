@@ -17,6 +17,7 @@ from textmover.modules.fitting import evaluating, fit_calibration
 from textmover.rome.acceptability import AcceptabilityModel
 from textmover.rome.config import FEATURES, RomeConfig
 from textmover.rome.features import PARSED_BYTES, RomeFeatures
+from textmover.rome.kept import KeptFeatures
 from textmover.rome.networks import NEW, build_scorer
 from textmover.rome.pairing import match_words, pair_features
 from textmover.rome.reading import WordReader
@@ -41,9 +42,6 @@ GIVEN = ("reader.", "acceptability.", "others.")
 
 ACCEPTABILITY = "acceptability"
 """The feature that a classifier gives."""
-
-KEPT_PAIRS = 500_000
-"""Most pairs whose features are kept while a scorer is trained, and texts whose acceptability is."""
 
 
 class RomeMetric(nn.Module):
@@ -83,8 +81,7 @@ class RomeMetric(nn.Module):
         self.others = nn.ModuleDict()
         self.idf = None if config.weights == "uniform" else WordIdf(config.idf)
         self.calibration = Calibration() if config.calibrate else None
-        self._kept: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
-        self._judged: dict[str, float] = {}
+        self._kept = KeptFeatures()
         self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_forgive)  # type: ignore[no-untyped-call]
 
@@ -126,7 +123,7 @@ class RomeMetric(nn.Module):
         if name == ACCEPTABILITY:
             if not isinstance(part, TextClassifier):
                 raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
-            self._forget()
+            self._kept.clear()
             self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
             if different := other_parts(self):
                 logger.warning(
@@ -200,7 +197,7 @@ class RomeMetric(nn.Module):
 
     def cast_encoder(self, dtype: torch.dtype) -> None:
         """Set the arithmetic of the encoders, in place."""
-        self._forget()
+        self._kept.clear()
         self.reader.metric.cast_encoder(dtype)
         if self.acceptability is not None:
             self.acceptability.classifier.metric.cast_encoder(dtype)
@@ -253,19 +250,7 @@ class RomeMetric(nn.Module):
         """
         if self.acceptability is None:
             raise TypeError("Expected a classifier of acceptability, but RoMe was given none.")
-        found = {text: self._judged.get(text) for text in texts}  # another thread may clear it
-        missing = [text for text, value in found.items() if value is None]
-        judged = dict(zip(missing, self.acceptability.predict(missing).tolist(), strict=True))
-        if len(self._judged) + len(judged) > KEPT_PAIRS:
-            self._judged.clear()
-        self._judged |= judged
-        known = {**found, **judged}
-        return torch.tensor([known[text] for text in texts])
-
-    def _forget(self) -> None:
-        """Keep nothing that hangs on parts which change now."""
-        self._judged.clear()
-        self._kept.clear()
+        return self._kept.judged(texts, self.acceptability.predict)
 
     def join(self, references: Sequence[TextFeatures]) -> TextFeatures:
         """Not for RoMe: several references have no common tree."""
@@ -325,17 +310,11 @@ class RomeMetric(nn.Module):
 
     def _kept_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[Tensor, Tensor]:
         """Features and flags of pairs of token batches; those that were met before are not computed again."""
-        pairs = list(zip(hypotheses.texts, references.texts, strict=True))
-        missing = [row for row, pair in enumerate(pairs) if pair not in self._kept]
-        if missing:
-            sides = [self.text_features(batch.select(missing)) for batch in (hypotheses, references)]
-            features, flags = self.pair_features(*sides)
-            if len(self._kept) + len(missing) > KEPT_PAIRS:
-                self._kept = {pair: self._kept[pair] for pair in pairs if pair in self._kept}
-            for row, *values in zip(missing, features.cpu(), flags.cpu(), strict=True):
-                self._kept[pairs[row]] = (values[0], values[1])
-        features, flags = (torch.stack(column) for column in zip(*(self._kept[pair] for pair in pairs), strict=True))
+        features, flags = self._kept.features(hypotheses, references, self._token_features)
         return features.to(self.device), flags.to(self.device)
+
+    def _token_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[Tensor, Tensor]:
+        return self.pair_features(self.text_features(hypotheses), self.text_features(references))
 
     # --- statistics ---------------------------------------------------------------------------------------------------
 
@@ -397,7 +376,7 @@ class RomeMetric(nn.Module):
                 on_progress(len(chunk))
         fitted.from_call.fill_(from_call)
         self.idf.load_state_dict(fitted.state_dict())
-        self._kept.clear()
+        self._kept.clear_pairs()
 
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
         """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
