@@ -24,6 +24,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +73,29 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
         from textmover import Scorer
         from textmover.scoring.batching import token_batches
         from textmover.scoring.engine import default_batch_tokens
+        from textmover.scoring.rows import row_groups
         from textmover.scoring.workers import spread, worker_count
 
         start = time.perf_counter()
         metric = Scorer.from_pretrained("bertscore-f1", device="cpu", **options).metric
         loaded = time.perf_counter()
         texts = list(dict.fromkeys([*pairs[0], *pairs[1]]))
-        batches = [
-            batch for _, batch in token_batches(metric.tokenize, texts, lambda: default_batch_tokens(metric.device))
-        ]
-        tokens = sum(int(batch.mask.sum()) for batch in batches)
+        budget, runner = default_batch_tokens(metric.device), metric.runnable_encoder.row_runner
+        work: list[Callable[[], Any]] = []
+        left: list[str] = []
+        tokens = 0
+        if runner is not None:
+            for group in row_groups(metric.tokenize, texts, runner):
+                group.open(runner)
+                work += [partial(group.fill, number) for number in range(len(group.batches))]
+                tokens += int(group.tokens.lengths[group.starts >= 0].sum())
+                left += [text for text, start in zip(group.tokens.texts, group.starts, strict=True) if start < 0]
+            texts = left
+        for _, batch in token_batches(metric.tokenize, texts, lambda: budget):
+            work.append(partial(metric.runnable_encoder.encode, batch))
+            tokens += int(batch.mask.sum())
         began = time.perf_counter()
-        for _ in spread(metric.runnable_encoder.encode, batches, worker_count(metric.device)):
+        for _ in spread(lambda one: one(), work, worker_count(metric.device)):
             pass
         seconds = time.perf_counter() - began
         return loaded - start, seconds, None, {"tokens": tokens}

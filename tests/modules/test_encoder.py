@@ -1,13 +1,21 @@
 """Encoders cut after the layer that is read give what the whole encoder gives there."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from textmover.modules.encoder import Encoder
-from textmover.modules.encoder_facts import LAYERS, POST_NORM_TYPES, default_layer, position_limit
+from textmover.modules.encoder import Encoder, row_graph
+from textmover.modules.encoder_facts import (
+    FIRST_POSITION,
+    FROM_PADDING,
+    LAYERS,
+    POST_NORM_TYPES,
+    default_layer,
+    position_limit,
+)
 from textmover.modules.encoder_source import EncoderSource
 from textmover.types import TokenBatch
 
@@ -127,6 +135,38 @@ def test_padding_does_not_move_a_vector(saved, kind):
             (alone,) = encoder(batch.select([row]))
             assert alone.shape[1] == length
             torch.testing.assert_close(together[row, :length], alone[0], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_texts_side_by_side_have_the_states_that_they_have_alone(saved, kind):
+    encoder, batch = encoder_from(saved(kind), 1, 3), token_batch()
+    graph = row_graph(encoder.graph())
+    assert (graph is not None) == (kind in (*FIRST_POSITION, *FROM_PADDING))
+    if graph is None:
+        return
+    lengths = batch.lengths.tolist()
+    ids = torch.ones(2, 20, dtype=torch.long)
+    positions, texts = torch.zeros_like(ids), torch.zeros_like(ids)
+    places = [(0, 0), (0, lengths[0]), (1, 5)]  # text 0 and 1 in one row, text 2 somewhere in another
+    for text, (row, start) in enumerate(places):
+        ids[row, start : start + lengths[text]] = batch.input_ids[text, : lengths[text]]
+        positions[row, start : start + lengths[text]] = torch.arange(lengths[text])
+        texts[row, start : start + lengths[text]] = text + 1
+    with torch.no_grad():
+        for wanted, found in zip(encoder(batch), graph(ids, positions, texts), strict=True):
+            for text, (row, start) in enumerate(places):
+                mine = found[row, start : start + lengths[text]]
+                torch.testing.assert_close(mine, wanted[text, : lengths[text]], rtol=0, atol=2e-6)
+
+
+def test_states_that_were_made_beforehand_are_taken(saved):
+    encoder, batch = encoder_from(saved("bert"), 2), token_batch()
+    with torch.no_grad():
+        states = tuple(encoder(batch))
+        given = replace(batch, states=tuple(one + 1 for one in states))
+        torch.testing.assert_close(encoder(given)[0], states[0] + 1)
+        torch.testing.assert_close(encoder(given.select([2, 0]))[0], states[0][[2, 0]] + 1)
+        torch.testing.assert_close(encoder(TokenBatch.concatenate([given, given]))[0][:3], states[0])
 
 
 @pytest.mark.parametrize("kind", TYPES)

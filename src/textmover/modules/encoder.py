@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.encoder_facts import POST_NORM_TYPES
+from textmover.modules.encoder_facts import POST_NORM_TYPES, first_position
 from textmover.modules.encoder_source import EncoderSource
 from textmover.modules.windows import encode_windows
-from textmover.types import EncoderRunner, InputError, TokenBatch
+from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
-__all__ = ["Encoder", "EncoderGraph", "SharedStates", "plain_errors", "weights_stamp"]
+__all__ = ["Encoder", "EncoderGraph", "RowGraph", "SharedStates", "plain_errors", "row_graph", "weights_stamp"]
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +140,15 @@ class Encoder(nn.Module):
             return self._runner.concurrent
         return self.graph().is_top or int(transformers.__version__.split(".")[0]) >= 5
 
+    @property
+    def row_runner(self) -> RowRunner | None:
+        """What makes hidden states of several texts side by side; ``None`` where each is read for itself.
+
+        States that are shared are looked up text by text.
+        """
+        usable = self._runner is not None and self._states is None and self._stamp == weights_stamp(self.model)
+        return self._runner.row_runner if usable and self._runner is not None else None
+
     def graph(self) -> EncoderGraph:
         """The computation as one module on plain tensors, for back-ends to export."""
         return EncoderGraph(self.model, self.computed)
@@ -179,7 +188,12 @@ class Encoder(nn.Module):
         _drop_capturing_hooks(self.model)
         # Copies may be trained. Those of several encoders that share weights, in one pickle, still do.
         shared = self._copied_together or self._states is not None
-        return {**self.__dict__, "_states": None, "_copied_together": shared}
+        runner = self._runner if self._stamp == weights_stamp(self.model) else None
+        return {**self.__dict__, "_states": None, "_copied_together": shared, "_runner": runner}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._stamp = weights_stamp(self.model)  # which counts from 0 again
 
     def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
         before = self._weights_place()
@@ -204,11 +218,16 @@ class Encoder(nn.Module):
         Raises:
             InputError: If a text is longer than a window, and its special tokens alone fill one.
         """
+        if batch.states is not None:
+            return self._wanted(list(batch.states))
         if self._states is not None and torch.is_grad_enabled() and self._is_trained():
             self.leave()
         shared = self._states is not None and not self.training and not torch.is_grad_enabled()
-        layers = self._states.states(batch, self.encode) if shared and self._states else self.encode(batch)
-        return layers if self.computed == self.layers else [layers[self.computed.index(one)] for one in self.layers]
+        return self._wanted(self._states.states(batch, self.encode) if shared and self._states else self.encode(batch))
+
+    def _wanted(self, states: list[Tensor]) -> list[Tensor]:
+        """Of the states of the computed layers, those that are read."""
+        return states if self.computed == self.layers else [states[self.computed.index(one)] for one in self.layers]
 
     def encode(self, batch: TokenBatch) -> list[Tensor]:
         """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made anew."""
@@ -270,12 +289,59 @@ class EncoderGraph(nn.Module):
         # With the layers above cut off, the last hidden state is the one wanted layer.
         self.is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor, ...]:
-        """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``."""
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=not self.is_top)
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``.
+
+        Where positions are given as well, the mask may say of each token which others it sees, bool ``[B, 1, L, L]``.
+        """
+        told = {} if position_ids is None else {"position_ids": position_ids}
+        output = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=not self.is_top, **told
+        )
         if self.is_top:
             return (output.last_hidden_state,)
         return tuple(output.hidden_states[layer] for layer in self.layers)
+
+
+class RowGraph(nn.Module):
+    r"""Hidden states of rows in which several texts stand side by side.
+
+    Token :math:`i` of a row attends to token :math:`j` if both are of the same text, so that the states of a text are
+    those that it has alone, to the rounding of the arithmetic.
+
+    Args:
+        graph: The computation for texts that each have a row.
+        first: Position of the first token of a text.
+    """
+
+    def __init__(self, graph: EncoderGraph, first: int) -> None:
+        super().__init__()
+        self.inner, self.first = graph, first
+
+    def forward(self, input_ids: Tensor, positions: Tensor, texts: Tensor) -> tuple[Tensor, ...]:
+        """Hidden states of the wanted layers, ``[R, C, D]`` each; what is given is int64 ``[R, C]``.
+
+        Args:
+            input_ids: Token ids.
+            positions: Place of each token within its text, from 0.
+            texts: Number of the text that each token is of.
+        """
+        seen = texts[:, None, :, None] == texts[:, None, None, :]
+        states: tuple[Tensor, ...] = self.inner(input_ids, seen, positions + self.first)
+        return states
+
+
+def row_graph(graph: nn.Module) -> RowGraph | None:
+    """The computation of an encoder for rows of several texts; ``None`` where its model reads each for itself."""
+    import transformers
+
+    # Hugging Face 4 refuses masks that say of each token what it sees.
+    if not isinstance(graph, EncoderGraph) or int(transformers.__version__.split(".")[0]) < 5:
+        return None
+    first = first_position(graph.model.config)
+    return None if first is None else RowGraph(graph, first)
 
 
 def _leave_others(encoder: nn.Module, *_: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "position_limit"]
+__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "first_position", "position_limit"]
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
@@ -40,6 +40,26 @@ POSITIONLESS_LIMIT = 512
 """Longest text of an encoder without a position table and without a stated limit (relative positions, as in T5)."""
 
 
+FIRST_POSITION = {"albert": 0, "bert": 0, "distilbert": 0, "electra": 0}
+"""Types that can be told where each token stands and which others it sees, with the position of a text's first."""
+
+FROM_PADDING = ("roberta", "xlm-roberta", "camembert")
+"""More of them, which count positions from the padding index on."""
+
+
+def first_position(config: Any) -> int | None:
+    """Position of the first token of a text; ``None`` for types whose positions cannot be told them.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> first_position(SimpleNamespace(model_type="roberta", pad_token_id=1))
+        2
+    """
+    if config.model_type in FROM_PADDING:
+        return (config.pad_token_id or 0) + 1
+    return FIRST_POSITION.get(config.model_type)
+
+
 def default_layer(name: str, matching: str, depth: int) -> int:
     """Layer to take where none is given: the table's for known encoders, the last otherwise.
 
@@ -57,7 +77,7 @@ def position_limit(config: Any) -> int:
     positions = getattr(config, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions <= 0:
         return POSITIONLESS_LIMIT
-    if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer"):
+    if config.model_type in (*FROM_PADDING, "mpnet", "longformer"):
         # These count positions from the padding index on; mpnet's table has 514 rows for 512 tokens as well.
         return positions - 2 if config.model_type == "mpnet" else positions - (config.pad_token_id or 0) - 1
     return positions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from torch import nn
 
 from textmover.scoring.batching import BLOCK, pair_batches, token_batches
 from textmover.scoring.pair_table import PairTable
+from textmover.scoring.rows import encoded_in_rows, row_groups
 from textmover.scoring.text_cache import TextCache
 from textmover.scoring.text_chunk import TextChunk
 from textmover.scoring.text_table import Reference, TextTable
@@ -31,11 +33,17 @@ logger = logging.getLogger(__name__)
 WINDOW = 4096
 """Segments worked on at a time: bounds memory however long the input is."""
 
-WINDOW_BYTES = 1 << 28
+WINDOW_BYTES = 3 << 27
 """Memory that the features of their texts may take; one segment at the least."""
 
 AHEAD = 4
 """Batches of tokens that wait for the encoder."""
+
+ROW_GROUPS = 1
+"""Groups of tokens that wait for an encoder that reads texts side by side."""
+
+ROW_CHARACTERS = 8
+"""Characters to a token of texts that may stand side by side; longer texts are not tried."""
 
 SAMPLE = 64
 """Texts that tell how many tokens there are to a character."""
@@ -46,7 +54,7 @@ JOINT_PAIRS = 32
 ENCODING = 0.9
 """Share of the work on a window that is behind us when its texts are encoded, as progress is told."""
 
-PAIR_TOKENS = 4
+PAIR_TOKENS = 8
 """Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
 
 WARNINGS = {
@@ -241,16 +249,28 @@ class Engine:
             table.add(names, chunk)
         missing = [text for text in texts if text not in table.rows]
         encoded_characters, characters = 0, sum(map(len, missing))
-        with read_ahead(self._token_batches(missing), AHEAD) as batches:  # texts are tokenised in a thread of its own
-            for rows, encoded in spread(self._encode, batches, self._workers):
-                if encoded is None:
-                    return None
-                names = [missing[row] for row in rows]
-                table.add(names, encoded)
-                self._cache.keep(names, encoded)
-                encoded_characters += sum(map(len, names))
-                progress.reach(ENCODING * encoded_characters / max(1, characters))
+        for names, encoded in self._encoded(missing):
+            if encoded is None:
+                return None
+            table.add(names, encoded)
+            self._cache.keep(names, encoded)
+            encoded_characters += sum(map(len, names))
+            progress.reach(ENCODING * encoded_characters / max(1, characters))
         return table
+
+    def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[list[str], TextChunk | None]]:
+        """What is needed of each text, in batches; they are tokenised in a thread of its own."""
+        runner = None if self.metric.runnable_encoder is None else self.metric.runnable_encoder.row_runner
+        if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
+            longest = ROW_CHARACTERS * runner.row_shape[1]
+            short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
+            with read_ahead(row_groups(self.metric.tokenize, short, runner), ROW_GROUPS) as groups:
+                # One thread more than compute at a time: while it uses what was made, the back-end goes on.
+                for rows, chunk in encoded_in_rows(groups, runner, self._encode, self.batch_tokens, self._workers + 1):
+                    yield [short[row] for row in rows], chunk
+        with read_ahead(self._token_batches(texts), AHEAD) as batches:
+            for rows, chunk in spread(self._encode, batches, self._workers):
+                yield [texts[row] for row in rows], chunk
 
     @property
     def _workers(self) -> int:

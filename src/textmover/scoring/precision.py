@@ -2,8 +2,8 @@
 
 ``exact`` is float32 on a back-end whose scores deviate from torch by at most
 :data:`~textmover.scoring.backends.preparation.EXACT_BOUND`, ``fast`` bfloat16 where the hardware has it, ``int8``
-products in 8 bits on the CPU. ``auto`` takes the first of int8, fast and exact that moves no score of the probe pairs
-by more than :data:`AUTO_BOUND`. Everything after the encoder stays float32.
+products in 8 bits on the CPU. ``auto`` takes the first of fast (where the hardware has bfloat16), int8 and exact that
+moves no score of the probe pairs by more than :data:`AUTO_BOUND`. Everything after the encoder stays float32.
 
 ``backend="auto"`` takes the fastest one that is installed. See ``docs/back-ends.md`` for what was measured.
 """
@@ -38,8 +38,12 @@ ORDER = {
 }
 """Back-ends on the CPU by precision, the fastest first."""
 
-ORDER_AVX512 = {**ORDER, "exact": ("openvino", "onnxruntime", "torch")}
-"""The same on processors with AVX-512, which ONNX Runtime makes more of in float32 than torch does."""
+ORDERS = {
+    "": ORDER,
+    "AVX-512": {**ORDER, "exact": ("openvino", "onnxruntime", "torch"), "int8": ("openvino", "onnxruntime")},
+    "AMX": {**ORDER, "int8": ("openvino", "onnxruntime")},
+}
+"""The same by what the processor has: measured, and different because torch makes less of AVX-512 on some."""
 
 CAN = {
     "exact": ("torch", "torch-compile", "openvino", "onnxruntime"),
@@ -54,7 +58,14 @@ _SAID: set[str] = set()
 
 def _order(precision: str) -> tuple[str, ...]:
     """Back-ends on this processor for a precision, the fastest first."""
-    return (ORDER_AVX512 if torch.backends.cpu.get_cpu_capability() == "AVX512" else ORDER)[precision]
+    return ORDERS[_processor()][precision]
+
+
+def _processor() -> str:
+    """The fastest instructions that this processor has, as far as they decide which back-end is."""
+    if torch.cpu._is_amx_tile_supported():
+        return "AMX"
+    return "AVX-512" if torch.backends.cpu.get_cpu_capability() == "AVX512" else ""
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -151,10 +162,11 @@ def _pass_over(what: str, error: BackendError) -> None:
 
 
 def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric:
-    """The metric with the first of int8, bfloat16 and float32 that stays close to float32 on torch."""
+    """The metric with the first of bfloat16, int8 and float32 that stays close to float32 on torch."""
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
-    chosen = _close_int8(metric, backend, beside) or _close_bfloat16(metric, backend, beside)
+    # Where there is hardware for bfloat16, int8 is no faster.
+    chosen = _close_bfloat16(metric, backend, beside) or _close_int8(metric, backend, beside)
     return apply_precision(metric, "exact", backend, beside) if chosen is None else chosen
 
 

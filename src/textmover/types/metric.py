@@ -14,6 +14,7 @@ from textmover.types.tokens import TextFeatures, TokenBatch
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from torch import Tensor
     from typing_extensions import Self
 
@@ -22,6 +23,7 @@ __all__ = [
     "EncoderRunner",
     "MatchResult",
     "PairScores",
+    "RowRunner",
     "RunnableEncoder",
     "SegmentMetric",
     "Statistic",
@@ -101,10 +103,37 @@ class EncoderRunner(Protocol):
     def concurrent(self) -> bool:
         """Whether calls from several threads run beside one another; else they wait for one another."""
 
+    @property
+    def row_runner(self) -> RowRunner | None:
+        """The same back-end, where it can read several short texts side by side."""
+
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
         """Hidden states of the wanted layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``.
 
         May be called from several threads at a time.
+        """
+
+
+class RowRunner(Protocol):
+    """A back-end that reads short texts in rows, several side by side, so that none of its work is spent on padding."""
+
+    @property
+    def row_shape(self) -> tuple[int, int]:
+        """Rows that are read at a time, and tokens of each: ``R`` and ``C``."""
+
+    @property
+    def state_sizes(self) -> tuple[int, ...]:
+        """Width ``D`` of the hidden states of each wanted layer."""
+
+    def rows(self, input_ids: np.ndarray, positions: np.ndarray, texts: np.ndarray, into: Sequence[np.ndarray]) -> None:
+        """Make the hidden states of rows; may be called from several threads at a time.
+
+        Args:
+            input_ids: Token ids, int64 ``[R, C]``.
+            positions: Place of each token within its text, from 0, int64 ``[R, C]``.
+            texts: Number of the text that each token is of, from 1; 0 where there is none. A token sees those of its
+                own text alone.
+            into: Where the states of each wanted layer are written, float32 ``[R, C, D]``.
         """
 
 
@@ -122,6 +151,10 @@ class RunnableEncoder(Protocol):
     @property
     def concurrent(self) -> bool:
         """Whether several threads may run it at a time."""
+
+    @property
+    def row_runner(self) -> RowRunner | None:
+        """What makes hidden states of several texts side by side; ``None`` where each is read for itself."""
 
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Let a back-end compute, or the model again."""

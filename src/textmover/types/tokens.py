@@ -55,6 +55,8 @@ class TokenBatch:
         truncated: True for each text that was cut at the length limit, ``B`` flags.
         traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``, 0 where padded; ``None`` where nobody asks for them.
         padded: Whether any text is padded, where that is known without asking a device.
+        states: Hidden states of the layers that the encoder computes, ``[B, L, D]`` each, where they were made
+            beforehand; what stands in padded places means nothing.
     """
 
     input_ids: Tensor
@@ -64,6 +66,7 @@ class TokenBatch:
     truncated: tuple[bool, ...]
     traits: Tensor | None = None
     padded: bool | None = None
+    states: tuple[Tensor, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -94,11 +97,12 @@ class TokenBatch:
             texts=tuple(self.texts[row] for row in rows),
             truncated=tuple(self.truncated[row] for row in rows),
             traits=None if self.traits is None else self.traits[index, :longest],
+            states=None if self.states is None else tuple(one[index, :longest] for one in self.states),
         )
 
     @classmethod
     def concatenate(cls, batches: Sequence[Self]) -> Self:
-        """Several batches as one, padded to the longest."""
+        """Several batches as one, padded to the longest, without hidden states."""
         longest = max(batch.mask.shape[1] for batch in batches)
 
         def joined(name: str) -> Tensor:

@@ -19,6 +19,7 @@ class Pretender:
     """Runs the model itself and moves its hidden states a little."""
 
     concurrent = True
+    row_runner = None
 
     def __init__(self, metric, name, arithmetic, off):
         self.name, self.precision, self.off = f"{name}-1", arithmetic, off
@@ -32,8 +33,9 @@ class Pretender:
 def pretend(monkeypatch):
     """Puts pretenders in the place of real back-ends; takes how far each is off, by name and arithmetic."""
 
-    def pretend(installed=EVERYTHING, bfloat16=False, int8=False, failing=(), **off):
+    def pretend(installed=EVERYTHING, bfloat16=False, int8=False, processor="", failing=(), **off):
         monkeypatch.setattr(names, "installed", lambda: installed)
+        monkeypatch.setattr(precision, "_processor", lambda: processor)
         monkeypatch.setattr(precision, "has_bfloat16", lambda device: bfloat16)
         monkeypatch.setattr(precision, "has_int8", lambda device: int8)
 
@@ -64,13 +66,17 @@ def chosen(metric) -> tuple[str, str]:
     [
         (EVERYTHING, "exact", {}, ("openvino", "exact")),
         (("torch", "onnxruntime"), "exact", {}, ("torch", "exact")),
+        (("torch", "onnxruntime"), "exact", {"processor": "AVX-512"}, ("onnxruntime", "exact")),
+        (("torch", "onnxruntime"), "exact", {"processor": "AMX"}, ("torch", "exact")),
         (("torch",), "exact", {}, ("torch", "exact")),
         (EVERYTHING, "fast", {"bfloat16": True}, ("openvino", "bf16")),
         (("torch", "onnxruntime"), "fast", {"bfloat16": True}, ("torch", "bf16")),
         (EVERYTHING, "fast", {}, ("openvino", "exact")),
         (EVERYTHING, "int8", {}, ("onnxruntime", "int8")),
+        (EVERYTHING, "int8", {"processor": "AMX"}, ("openvino", "int8")),
         (("torch", "openvino"), "int8", {}, ("openvino", "int8")),
         (EVERYTHING, "auto", {}, ("onnxruntime", "int8")),
+        (EVERYTHING, "auto", {"bfloat16": True, "int8": True, "processor": "AMX"}, ("openvino", "bf16")),
         (("torch", "openvino"), "auto", {}, ("openvino", "exact")),
         (("torch", "openvino"), "auto", {"int8": True}, ("openvino", "int8")),
         (("torch",), "auto", {}, ("torch", "exact")),
@@ -85,11 +91,12 @@ def test_the_fastest_that_is_installed(tiny_metric, pretend, monkeypatch, instal
     assert len(Scorer(metric).score(*TEXTS)) == 2
 
 
-def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, caplog):
-    pretend(bfloat16=True, onnxruntime_int8=2.0, openvino_fast=1e-4)
+def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, monkeypatch, caplog):
+    pretend(("torch", "openvino", "onnxruntime"), bfloat16=True, openvino_fast=2.0, onnxruntime_int8=1e-4)
+    monkeypatch.setitem(precision.ORDERS[""], "fast", ("openvino",))
     caplog.set_level(logging.INFO)
-    assert chosen(apply_precision(tiny_metric(), "auto")) == ("openvino", "bf16")
-    assert "int8 on onnxruntime deviates by" in caplog.text
+    assert chosen(apply_precision(tiny_metric(), "auto")) == ("onnxruntime", "int8")
+    assert "fast on openvino deviates by" in caplog.text
     assert "so it is passed over" in caplog.text
     assert "so it is taken" in caplog.text
 
@@ -134,7 +141,7 @@ def test_a_broken_package_is_passed_over_with_one_warning(tiny_metric, broken_pa
     broken_package("openvino")
     monkeypatch.setattr(names, "installed", lambda: ("torch", "openvino"))
     monkeypatch.setattr(precision, "has_int8", lambda device: True)
-    monkeypatch.setattr(precision, "_order", precision.ORDER.get)
+    monkeypatch.setattr(precision, "_processor", lambda: "")
     for _ in range(2):
         metric = apply_precision(tiny_metric(), wanted)
         assert chosen(metric)[0] == "torch"

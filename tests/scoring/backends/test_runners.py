@@ -2,16 +2,18 @@
 
 import copy
 import pickle
+import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 
 from textmover.presets import preset_config
-from textmover.scoring import Scorer
-from textmover.scoring.backends import BackendError, attach, prepare
+from textmover.scoring import EncoderMemory, Scorer, engine
+from textmover.scoring.backends import BackendError, attach, graph, prepare
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.precision import AUTO_BOUND
 from textmover.types import InputError, TokenBatch
@@ -117,8 +119,11 @@ def test_copies_and_pickles_compute_the_same(tiny_metric, way, backend):
     attach(metric, backend, "exact")
     other = way(metric)
     assert other.signature == metric.signature
+    assert other.encoder.runner is not None
     with torch.inference_mode():
-        torch.testing.assert_close(other.encoder(batch), metric.encoder(batch))
+        for one, wanted in zip(other.encoder(batch), metric.encoder(batch), strict=True):
+            torch.testing.assert_close(one[batch.mask], wanted[batch.mask])
+    assert other.encoder.runner is not None
 
 
 @pytest.mark.parametrize("backend", NAMES)
@@ -137,6 +142,63 @@ def test_threads_do_not_get_in_each_others_way(tiny_metric, backend):
     with ThreadPoolExecutor(4) as pool:
         for found, wanted in zip(pool.map(run, batches), alone, strict=True):
             torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
+
+
+WORDS = "the small dog ran home she will buy a big blue book in town".split()  # noqa: SIM905 - reads like text
+LENGTHS = [0, 1, 70, *(random.Random(3).choices(range(2, 40), k=150)), 110, 63, 62]
+MANY = [" ".join(random.Random(seed).choices(WORDS, k=size)) for seed, size in enumerate(LENGTHS)]
+
+
+@pytest.mark.parametrize("preset", ["twmd", "bertscore-f1"])
+def test_many_texts_are_read_in_rows_and_score_as_alone(tiny_encoder, monkeypatch, preset):
+    options = {"encoder": str(tiny_encoder), "device": "cpu"}
+    scorer = Scorer.from_pretrained(preset, backend="openvino", **options)
+    runner = scorer.metric.encoder.row_runner
+    assert runner is not None
+    calls = []
+    monkeypatch.setattr(type(runner), "rows", counted(type(runner).rows, calls))
+    hypotheses, references = MANY, MANY[1:] + MANY[:1]
+    found = scorer.score(hypotheses, references).scores
+    assert len(calls) > 5
+    exact = Scorer.from_pretrained(preset, backend="torch", **options).score(hypotheses, references).scores
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+    others = Scorer.from_pretrained(preset, backend="openvino", batch_tokens=600, **options)
+    np.testing.assert_allclose(others.score(hypotheses[40:90], references[40:90]).scores, found[40:90], atol=1e-6)
+    for row in (0, 2, 50):
+        one = Scorer.from_pretrained(preset, backend="openvino", **options)
+        np.testing.assert_allclose(one.score(hypotheses[row : row + 1], references[row : row + 1]).scores, found[row],
+                                   atol=1e-6)  # fmt: skip
+
+
+def counted(function, calls):
+    def call(*given):
+        calls.append(1)
+        return function(*given)
+
+    return call
+
+
+def test_small_budgets_and_shared_states_have_no_rows(tiny_encoder, monkeypatch):
+    options = {"encoder": str(tiny_encoder), "device": "cpu", "backend": "openvino"}
+    wanted = Scorer.from_pretrained("twmd", **options).score(MANY[:60], MANY[1:61]).scores
+    grouped = []
+    monkeypatch.setattr(engine, "encoded_in_rows", counted(engine.encoded_in_rows, grouped))
+    for more in ({"batch_tokens": 100}, {"memory": EncoderMemory()}):
+        scorer = Scorer.from_pretrained("twmd", **options, **more)
+        np.testing.assert_allclose(scorer.score(MANY[:60], MANY[1:61]).scores, wanted, rtol=0, atol=1e-6)
+    assert not grouped
+
+
+def test_an_encoder_that_reads_each_text_for_itself_has_no_rows(tiny_metric, monkeypatch, tmp_path):
+    monkeypatch.setattr(graph, "row_graph", lambda _: None)  # as it is with relative positions
+    metric = tiny_metric()
+    prepare(metric, "openvino", "exact", tmp_path)
+    attach(metric, "openvino", "exact", tmp_path)
+    runner, batch = metric.encoder.runner, metric.tokenize(TEXTS)
+    assert runner is not None
+    assert runner.row_runner is None
+    (wanted,) = states(metric, batch)
+    torch.testing.assert_close(runner(batch.input_ids, batch.mask)[0][batch.mask], wanted, rtol=0, atol=1e-5)
 
 
 def test_what_a_call_returned_outlives_the_next(tiny_metric, exported):

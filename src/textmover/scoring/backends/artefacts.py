@@ -44,7 +44,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Version of what an artefact holds; one of another version is made anew."""
 
 FOLDER = "backends"

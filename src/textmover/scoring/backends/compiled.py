@@ -25,6 +25,7 @@ class CompiledRunner:
     """
 
     concurrent = False
+    row_runner = None
 
     def __init__(self, graph: nn.Module) -> None:
         self._graph = graph

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from textmover.modules.encoder import row_graph
 from textmover.modules.encoder_facts import position_limit
 from textmover.modules.fitting import evaluating
 from textmover.scoring.backends.names import BackendError
@@ -27,21 +28,30 @@ def graph_limit(encoder: RunnableEncoder) -> int:
     return position_limit(graph.model.config)
 
 
-def export_graph(encoder: RunnableEncoder, example: tuple[Tensor, Tensor]) -> torch.export.ExportedProgram:
+def export_graph(
+    encoder: RunnableEncoder, example: tuple[Tensor, Tensor], *, rows: bool = False
+) -> torch.export.ExportedProgram:
     """The computation of an encoder as a graph that takes batches of any size and texts of 2 tokens up to its limit.
 
     Args:
         encoder: The encoder; it is left as it is.
         example: Token ids and mask of several texts, int64 ``[B, L]``.
+        rows: Let several texts stand side by side where the model allows: the graph takes ids, positions and the
+            number of each token's text then (see :class:`~textmover.modules.encoder.RowGraph`), all int64 ``[R, C]``.
 
     Raises:
         BackendError: If the model cannot be traced.
     """
     free = {0: torch.export.Dim("texts", min=1, max=MOST_TEXTS)}
     free[1] = torch.export.Dim("tokens", min=2, max=graph_limit(encoder))
-    graph = encoder.graph()
+    graph: torch.nn.Module = encoder.graph()
+    given: tuple[Tensor, ...] = example
+    found = row_graph(graph) if rows else None
+    if found is not None:
+        ids, mask = example
+        graph, given = found, (ids, torch.arange(ids.shape[1]).expand_as(ids).contiguous(), mask)
     with converting("torch.export"), evaluating(graph), torch.no_grad():
-        return torch.export.export(graph, example, dynamic_shapes=(free, free))
+        return torch.export.export(graph, given, dynamic_shapes=(free,) * len(given))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import functools
 import io
 import logging
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.scoring.backends.graph import converting, export_graph
+from textmover.scoring.backends.graph import converting, export_graph, graph_limit
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.packages import package, without_telemetry
 from textmover.scoring.backends.runner import ArtefactRunner
-from textmover.types import RunnableEncoder
+from textmover.scoring.rows import best_fit, made_states, row_batches, taken_apart
+from textmover.types import RowRunner, RunnableEncoder
 
 __all__ = ["Runner", "export"]
 
 MODEL = "model.xml"
+
+ROWS, ROW_LENGTH = 8, 64
+"""Rows of several texts that are read at a time, and tokens of each. In longer rows attention takes more, shorter ones
+fill worse; more rows are no faster."""
+
+FEW_TOKENS = 128
+"""Fewer than these, padding included, are not worth rows that stay mostly empty."""
+
+ROW_INPUTS = 3
+"""Inputs of a graph that reads several texts side by side; others take ids and mask."""
 
 GROUP = 32
 """Values that share a scale where int8 products quantise their inputs: a text's never depends on its batch mates."""
@@ -42,7 +54,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
         BackendError: If it cannot be converted, or the package is broken.
     """
     openvino = package("openvino")
-    program = export_graph(encoder, example)
+    program = export_graph(encoder, example, rows=graph_limit(encoder) >= ROW_LENGTH)
     with converting("OpenVINO"), without_telemetry(), torch.no_grad():
         model = openvino.convert_model(program)
         if precision == "int8":
@@ -65,7 +77,7 @@ class Runner(ArtefactRunner):
 
     def __init__(self, folder: Path, precision: str) -> None:
         super().__init__(folder, precision)
-        settings = {
+        self._settings = {
             # Left to itself, OpenVINO picks bfloat16 wherever the processor has it.
             "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
             "NUM_STREAMS": self.streams,
@@ -74,22 +86,86 @@ class Runner(ArtefactRunner):
             "ENABLE_CPU_PINNING": False,
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP if precision == "int8" else 0,
         }
-        try:
-            self._compiled = _core().compile_model(str(folder / MODEL), "CPU", settings)
-        except RuntimeError as error:
-            raise BackendError(
-                f"Expected {folder} to hold a graph for OpenVINO, but reading it failed: {' '.join(str(error).split())}"
-            ) from error
+        model = self._read()
+        self.state_sizes = tuple(one.partial_shape[2].get_length() for one in model.outputs)
+        self._reads_rows = len(model.inputs) == ROW_INPUTS
+        self._graphs: dict[bool, Any] = {}
+        self._lock = threading.Lock()
         self._requests = threading.local()
+        self._compile(model, in_rows=self._reads_rows)
+
+    @property
+    def row_runner(self) -> RowRunner | None:
+        """The same, where its graph reads several short texts side by side."""
+        return self if self._reads_rows else None
+
+    @property
+    def row_shape(self) -> tuple[int, int]:
+        """Rows that are read at a time, and tokens of each."""
+        return ROWS, ROW_LENGTH
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
         """Arrays of the hidden states, which nothing else writes to."""
-        request = getattr(self._requests, "mine", None)
-        if request is None:
-            request = self._requests.mine = self._compiled.create_infer_request()
-        request.infer([ids, mask], share_inputs=True)
+        if self._reads_rows and ids.shape[1] <= ROW_LENGTH and ids.size >= FEW_TOKENS:
+            return self._run_in_rows(ids, mask.sum(axis=1))
+        given = [ids, mask]
+        if self._reads_rows:
+            positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+            given = [ids, np.ascontiguousarray(positions), mask]
+        request = self._request(in_rows=False)
+        request.infer(given, share_inputs=True)
         # The next call of this thread overwrites what the request holds.
         return [tensor.data.copy() for tensor in request.output_tensors]
+
+    def _run_in_rows(self, ids: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+        batches, starts = row_batches(ids, lengths, best_fit(lengths.tolist(), ROW_LENGTH), self.row_shape)
+        states = made_states(batches, self.state_sizes)
+        for number, batch in enumerate(batches):
+            self.rows(*batch, [one[number * ROWS : (number + 1) * ROWS] for one in states])
+        return [taken_apart(one, starts, lengths, ids.shape[1]).numpy() for one in states]
+
+    def rows(self, input_ids: np.ndarray, positions: np.ndarray, texts: np.ndarray, into: Sequence[np.ndarray]) -> None:
+        """Make the hidden states of rows; see :meth:`~textmover.types.RowRunner.rows`."""
+        request = self._request(in_rows=True)
+        for number, place in enumerate(into):
+            request.set_output_tensor(number, package("openvino").Tensor(place, shared_memory=True))
+        request.infer([input_ids, positions, texts], share_inputs=True)
+
+    def _request(self, *, in_rows: bool) -> Any:
+        """This thread's own request to the graph for rows, or for inputs of any shape."""
+        mine: dict[bool, Any] | None = getattr(self._requests, "mine", None)
+        if mine is None:
+            mine = self._requests.mine = {}
+        if in_rows not in mine:
+            with self._lock:
+                if in_rows not in self._graphs:
+                    self._compile(self._read(), in_rows=in_rows)
+            mine[in_rows] = self._graphs[in_rows].create_infer_request()
+        return mine[in_rows]
+
+    def _read(self) -> Any:
+        with self._reading():
+            return _core().read_model(str(self.folder / MODEL))
+
+    def _compile(self, model: Any, *, in_rows: bool) -> None:
+        """Compile the graph for rows, which are faster for having one shape, or for inputs of any shape.
+
+        Each holds the weights once more, so that the other waits until somebody needs it.
+        """
+        with self._reading():
+            if in_rows:
+                model.reshape({one: list(self.row_shape) for one in model.inputs})
+            self._graphs[in_rows] = _core().compile_model(model, "CPU", self._settings)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise BackendError(
+                f"Expected {self.folder} to hold a graph for OpenVINO, but reading it failed: "
+                f"{' '.join(str(error).split())}"
+            ) from error
 
 
 def _compressed(model: Any) -> Any:

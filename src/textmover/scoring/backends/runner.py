@@ -12,6 +12,7 @@ from torch import Tensor
 
 from textmover.scoring.backends.names import version
 from textmover.scoring.workers import worker_count
+from textmover.types import RowRunner
 
 __all__ = ["ArtefactRunner"]
 
@@ -44,6 +45,11 @@ class ArtefactRunner(ABC):
     def precision(self) -> str:
         """The arithmetic."""
         return self._precision
+
+    @property
+    def row_runner(self) -> RowRunner | None:
+        """The same, where its graph reads several short texts side by side."""
+        return None
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
         """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
