@@ -327,8 +327,8 @@ def where_padding_matters(exact: list[float], ours: list[dict[str, Any]] | None,
         exact[row] = value
     return [
         f"{len(rows)} pairs deviate by more than 1e-5, by up to {largest:.1e}. bert-score gives them other scores, by "
-        f"up to {moved:.1e}, when they come one at a time: where a pair is padded, 0 stands in for similarities below 0. "
-        "The deviations in the table are from these scores."
+        f"up to {moved:.1e}, when they come one at a time: in a padded pair, 0 stands in for similarities below 0; "
+        "the deviations in the table are from these scores."
     ]
 
 

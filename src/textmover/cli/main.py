@@ -22,6 +22,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "score": ("textmover.cli.score", "score texts against references"),
     "explain": ("textmover.cli.explain", "show why a text got its score: words, trees, and how they add up"),
+    "compare": ("textmover.cli.compare", "compare systems on the same references, with tests of their difference"),
     "evaluate": ("textmover.cli.evaluate", "judge a metric against human ratings"),
     "sweep": ("textmover.cli.sweep", "judge a metric against human ratings for every setting of a grid"),
     "analyse-layers": ("textmover.cli.analyse", "show how alike an encoder's token vectors are, layer by layer"),

@@ -15,6 +15,7 @@ from textmover.meta_evaluation.breakdown import (
     metric_correlations,
 )
 from textmover.meta_evaluation.clusters import significance_clusters
+from textmover.meta_evaluation.compared_systems import ComparedSystems, SystemPair, compare_systems
 from textmover.meta_evaluation.correlation import (
     Correlation,
     MeanCorrelation,
@@ -55,6 +56,7 @@ __all__ = [
     "STATISTICS",
     "AveragedCorrelation",
     "BinAgreement",
+    "ComparedSystems",
     "Correlation",
     "Evaluation",
     "Exclusion",
@@ -72,6 +74,7 @@ __all__ = [
     "SoftPairwiseAccuracy",
     "SystemAgreement",
     "SystemComparison",
+    "SystemPair",
     "TieAgreement",
     "TieCalibration",
     "WilliamsTest",
@@ -81,6 +84,7 @@ __all__ = [
     "bootstrap_gain",
     "bootstrap_interval",
     "calibrate_ties",
+    "compare_systems",
     "correlations",
     "darr_tau",
     "evaluate",

@@ -10,6 +10,7 @@ Post (2018), A Call for Clarity in Reporting BLEU Scores (sacrebleu).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from textmover.meta_evaluation.drawn_correlation import Vector
 from textmover.meta_evaluation.rows import ROUNDING, chunks
 from textmover.types import InputError
 
-__all__ = ["SystemComparison", "paired_bootstrap", "paired_randomisation"]
+__all__ = ["SystemComparison", "bootstrap_means", "interval_of", "paired_bootstrap", "paired_randomisation"]
 
 SEED = 12345
 """sacrebleu's seed."""
@@ -41,6 +42,8 @@ class SystemComparison(NamedTuple):
         test: ``paired-bootstrap`` or ``paired-randomisation``.
         samples: Number of bootstrap samples or of trials.
         seed: Seed of both.
+        low: Lower end of the 95 % interval of the difference; NaN where no bootstrap samples were drawn.
+        high: Upper end.
     """
 
     baseline: float
@@ -54,6 +57,8 @@ class SystemComparison(NamedTuple):
     test: str
     samples: int
     seed: int
+    low: float = float("nan")
+    high: float = float("nan")
 
     @property
     def signature(self) -> str:
@@ -91,10 +96,10 @@ def paired_bootstrap(
         (0.1, 0.001)
     """
     first, second = _scores(baseline, system, samples)
-    baseline_draws, system_draws = _bootstrap_means([first, second], samples, np.random.default_rng(seed))
+    baseline_draws, system_draws = bootstrap_means([first, second], samples, np.random.default_rng(seed))
     distances = np.abs(system_draws - baseline_draws)
     return _comparison(
-        first, second, distances - distances.mean(), (baseline_draws, system_draws), "paired-bootstrap", samples, seed
+        first, second, distances - distances.mean(), [baseline_draws, system_draws], "paired-bootstrap", samples, seed
     )
 
 
@@ -129,7 +134,7 @@ def paired_randomisation(
     differences = np.concatenate(
         [np.where(keeps[rows], half, -half).sum(axis=1) for rows in chunks(samples, len(first))]
     )
-    draws = _bootstrap_means([first, second], bootstrap_samples, rng) if bootstrap_samples else None
+    draws = bootstrap_means([first, second], bootstrap_samples, rng) if bootstrap_samples else None
     return _comparison(first, second, np.abs(differences), draws, "paired-randomisation", samples, seed)
 
 
@@ -145,20 +150,17 @@ def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vecto
     return first, second
 
 
-def _bootstrap_means(scores: list[Vector], samples: int, rng: np.random.Generator) -> tuple[Vector, Vector]:
+def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Generator) -> list[Vector]:
     """Mean of each list over the same drawn segments, ``[samples]`` each."""
     drawn = rng.choice(len(scores[0]), size=(samples, len(scores[0])), replace=True)
-    first, second = (
-        np.concatenate([one[drawn[rows]].mean(axis=1) for rows in chunks(samples, len(one))]) for one in scores
-    )
-    return first, second
+    return [np.concatenate([one[drawn[rows]].mean(axis=1) for rows in chunks(samples, len(one))]) for one in scores]
 
 
 def _comparison(
     first: Vector,
     second: Vector,
     statistics: Vector,
-    draws: tuple[Vector, Vector] | None,
+    draws: Sequence[Vector] | None,
     test: str,
     samples: int,
     seed: int,
@@ -170,14 +172,21 @@ def _comparison(
     p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)
     nothing = (float("nan"), float("nan"))
     baseline_interval, system_interval = (nothing, nothing) if draws is None else map(_mean_and_margin, draws)
+    ends = nothing if draws is None else interval_of(draws[1] - draws[0])
     return SystemComparison(
         float(first.mean()), float(second.mean()), difference, p_value, *system_interval, *baseline_interval, test,
-        samples, seed,
+        samples, seed, *ends,
     )  # fmt: skip
 
 
 def _mean_and_margin(draws: Vector) -> tuple[float, float]:
-    """Mean and half the width of the 95 % interval, by sacrebleu's choice of percentiles."""
+    """Mean and half the width of the 95 % interval."""
+    low, high = interval_of(draws)
+    return float(np.sort(draws).mean()), (high - low) / 2
+
+
+def interval_of(draws: Vector) -> tuple[float, float]:
+    """The 95 % interval, by sacrebleu's choice of percentiles."""
     ordered = np.sort(draws)
     outside = len(ordered) // 40
-    return float(ordered.mean()), float(ordered[len(ordered) - outside - 1] - ordered[outside]) / 2
+    return float(ordered[outside]), float(ordered[len(ordered) - outside - 1])

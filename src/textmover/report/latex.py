@@ -10,7 +10,7 @@ from textmover.meta_evaluation import Evaluation
 from textmover.report.summaries import overview_table, summary_table
 from textmover.report.wording import remarks, set_title
 
-__all__ = ["latex_document", "latex_text"]
+__all__ = ["latex_document", "latex_table", "latex_text"]
 
 STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}
 """Statistics whose column is headed with their symbol."""
@@ -98,13 +98,13 @@ def latex_document(evaluations: Sequence[Evaluation], further: Sequence[Sequence
     """
     parts = ["% Needs \\usepackage{booktabs}.\n"]
     if len(evaluations) > 1:
-        parts.append(_table(*overview_table(evaluations), caption="Agreement with people on all sets.", notes=[]))
+        parts.append(latex_table(*overview_table(evaluations), caption="Agreement with people on all sets.", notes=[]))
     for one, added in zip(evaluations, further, strict=True):
         notes = [f"{metric.name}: {metric.signature}" for metric in one.ranked() if metric.signature]
         caption = latex_text(f"{set_title(one, evaluations)}. " + " ".join(remarks(one, added)))
         (first, statistic, *others), rows, best = summary_table(one)
         headers = [first, STATISTIC_SYMBOLS.get(statistic, statistic), *others]
-        parts.append(_table(headers, rows, best, caption=caption, notes=notes))
+        parts.append(latex_table(headers, rows, best, caption=caption, notes=notes))
     return "\n".join(parts)
 
 
@@ -155,9 +155,18 @@ def _sign(sign: str) -> str:
     return rf"\texttt{{U+{ord(sign):04X}}}"
 
 
-def _table(
+def latex_table(
     headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[set[int]], *, caption: str, notes: list[str]
 ) -> str:
+    """A table for the package ``booktabs``.
+
+    Args:
+        headers: Names of the columns; the first is aligned on the left, the others on the right.
+        rows: Cells as plain text.
+        best: For each column, the rows whose cells are bold.
+        caption: In LaTeX.
+        notes: Comments before the table.
+    """
     lines = [f"% {' '.join(note.split())}" for note in notes]
     lines += [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\toprule"]
     lines += [" & ".join(map(latex_text, headers)) + r" \\", r"\midrule"]
