@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from textmover.cli.evaluation_ready import add_ready_options
-from textmover.cli.options import given_fields, load_scorer
+from textmover.cli.options import folder_limit, given_fields, load_scorer
 from textmover.meta_evaluation import MetricScores
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.released import default_metric
@@ -117,7 +117,9 @@ class Metrics:
                 "got auto: name one."
             )
         if several:
-            self._memory = EncoderMemory(0 if options.no_cache else MEMORY, folder=options.cache, evict=False)
+            self._memory = EncoderMemory(
+                0 if options.no_cache else MEMORY, folder=options.cache, folder_limit=folder_limit(options), evict=False
+            )
         for name in self.models:
             one = argparse.Namespace(**{**vars(options), "model": name, "quiet": True})
             self.scorers[name] = load_scorer(one, self._memory, one_of_several=several)

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from textmover.cli.experiment_specs import MetricSpec
-from textmover.cli.options import build_scorer, given_fields, load_scorer
+from textmover.cli.options import build_scorer, folder_limit, given_fields, load_scorer
 from textmover.cli.settings import BEHIND_VECTORS
 from textmover.meta_evaluation import MetricScores
 from textmover.modules.assembly import Parts
@@ -84,7 +84,9 @@ class ExperimentMetrics:
         self.fitted: dict[str, None] = {}
         self._options = argparse.Namespace(**{**vars(options), "quiet": True})
         self._metrics, self._baselines, self._idf_by_group = metrics, baselines, idf_by_group
-        self._memory = EncoderMemory(0 if options.no_cache else MEMORY, folder=options.cache, evict=False)
+        self._memory = EncoderMemory(
+            0 if options.no_cache else MEMORY, folder=options.cache, folder_limit=folder_limit(options), evict=False
+        )
         self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
         self._scorers: dict[Variant, Scorer] = {}
         self._lacking: dict[Variant, list[str]] = {}

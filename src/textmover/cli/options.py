@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
+import math
 import os
 import re
 import types
@@ -39,6 +40,7 @@ __all__ = [
     "check_output",
     "field_flag",
     "flags_named",
+    "folder_limit",
     "given_fields",
     "load_scorer",
     "read_tables",
@@ -57,6 +59,9 @@ FIELD_FLAGS = {"output": "--metric-output"}
 
 COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
 """Options that only a table has a use for."""
+
+FOLDER_LIMIT = 1 << 33
+"""Bytes that states on disk may take, where no limit is given."""
 
 COLUMN_FLAGS = {
     "hypothesis": "--hypothesis-column",
@@ -194,17 +199,40 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
         help="keep what the encoder makes of each text there, and read it instead of encoding the text again (see "
         "`textmover cache`); scores may move by 1e-6 then, as texts meet other batch mates",
     )
+    parser.add_argument(
+        "--cache-limit",
+        type=float,
+        metavar="GIB",
+        help=f"room that --cache may take, in GiB; {FOLDER_LIMIT >> 30} if not given. The longest unused goes first",
+    )
+
+
+def folder_limit(options: argparse.Namespace) -> int:
+    """Bytes that the folder of ``--cache`` may hold.
+
+    Raises:
+        InputError: If there is a limit and no folder, or it is no size.
+    """
+    limit: float | None = getattr(options, "cache_limit", None)
+    if limit is None:
+        return FOLDER_LIMIT
+    if options.cache is None:
+        raise InputError("Expected `--cache-limit` together with --cache, but got it alone: name the folder.")
+    if not 0 < limit < math.inf:
+        raise InputError(f"Expected `--cache-limit` to be a size in GiB above 0, but got {limit:g}.")
+    return int(limit * 2**30)
 
 
 def _memory(options: argparse.Namespace) -> EncoderMemory | None:
     """What keeps hidden states on disk, where that is asked for."""
     from textmover.scoring.encoder_memory import EncoderMemory
 
+    limit = folder_limit(options)
     if getattr(options, "cache", None) is None:
         return None
     if options.no_cache:
         raise InputError("Expected `--cache` or `--no-cache`, but got both: leave one out.")
-    return EncoderMemory(folder=options.cache)
+    return EncoderMemory(folder=options.cache, folder_limit=limit)
 
 
 def load_scorer(

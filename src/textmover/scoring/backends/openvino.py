@@ -30,8 +30,9 @@ ROWS, ROW_LENGTH = 8, 64
 """Rows of several texts that are read at a time, and tokens of each. In longer rows attention takes more, shorter ones
 fill worse; more rows are no faster."""
 
-FEW_TOKENS = 128
-"""Fewer than these, padding included, are not worth rows that stay mostly empty."""
+FULL = 0.8
+"""Share of the places of rows that must hold tokens, for a batch of texts to be encoded in rows: a graph for any shape
+makes as many tokens a second of batches of like length."""
 
 ROW_INPUTS = 3
 """Inputs of a graph that reads several texts side by side; others take ids and mask."""
@@ -92,7 +93,7 @@ class Runner(ArtefactRunner):
         self._graphs: dict[bool, Any] = {}
         self._lock = threading.Lock()
         self._requests = threading.local()
-        self._compile(model, in_rows=self._reads_rows)
+        self._compile(model, in_rows=False)
 
     @property
     def row_runner(self) -> RowRunner | None:
@@ -106,8 +107,11 @@ class Runner(ArtefactRunner):
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
         """Arrays of the hidden states, which nothing else writes to."""
-        if self._reads_rows and ids.shape[1] <= ROW_LENGTH and ids.size >= FEW_TOKENS:
-            return self._run_in_rows(ids, mask.sum(axis=1))
+        if self._reads_rows and ids.shape[1] <= ROW_LENGTH:
+            lengths = mask.sum(axis=1)
+            rows = best_fit(lengths.tolist(), ROW_LENGTH)
+            if lengths.sum() >= FULL * -(-len(rows) // ROWS) * ROWS * ROW_LENGTH:
+                return self._run_in_rows(ids, lengths, rows)
         given = [ids, mask]
         if self._reads_rows:
             positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
@@ -117,8 +121,8 @@ class Runner(ArtefactRunner):
         # The next call of this thread overwrites what the request holds.
         return [tensor.data.copy() for tensor in request.output_tensors]
 
-    def _run_in_rows(self, ids: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
-        batches, starts = row_batches(ids, lengths, best_fit(lengths.tolist(), ROW_LENGTH), self.row_shape)
+    def _run_in_rows(self, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        batches, starts = row_batches(ids, lengths, rows, self.row_shape)
         states = made_states(batches, self.state_sizes)
         for number, batch in enumerate(batches):
             self.rows(*batch, [one[number * ROWS : (number + 1) * ROWS] for one in states])
