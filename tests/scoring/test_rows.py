@@ -132,6 +132,18 @@ def test_the_first_group_is_small_and_the_others_wait_for_it(monkeypatch):
     assert read == [20, 80, 80, 60]
 
 
+def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 60)
+    texts = [" ".join(["7"] * 6)] * 200 + made_texts(100)
+    runner, found = Runner(), []
+    for group in row_groups(tokenize, texts, runner):
+        for batch in group.batches:
+            assert ((batch.texts > 0).sum(axis=1) >= 8).all()
+        found += group.names
+        assert len(group.names) < 100  # none wait for ever
+    assert sorted(found) == list(range(300))
+
+
 def test_wide_states_make_small_groups():
     runner = Runner()
     runner.state_sizes = (1 << 18,)

@@ -19,7 +19,7 @@ from torch import Tensor
 from textmover.scoring.workers import spread
 from textmover.types import RowRunner, TokenBatch
 
-__all__ = ["RowGroup", "best_fit", "encoded_in_rows", "made_states", "row_batches", "row_groups", "taken_apart"]
+__all__ = ["FULL", "RowGroup", "best_fit", "encoded_in_rows", "made_states", "row_batches", "row_groups", "taken_apart"]
 
 CHUNK = 1024
 """Texts that are tokenised at a time, and fill rows together."""
@@ -29,6 +29,9 @@ CHUNK_BYTES = 1 << 26
 
 SENTENCE = 32
 """Tokens of such a sentence."""
+
+FULL = 0.8
+"""Share of a row that must hold tokens: batches of like length are the faster ones for texts that fill it worse."""
 
 Result = TypeVar("Result")
 
@@ -181,7 +184,8 @@ def row_groups(
 ) -> Generator[RowGroup, None, None]:
     """Texts in groups, tokenised as they are needed, whose rows make whole batches.
 
-    What is left over goes into the next group, and is in no row of the last one, as are texts longer than a row.
+    What is left over goes into the next group, and is in no row of the last one. Nor are texts that are longer than a
+    row, or leave much of one empty.
 
     Args:
         tokenize: Texts to tokens.
@@ -205,8 +209,12 @@ def row_groups(
         lengths = tokens.lengths.numpy()
         short = np.flatnonzero(lengths <= length)
         rows = [short[row].tolist() for row in best_fit(lengths[short].tolist(), length)]
+        poor = [row for row in rows if lengths[row].sum() < FULL * length]
+        rows = [row for row in rows if lengths[row].sum() >= FULL * length]
         full = len(rows) // count * count
-        waiting = [] if start >= len(order) else [place for row in rows[full:] for place in row]
+        # A few rows that are not full may be in company of the next texts; where there are many, lengths do not fit.
+        further = rows[full:] + (poor if len(poor) <= count else [])
+        waiting = [] if start >= len(order) else [place for row in further for place in row]
         batches, starts = row_batches(tokens.input_ids.numpy(), lengths, rows[:full], (count, length))
         yield RowGroup(names, tokens, starts, batches).without(waiting)
         names, left = [names[place] for place in waiting], tokens.select(waiting) if waiting else None

@@ -19,7 +19,7 @@ from textmover.scoring.backends.graph import converting, export_graph, graph_lim
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.packages import package, without_telemetry
 from textmover.scoring.backends.runner import ArtefactRunner
-from textmover.scoring.rows import best_fit, made_states, row_batches, taken_apart
+from textmover.scoring.rows import FULL, best_fit, made_states, row_batches, taken_apart
 from textmover.types import RowRunner, RunnableEncoder
 
 __all__ = ["Runner", "export"]
@@ -29,10 +29,6 @@ MODEL = "model.xml"
 ROWS, ROW_LENGTH = 8, 64
 """Rows of several texts that are read at a time, and tokens of each. In longer rows attention takes more, shorter ones
 fill worse; more rows are no faster."""
-
-FULL = 0.8
-"""Share of the places of rows that must hold tokens, for a batch of texts to be encoded in rows: a graph for any shape
-makes as many tokens a second of batches of like length."""
 
 ROW_INPUTS = 3
 """Inputs of a graph that reads several texts side by side; others take ids and mask."""
