@@ -194,6 +194,16 @@ def test_batches_are_within_the_budget_and_of_like_length():
     assert sum(size for size, _ in sizes) < 1.15 * sum(tokens for _, tokens in sizes)
 
 
+def test_texts_in_no_row_are_used_as_they_are_tokenised(monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 40)
+    read = []
+    texts = [" ".join(["7"] * 6)] * 800
+    groups = row_groups(lambda chunk: (read.append(len(chunk)), tokenize(chunk))[1], texts, Runner())
+    found = encoded_in_rows(groups, Runner(), used, 60, 1)
+    assert len(next(found)) == 10
+    assert sum(read) < 200
+
+
 def test_what_fails_is_raised():
     class Broken(Runner):
         def rows(self, *given):

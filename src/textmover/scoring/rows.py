@@ -251,7 +251,7 @@ def encoded_in_rows(
                 if ready:  # one at a time: while a thread is at it, the back-end has other work
                     yield ready.popleft()
             if not group.batches:
-                ready.extend(_Job(group, places) for places in group.alike(budget))
+                yield from (_Job(group, places) for places in group.alike(budget))
 
     def work(job: _Job) -> tuple[_Job, Result | None]:
         if isinstance(job.what, np.ndarray):
