@@ -36,7 +36,7 @@ def test_module_and_version():
     [
         ([], "required: COMMAND"),
         (["scor"], "invalid choice: 'scor'"),
-        (["compare"], "invalid choice: 'compare'"),
+        (["compose"], "invalid choice: 'compose'"),
         (["score"], "one of the arguments -i/--input --data --hypotheses is required"),
         (["score", "-i", "a", "b", "--layr", "3"], "unrecognized arguments: --layr 3"),
         (["score", "-i", "a", "b", "--precision", "best"], "argument --precision: invalid choice: 'best'"),
