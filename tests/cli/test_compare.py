@@ -37,6 +37,7 @@ def test_systems_are_compared(run, metric, files):
     assert lines[2].split()[0] == "bad"
     sentence = next(line for line in lines if line.startswith("good against bad: +"))
     assert "better in 3, equal in 0, worse in 1 of 4 segments" in sentence
+    assert "These are 4 segments: intervals and tests say little of fewer than 30." in lines
     assert "Segments on which they differ most:" in lines
     assert any(line.startswith("line ") for line in lines)
     assert "Signature: textmover:" in ended.err

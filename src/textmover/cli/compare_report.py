@@ -14,6 +14,9 @@ from textmover.report.latex import latex_table, latex_text
 
 __all__ = ["Comparison", "as_json", "as_latex", "print_comparison"]
 
+FEW = 30
+"""Segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat."""
+
 LONGEST = 300
 """Characters of a text that are shown."""
 
@@ -47,6 +50,9 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
     sys.stdout.write("\n")
     for pair in found.pairs:
         sys.stdout.write(f"{pair_sentence(pair, found)}\n")
+    count = found.scores.shape[1]
+    if count < FEW:
+        sys.stdout.write(f"These are {count} segments: intervals and tests say little of fewer than {FEW}.\n")
     places = found.differing(comparison.shown)
     if places:
         sys.stdout.write("\nSegments on which they differ most:\n")
@@ -86,7 +92,7 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
         >>> from textmover.meta_evaluation import compare_systems
         >>> found = compare_systems({"A": [0.2, 0.4, 0.3], "B": [0.3, 0.5, 0.4]}, samples=99, trials=99)
         >>> print(pair_sentence(found.pairs[0], found).replace("; ", ";\n"))
-        B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap) and 0.010 (randomisation);
+        B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap) and = 0.010 (randomisation);
         better in 3, equal in 0, worse in 0 of 3 segments. B is better.
     """
     tests = [pair.bootstrap.p_value, pair.randomisation.p_value]
@@ -99,8 +105,9 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
         verdict = "No test tells them apart."
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
-        f"{pair.bootstrap.high:+.4f}), p = {tests[0]:.3f} (bootstrap) and {tests[1]:.3f} (randomisation); better in "
-        f"{pair.wins}, equal in {pair.ties}, worse in {pair.losses} of {found.scores.shape[1]} segments. {verdict}"
+        f"{pair.bootstrap.high:+.4f}), p {_p_value(tests[0])} (bootstrap) and {_p_value(tests[1])} (randomisation); "
+        f"better in {pair.wins}, equal in {pair.ties}, worse in {pair.losses} of {found.scores.shape[1]} segments. "
+        f"{verdict}"
     )
 
 
@@ -192,6 +199,11 @@ def as_latex(comparison: Comparison) -> str:
     caption = latex_text("Differences of two systems' mean scores, and on how many segments the first is better.")
     parts.append(latex_table(pair_headers, pair_rows, [set()] * len(pair_headers), caption=caption, notes=[]))
     return "\n".join(parts)
+
+
+def _p_value(value: float) -> str:
+    """A p-value with the sign before it."""
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def _short(text: str) -> str:
