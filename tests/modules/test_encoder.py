@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from textmover.modules.encoder import Encoder, row_graph
+from textmover.modules.encoder import Encoder
 from textmover.modules.encoder_facts import (
     FIRST_POSITION,
     FROM_PADDING,
@@ -16,6 +16,7 @@ from textmover.modules.encoder_facts import (
     default_layer,
     position_limit,
 )
+from textmover.modules.encoder_graph import row_graph
 from textmover.modules.encoder_source import EncoderSource
 from textmover.types import TokenBatch
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from textmover.cli.compare_report import Comparison, as_json, as_latex, print_comparison
 from textmover.cli.console import set_up_logging
 from textmover.cli.options import (
-    COLUMN_OPTIONS,
     add_cache_option,
     add_column_options,
+    add_format_option,
     add_metric_options,
     check_output,
     flags_named,
     load_scorer,
+    refuse_table_options,
     take_default,
     write_output,
 )
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
 __all__ = ["add_arguments", "run"]
-
-TABLE_OPTIONS = (*COLUMN_OPTIONS, "data_format")
-"""Options that only a table has a use for."""
 
 FEWEST = {"samples": 1, "trials": 1, "seed": 0, "segments": 0}
 """Smallest value of each number among the options."""
@@ -73,9 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", metavar="FILE", help="write it there instead of printing it; json or latex")
     add_column_options(parser, score=False, systems=True)
-    parser.add_argument(
-        "--data-format", choices=("csv", "tsv", "jsonl", "parquet"), help="what --data is; from its suffix if not given"
-    )
+    add_format_option(parser)
     add_metric_options(parser)
     add_cache_option(parser)
 
@@ -142,12 +138,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
             )
         references = tuple(dict.fromkeys(options.reference_column or ["reference"]))
         return TableFile(options.data, columns, references, format=options.data_format, split=options.split or "train")
-    given = [name for name in TABLE_OPTIONS if getattr(options, name, None) is not None]
-    if given:
-        raise InputError(
-            f"Expected `--{given[0].replace('_', '-')}` together with --data, but got --hypotheses: lines have no "
-            "columns, so leave it out."
-        )
+    refuse_table_options(options, "--hypotheses")
     if len(options.hypotheses) < 2:
         raise InputError(
             f"Expected two systems to compare, but got {options.hypotheses[0]} alone: name the file of another behind "

@@ -34,6 +34,7 @@ __all__ = [
     "FIELD",
     "add_cache_option",
     "add_column_options",
+    "add_format_option",
     "add_metric_options",
     "build_scorer",
     "check_folder",
@@ -44,6 +45,7 @@ __all__ = [
     "given_fields",
     "load_scorer",
     "read_tables",
+    "refuse_table_options",
     "take_default",
     "write_output",
 ]
@@ -291,6 +293,29 @@ def add_column_options(parser: argparse.ArgumentParser, *, score: bool, systems:
     if score:
         parser.add_argument("--score-column", metavar="COLUMN", help="human scores; 'score' if not given")
     parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says what a table is whose name does not."""
+    parser.add_argument(
+        "--data-format",
+        choices=("csv", "tsv", "jsonl", "parquet"),
+        help="what --data is; from its suffix if not given",
+    )
+
+
+def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
+    """Refuse options that only a table has a use for, where text files are given by ``flag``.
+
+    Raises:
+        InputError: If there is one.
+    """
+    given = [name for name in (*COLUMN_OPTIONS, "data_format") if getattr(options, name, None) is not None]
+    if given:
+        raise InputError(
+            f"Expected `--{given[0].replace('_', '-')}` together with --data, but got {flag}: lines have no columns, "
+            "so leave it out."
+        )
 
 
 def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: bool) -> list[list[Segment]]:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, get_args
 
 from textmover.cli.console import set_up_logging
 from textmover.cli.options import (
-    COLUMN_OPTIONS,
     add_cache_option,
     add_column_options,
+    add_format_option,
     add_metric_options,
     flags_named,
     load_scorer,
+    refuse_table_options,
     take_default,
 )
 from textmover.cli.progress import ShardProgress, progress_bar
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 logger = logging.getLogger(__name__)
-
-TABLE_OPTIONS = (*COLUMN_OPTIONS, "data_format")
-"""Options that only a table has a use for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_options(parser)
     add_process_options(parser)
     add_column_options(parser, score=False, systems=True)
-    parser.add_argument(
-        "--data-format",
-        choices=("csv", "tsv", "jsonl", "parquet"),
-        help="what --data is; from its suffix if not given",
-    )
+    add_format_option(parser)
     add_metric_options(parser)
     add_cache_option(parser)
 
@@ -150,12 +144,7 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             on_error=options.on_error,
         )
     flag = "-i" if options.input is not None else "--hypotheses"
-    given = [name for name in TABLE_OPTIONS if getattr(options, name, None) is not None]
-    if given:
-        raise InputError(
-            f"Expected `--{given[0].replace('_', '-')}` together with --data, but got {flag}: lines have no columns, "
-            "so leave it out."
-        )
+    refuse_table_options(options, flag)
     if options.input is None:
         return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), options.on_error)
     if len(options.input) < 2:

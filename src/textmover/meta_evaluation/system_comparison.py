@@ -96,11 +96,9 @@ def paired_bootstrap(
         (0.1, 0.001)
     """
     first, second = _scores(baseline, system, samples)
-    baseline_draws, system_draws = bootstrap_means([first, second], samples, np.random.default_rng(seed))
-    distances = np.abs(system_draws - baseline_draws)
-    return _comparison(
-        first, second, distances - distances.mean(), [baseline_draws, system_draws], "paired-bootstrap", samples, seed
-    )
+    draws = bootstrap_means([first, second], samples, np.random.default_rng(seed))
+    distances = np.abs(draws[1] - draws[0])
+    return _comparison(first, second, distances - distances.mean(), draws, "paired-bootstrap", samples, seed)
 
 
 def paired_randomisation(
@@ -182,7 +180,7 @@ def _comparison(
 def _mean_and_margin(draws: Vector) -> tuple[float, float]:
     """Mean and half the width of the 95 % interval."""
     low, high = interval_of(draws)
-    return float(np.sort(draws).mean()), (high - low) / 2
+    return float(draws.mean()), (high - low) / 2
 
 
 def interval_of(draws: Vector) -> tuple[float, float]:

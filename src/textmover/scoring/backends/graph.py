@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from textmover.modules.encoder import row_graph
 from textmover.modules.encoder_facts import position_limit
+from textmover.modules.encoder_graph import row_graph
 from textmover.modules.fitting import evaluating
 from textmover.scoring.backends.names import BackendError
 from textmover.types import RunnableEncoder
@@ -37,7 +37,8 @@ def export_graph(
         encoder: The encoder; it is left as it is.
         example: Token ids and mask of several texts, int64 ``[B, L]``.
         rows: Let several texts stand side by side where the model allows: the graph takes ids, positions and the
-            number of each token's text then (see :class:`~textmover.modules.encoder.RowGraph`), all int64 ``[R, C]``.
+            number of each token's text then, all int64 ``[R, C]`` (see
+            :class:`~textmover.modules.encoder_graph.RowGraph`).
 
     Raises:
         BackendError: If the model cannot be traced.
