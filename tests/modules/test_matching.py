@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from textmover import functional
-from textmover.modules.config import Matching as Name
 from textmover.modules.config import MetricConfig
 from textmover.modules.matching import MATCHINGS, build_matching
+from textmover.modules.matching_names import Matching as Name
 from textmover.modules.weighting import Side
 
 INFINITE = float("inf")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from textmover.modules.matching_names import COSTS, Matching, check_matching, who_reads
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -21,41 +22,7 @@ SpecialTokens = Literal["keep", "drop", "first", "targets"]
 """What happens to special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
 or weight 0, though other tokens may still be matched with them (BERTScore)."""
 
-Matching = Literal[
-    "twmd",
-    "trwmd",
-    "bertscore",
-    "emd",
-    "lazy-emd",
-    "sinkhorn-divergence",
-    "sbert",
-    "sbert-pooled",
-    "wordset-cka",
-]
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]
-
-TEMPERED = frozenset({"twmd", "trwmd", "lazy-emd", "sinkhorn-divergence"})
-ITERATED = frozenset({"twmd", "lazy-emd", "sinkhorn-divergence"})
-COSTS = frozenset({"emd", "lazy-emd", "sinkhorn-divergence"})
-SIDES = frozenset({"twmd", "trwmd", "bertscore"})
-
-READ_BY: dict[str, frozenset[str]] = {
-    "temperature": TEMPERED,
-    "learn_temperature": TEMPERED,
-    "iterations": ITERATED,
-    "tolerance": ITERATED,
-    "max_iterations": ITERATED,
-    "value": frozenset({"twmd", "trwmd"}),
-    "alpha": SIDES,
-    "score": SIDES,
-    "cost": COSTS,
-    "output": COSTS,
-    "hypothesis_penalty": frozenset({"lazy-emd"}),
-    "reference_penalty": frozenset({"lazy-emd"}),
-    "measure": frozenset({"lazy-emd"}),
-    "order_penalty": frozenset({"emd"}),
-}
-"""The matchings that read a field, where not all do: changing it for another one is refused."""
 
 
 def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
@@ -124,7 +91,9 @@ class MetricConfig:
     def __post_init__(self) -> None:
         """Check every field."""
         for name, hint in get_type_hints(type(self)).items():
-            if hint is bool or get_origin(hint) is Literal:
+            if name == "matching":
+                check_matching(self.matching)  # which may be another package's
+            elif hint is bool or get_origin(hint) is Literal:
                 check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
         self._read_infinities()
         for name in ("routing_step", "routing_tolerance"):
@@ -227,8 +196,8 @@ class MetricConfig:
 
     def _check_read(self, name: str) -> None:
         """Refuse a field that the matching does not read; warn of one that another field leaves without effect."""
-        readers = READ_BY.get(name, frozenset({self.matching}))
-        if self.matching not in readers:
+        readers = who_reads(name)
+        if readers is not None and self.matching not in readers:
             raise InputError(
                 f"Expected a field that matching={self.matching!r} reads, but got `{name}`, which "
                 f"{', '.join(sorted(readers))} read{'s' if len(readers) == 1 else ''}: leave it out."

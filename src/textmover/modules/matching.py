@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from textmover import functional
 from textmover.modules.config import MetricConfig
+from textmover.modules.matching_names import registered_matching
 from textmover.modules.weighting import Side
 from textmover.types import MatchResult
 
@@ -368,8 +369,10 @@ MATCHINGS: dict[str, type[Matching]] = {
 
 
 def build_matching(config: MetricConfig) -> Matching:
-    """The matching that a configuration names."""
-    return MATCHINGS[config.matching].from_config(config)
+    """The matching that a configuration names, which may be another package's."""
+    registered = registered_matching(config.matching) if config.matching not in MATCHINGS else None
+    found = MATCHINGS[config.matching] if registered is None else registered.matching
+    return found.from_config(config)
 
 
 def _value(config: MetricConfig) -> dict[str, str]:

@@ -14,10 +14,11 @@ from textmover.functional import normalize_by_self, pairwise_similarity, unit_ve
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
 from textmover.modules.calibration import Calibration
 from textmover.modules.centering import Centering
-from textmover.modules.config import COSTS, MetricConfig
+from textmover.modules.config import MetricConfig
 from textmover.modules.encoder import Encoder
 from textmover.modules.fitting import fit_calibration, fit_statistics, statistic_basis
 from textmover.modules.matching import build_matching
+from textmover.modules.matching_names import COSTS
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
 from textmover.modules.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
