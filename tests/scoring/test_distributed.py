@@ -118,6 +118,18 @@ def test_parquet_folders_in_and_out(score, texts, tmp_path):
     assert (summary["n"], summary["shards"]) == (1001, 16)
 
 
+@pytest.mark.slow
+def test_two_processes_share_a_folder_of_states(score, texts, tmp_path, whole):
+    path, folder = tmp_path / "scores.txt", tmp_path / "states"
+    alone = [float(line) for line in whole.split()]
+    for more in ((), ("--overwrite",)):  # the second run reads what the first has kept
+        ended = score("-i", *texts, "--output", path, "--devices", 2, "--cache", folder, *more)
+        assert ended.returncode == 0, ended.stderr
+        assert len(ended.stderr.splitlines()) == 2, ended.stderr
+        assert [float(line) for line in path.read_text().split()] == pytest.approx(alone, abs=1e-6)
+    assert sum(one.stat().st_size for one in folder.rglob("*.safetensors")) > 0
+
+
 @pytest.mark.long
 def test_idf_of_the_call_is_that_of_all_texts(score, texts, tmp_path):
     for name, more in (("one.tsv", ()), ("two.tsv", ("--devices", 2))):
