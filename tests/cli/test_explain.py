@@ -76,6 +76,20 @@ def test_no_control_character_reaches_a_terminal(run, metric):
         (["a", "b", "--line", "2"], "`--line` together with -i"),
         (["-i", "h.txt", "r.txt", "--line", "0"], "lines are counted from 1"),
         (["-i", "h.txt", "r.txt", "--line", "3"], "got 3: they have 2"),
+        (["a", "b", "--lines", "1-2"], "`--lines` together with -i"),
+        (["-i", "h.txt", "r.txt", "--lines", "1-3"], "got 3: they have 2"),
+        (["-i", "h.txt", "r.txt", "--lines", "3-"], "got 3: they have 2"),
+        (["-i", "h.txt", "r.txt", "--lines", "0-1"], "lines are counted from 1"),
+        (["-i", "h.txt", "r.txt", "--lines", "2-1"], "to itself or a later one"),
+        (["-i", "h.txt", "r.txt", "--lines", "all"], "like 3, 1-20 or 5-, but got 'all'"),
+        (["-i", "h.txt", "r.txt", "--lines", "1-2", "--output", "a.png"], "one line for a picture"),
+        (["a", "b", "--output", "a.bmp"], ".png, .svg, .pdf, .txt"),
+        (["a", "b", "--output", "plan"], "another name or --format"),
+        (["a", "b", "--output", "a.png", "--format", "html"], "a name for html"),
+        (["a", "b", "--output", "h.txt/a.png"], "h.txt is a file"),
+        (["a", "b", "--output", "."], "got the folder"),
+        (["-i", "h.txt", "r.txt", "--output", "r.txt"], "got the input r.txt"),
+        (["a", "b", "--output", "/dev/full", "--format", "html"], "No space left"),
         (["-i", "h.txt", "gone.txt"], "gone.txt"),
         (["-i", "-", "-"], "standard input (-) once"),
         (["-i", "-", "r.txt", "--fit-on", "-"], "standard input (-) once"),
@@ -113,3 +127,97 @@ def test_rome_shows_features_words_and_trees(run, embedded):
     assert "Not in the hypothesis: by" in out
     assert "Trees, from the reference to the hypothesis: " in out
     assert any(line.split()[:3] == ["kept", "Musk", "Musk"] for line in out.splitlines())
+
+
+# --- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def test_what_words_add_is_a_column_and_a_sum(run, metric):
+    out = run("explain", "the cat sat", "a cat sat", *metric).out
+    (line,) = [line for line in out.splitlines() if line.startswith("adds up")]
+    score = next(line.split()[1] for line in out.splitlines() if line.startswith("score"))
+    assert line.endswith(f"= score {score}")
+    found = json.loads(run("explain", "the cat sat", "a cat sat", "--format", "json", *metric).out)
+    table = out[out.index("draws on") :].splitlines()
+    adds = dict(zip(found["hypothesis"]["words"], found["hypothesis"]["adds"], strict=True))
+    for row in table[1:]:
+        if row.strip() and not row.startswith("Not in"):
+            assert float(row.split()[-1]) == pytest.approx(adds[row.split()[0]], abs=5e-5)
+    beside = sum(one["value"] for one in found["remainders"])
+    assert sum(found["reference"]["adds"]) + beside == pytest.approx(found["score"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE"), ("a.json", b'{"score"'),
+     ("a.jsonl", b'{"score"'), ("new/a.txt", b"hypothesis  the cat")],
+)  # fmt: skip
+def test_the_suffix_says_what_is_written(run, metric, tmp_path, name, start):
+    ended = run("explain", "the cat sat", "a cat sat", "--output", name, *metric)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("Signature: ")
+    assert (tmp_path / name).read_bytes().strip().startswith(start)
+
+
+def test_several_lines_in_every_format(run, metric, texts):
+    options = ["-i", *texts, "--lines", "2-3", "--quiet", *metric]
+    text = run("explain", *options).out
+    assert [line for line in text.splitlines() if line.startswith("line ")] == ["line        2", "line        3"]
+    listed = json.loads(run("explain", *options, "--format", "json").out)
+    lines = [json.loads(line) for line in run("explain", *options, "--format", "jsonl").out.splitlines()]
+    assert listed == lines
+    assert [one["line"] for one in lines] == [2, 3]
+    scores = [float(line) for line in run("score", "-i", *texts, *metric).out.split()]
+    assert [one["score"] for one in lines] == pytest.approx(scores[1:3], abs=1e-6)
+    assert [one["line"] for one in map(json.loads, run("explain", "-i", *texts, "--lines", "4-", "--format", "jsonl",
+                                                       *metric).out.splitlines())] == [4]  # fmt: skip
+    page = run("explain", *options, "--format", "html").out
+    assert 'id="line-2"' in page
+    assert 'id="line-4"' not in page
+
+
+def test_a_page_of_a_file_has_its_first_lines(run, metric, texts, monkeypatch):
+    page = run("explain", "-i", *texts, "--format", "html", *metric)
+    assert all(f'id="line-{number}"' in page.out for number in (1, 2, 3, 4))
+    assert page.err == ""
+    monkeypatch.setattr("textmover.report.explanation_page.MOST_LINES", 3)
+    page = run("explain", "-i", *texts, "--format", "html", *metric)
+    assert page.err == "The first 3 of 4 lines; choose others with --lines.\n"
+    assert page.err.strip() in page.out
+    assert 'id="line-4"' not in page.out
+    assert "at most 3 lines" in run("explain", "-i", *texts, "--lines", "1-4", "--format", "html", *metric).err
+
+
+def test_the_line_of_a_defect_is_named(refused, metric, write, monkeypatch):
+    write("h.txt", ["a cat", "a " * 60])
+    write("r.txt", ["the cat", "b " * 60])
+    monkeypatch.setattr("textmover.scoring.explain.LONGEST", 100)
+    said = refused("explain", "-i", "h.txt", "r.txt", "--lines", "1-2", "--output", "a.html", *metric)
+    assert "Line 2: Expected texts of at most 100 pairs" in said
+
+
+def test_words_are_coloured_on_a_terminal_only(run, metric, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+    arguments = ["explain", "the cat sat on\tit \x1b[31m", "a cat sat", *metric]
+    coloured = run(*arguments).out
+    assert "\x1b[" in coloured
+    assert "underlined" in coloured
+    assert "\x1b[31m" not in coloured
+    assert "48;2;" in coloured  # backgrounds
+    assert "━" in coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = run(*arguments).out
+    assert "48;2;" not in plain
+    assert "\x1b[4m" in plain  # without a counterpart: underlined all the same
+    monkeypatch.delenv("FORCE_COLOR")
+    assert "\x1b" not in run(*arguments).out
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_what_is_not_installed_is_named_before_the_work(refused, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    name = {"matplotlib": "a.png", "jinja2": "a.html"}[package]
+    assert 'pip install "textmover[report]"' in refused("explain", "a", "b", "--model", "none", "--output", name)

@@ -7,7 +7,8 @@ import pytest
 
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import Alignment, Link, ReportSection, largest_disagreements
-from textmover.types import Judgements
+from textmover.report.explanation import ExplainedMatch, ExplainedText, Explanation, Step, WordPair
+from textmover.types import Judgements, Signature
 
 NAMES = (
     "twmd", "twmd-b", "moverscore-wmd1", "moverscore-wmd2", "bertscore-f1", "bertscore-f1-idf", "yisi-1", "sbert",
@@ -71,3 +72,64 @@ def section() -> Callable[..., ReportSection]:
 @pytest.fixture
 def align() -> Callable[[str, str], Alignment]:
     return word_alignment
+
+
+def explained_text(text: str) -> ExplainedText:
+    """A text with its words between spaces and special tokens around them, of which the last one takes no part."""
+    words, spans, place = ["[start]"], [None], 0
+    for word in text.split():
+        place = text.index(word, place)
+        words.append(word)
+        spans.append((place, place + len(word)))
+        place += len(word)
+    weights = np.r_[np.full(len(words), 1 / len(words)), 0.0]
+    return ExplainedText(text, (*words, "[end]"), (*spans, None), weights)
+
+
+def made_explanation(hypothesis: str, reference: str, *, plans: int = 2, seed: int = 0, **fields) -> Explanation:
+    """The same words are alike, others by chance; each word is matched with the words that are like it."""
+    rng = np.random.default_rng(seed)
+    found, given = explained_text(hypothesis), explained_text(reference)
+    similarity = np.array(
+        [[1.0 if one == other else rng.uniform(-0.2, 0.6) for other in found.words] for one in given.words]
+    )
+    heat = np.exp(similarity / 0.05) * (given.weights > 0)[:, None] * (found.weights > 0)
+    recall = heat / np.maximum(heat.sum(axis=1, keepdims=True), 1e-30) * given.weights[:, None]
+    precision = heat / np.maximum(heat.sum(axis=0, keepdims=True), 1e-30) * found.weights
+    matches = [
+        ExplainedMatch(name, plan, similarity, "similarity")
+        for name, plan in (("recall", recall), ("precision", precision))
+    ]
+    contributions = (matches[0].contributions + matches[1].contributions) / 2
+    score = float(contributions.sum()) - 0.1
+    drawn = (precision * similarity.clip(min=0)).argmax(axis=0)
+    pairs = [
+        WordPair(int(row), column, *(float(one[row, column]) for one in (similarity, precision, similarity)))
+        for column, row in enumerate(drawn)
+        if found.weights[column] > 0
+    ]
+    lonely = tuple(place for place in np.flatnonzero(given.weights > 0).tolist() if place not in set(drawn))
+    made = {
+        "score": score,
+        "components": {},
+        "flags": (),
+        "signature": Signature({"metric": "made-up"}),
+        "hypothesis": found,
+        "reference": given,
+        "similarity": similarity,
+        "matches": tuple(matches[:plans]),
+        "pairs": tuple(pairs),
+        "unmatched_hypothesis": (),
+        "unmatched_reference": lonely,
+        "steps": (Step("recall", matches[0].value, "a sum"), Step("score", score, "the mean, less the baseline")),
+        "contributions": contributions,
+        "remainders": (Step("baseline", -0.1, "taken off"),),
+        "reference_scores": (score,),
+    }
+    return Explanation(**{**made, **fields})
+
+
+@pytest.fixture
+def explained() -> Callable[..., Explanation]:
+    """A function that makes an explanation of two texts; fields may be given."""
+    return made_explanation

@@ -49,6 +49,16 @@ def by_hand(found, scorer) -> float:
     return outputs[config.output] if found.matches[0].measure == "cost" else value
 
 
+def parts_give_the_score(found, unsaid=False, within=1e-6):
+    """What words add, and what stands beside them, is the score; both sides tell the same."""
+    beside = sum(one.value for one in found.remainders)
+    for side in ("hypothesis", "reference"):
+        assert found.adds(side).sum() + beside == pytest.approx(found.score, abs=within)
+        assert len(found.adds(side)) == len(found.closeness(side)) == len(getattr(found, side))
+    assert found.by_words == pytest.approx(found.score - beside, abs=within)
+    assert unsaid == ("unsaid" in [one.name for one in found.remainders])
+
+
 @pytest.mark.parametrize("name", TRANSPORT)
 def test_plans_give_the_score_of_every_preset(tiny_metric, name):
     scorer = scorer_of(tiny_metric, **preset_fields(name))
@@ -57,6 +67,7 @@ def test_plans_give_the_score_of_every_preset(tiny_metric, name):
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
     assert found.steps[-1].name == "score"
     assert found.plan.sum() > 0
+    parts_give_the_score(found)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +86,8 @@ def test_what_a_value_has_beside_its_plan_is_counted(tiny_metric, fields, extra)
     found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
     assert all(abs(one.extras[extra]) > 1e-4 for one in found.matches)
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
+    assert extra in [one.name for one in found.remainders]
+    parts_give_the_score(found)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +108,7 @@ def test_so_do_those_of_other_settings(tiny_metric, fields):
     scorer = scorer_of(tiny_metric, **fields)
     found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
+    parts_give_the_score(found)
 
 
 def test_rescaling_and_calibration_are_said(tiny_metric):
@@ -108,6 +122,52 @@ def test_rescaling_and_calibration_are_said(tiny_metric):
     base = scorer.metric.baseline.values[2].item()
     plain = by_hand(found, scorer)
     assert 2 * (plain - base) / (1 - base) - 1 == pytest.approx(found.score, abs=1e-5)
+    assert {one.name: one.value for one in found.remainders} == pytest.approx(
+        {"baseline": -2 * base / (1 - base), "offset": -1}
+    )
+    parts_give_the_score(found, within=1e-5)  # float32, drawn apart by rescaling
+
+
+def test_what_words_add_to_f_is_what_more_of_them_would_do(tiny_metric):
+    """Euler: F is the sum of recall and precision, each times the slope of F in it, here by finite differences."""
+    scorer = scorer_of(tiny_metric, matching="bertscore", alpha=0.7, normalize=False)
+    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    recall, precision = (one.value for one in found.matches)
+
+    def f(recall, precision):
+        return precision * recall / (0.7 * precision + 0.3 * recall)
+
+    slopes = [
+        (f(recall + step, precision + other) - f(recall - step, precision - other)) / 2e-6
+        for step, other in ((1e-6, 0), (0, 1e-6))
+    ]
+    expected = sum(slope * one.contributions for slope, one in zip(slopes, found.matches, strict=True))
+    np.testing.assert_allclose(found.contributions, expected, atol=1e-8)
+    assert found.remainders == ()
+
+
+@pytest.mark.parametrize(("output", "sign"), [("similarity", 1), ("inverse", 1), ("distance", -1)])
+def test_closer_words_add_more_and_cost_less(tiny_metric, output, sign):
+    scorer = scorer_of(tiny_metric, matching="emd", output=output, normalize=False)
+    same = explain_fitted(scorer, "a cat", "a cat")
+    other = explain_fitted(scorer, "a cat", "a street")
+    place = same.hypothesis.words.index("cat")
+    assert sign * same.adds("hypothesis")[place] > sign * other.adds("hypothesis")[place]
+    parts_give_the_score(other)
+
+
+def test_what_a_plan_does_not_tell_stands_beside_the_words(tiny_metric):
+    from textmover.modules.matching import Greedy
+
+    class Squared(Greedy):
+        def forward(self, *sides, **options):
+            found = super().forward(*sides, **options)
+            return found._replace(recall=found.recall**2, precision=found.precision**2, f=found.f**2)
+
+    metric = tiny_metric(matching="bertscore", normalize=False)
+    metric.matching = Squared(metric.config)
+    found = explain_fitted(Scorer(metric), HYPOTHESIS, REFERENCE)
+    parts_give_the_score(found, unsaid=True)
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -202,6 +262,10 @@ def test_an_empty_side_has_no_plan(tiny_metric):
     found = explain(scorer_of(tiny_metric), "", REFERENCE)
     assert found.flags == ("empty",)
     assert (found.plan, found.pairs, found.score) == (None, (), 0)
+    assert found.contributions.shape == found.similarity.shape
+    rescaled = explain(scorer_of(tiny_metric, rescale=True), "", REFERENCE)
+    assert [one.name for one in rescaled.remainders] == ["empty"]
+    parts_give_the_score(rescaled)
     assert [found.reference.words[place] for place in found.unmatched_reference] == ["[start]", *REFERENCE.split()]
     both = explain(scorer_of(tiny_metric, hypothesis_special_tokens="drop"), " ", " ")
     assert both.flags == ("empty",)

@@ -127,8 +127,37 @@ def test_it_is_said_how_the_scorer_joins_features(scorer_of, fields, said):
     assert said in found.steps[-1].how
     assert found.steps[-1].value == found.score
     assert [one.name for one in found.steps[:-1]] == list(scorer.metric.config.features)
+    beside = sum(one.value for one in found.remainders)
+    for side in ("hypothesis", "reference"):
+        assert found.adds(side).sum() + beside == pytest.approx(found.score, abs=1e-6)
     if scorer.metric.scorer is None and not fields.get("calibrate"):
+        assert found.by_words == pytest.approx(found.components["semantic"] / len(scorer.metric.config.features))
         assert found.score == pytest.approx(np.mean([one.value for one in found.steps[:-1]]), abs=1e-6)
+
+
+def test_features_of_a_network_have_their_shapley_values(scorer_of):
+    """By the definition: the mean over all orders of what a feature adds to those before it."""
+    from itertools import permutations
+
+    from textmover.scoring.explain_shares import feature_shares
+
+    scorer = scorer_of(scorer="new-monotone")
+    found = explain(scorer, HYPOTHESIS, REFERENCE)
+    names = scorer.metric.config.features
+    shares = feature_shares(scorer.metric, found.components)
+
+    def network(present):
+        row = [found.components[name] if name in present else 0.0 for name in names]
+        return float(scorer.metric.scorer(torch.tensor([row])).detach())
+
+    for name in names:
+        added = [
+            network(order[: order.index(name) + 1]) - network(order[: order.index(name)])
+            for order in permutations(names)
+        ]
+        assert shares[name] == pytest.approx(np.mean(added), abs=1e-6)
+    assert shares["network"] == pytest.approx(network(()))
+    assert found.by_words == pytest.approx(shares["semantic"], abs=1e-6)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!?", "☕"])

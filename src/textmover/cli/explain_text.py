@@ -1,37 +1,42 @@
-"""An explanation as text: score, values, words, trees."""
+"""An explanation as text: score, values, words, trees; with the words in colour on a terminal."""
 
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from textmover.cli.console import print_table
+from rich.table import Table
+from rich.text import Text
+
+from textmover.cli.console import console, print_table
+from textmover.report.explanation_grid import readable
+from textmover.report.explanation_wording import FLAGS, decomposition
+from textmover.report.palette import SEQUENTIAL, sequential
 
 if TYPE_CHECKING:
-    from textmover.scoring.explanation import ExplainedText, ExplainedTrees, Explanation, WordPair
+    from textmover.report.explanation import ExplainedText, ExplainedTrees, Explanation, SideName, WordPair
 
 __all__ = ["print_explanation"]
 
-FLAGS = {
-    "empty": "a side has nothing to match",
-    "truncated": "a text is longer than the encoder allows and was cut: words behind the cut are not shown",
-    "unweighted": "all idf weights of a text are 0: every word weighs the same",
-    "undefined": "a self-similarity is 0 or below: the value is 0",
-    "long": "a text has so many words that the trees were compared in stretches",
-    "not converged": "the plan did not converge: raise `max_iterations`, or the temperature",
-}
+ALONE = "underline"
+"""Style of words without a counterpart, on top of their colour: it shows without colours, too."""
+
+BAR = 12
+"""Characters of the longest bar."""
 
 
 def print_explanation(found: Explanation) -> None:
-    """Print an explanation on standard output."""
+    """Print an explanation on standard output, in colour where that is a terminal (``NO_COLOR`` turns it off)."""
     several = len(found.reference_scores) > 1
-    _say(f"hypothesis  {readable(found.hypothesis.text)}")
     number = f" {found.chosen + 1}" if several else ""
-    _say(f"reference{number}{' ' * max(1, 3 - len(number))}{readable(found.reference.text)}")
+    _print_text("hypothesis  ", found, "hypothesis")
+    _print_text(f"reference{number}{' ' * max(1, 3 - len(number))}", found, "reference")
+    if found.matches and console().is_terminal:
+        _print_scale(found)
     _say(f"score       {found.score:.4f}  ({found.steps[-1].how})")
+    _say(f"adds up     {decomposition(found, plain=True)}")
     if several:
         listed = ", ".join(f"{value:.4f}" for value in found.reference_scores)
         _say(f"references  {listed}: this is the best; all together {found.segment_score:.4f}")
@@ -49,22 +54,69 @@ def print_explanation(found: Explanation) -> None:
         _print_trees(found.trees)
 
 
-def readable(text: str) -> str:
-    r"""A text on one line, control characters written as escapes, so that none reaches a terminal.
+# --- the texts --------------------------------------------------------------------------------------------------------
 
-    Example:
-        >>> readable("a\tb\x1b[31m")
-        'a b\\x1b[31m'
-    """
-    return "".join(
-        one if unicodedata.category(one) not in ("Cc", "Cs") else one.encode("unicode_escape").decode()
-        for one in " ".join(text.split())
-    )
+
+def _print_text(what: str, found: Explanation, side: SideName) -> None:
+    """A text: as it is into a file or pipe, and its words in their colours on a terminal."""
+    text: ExplainedText = getattr(found, side)
+    stream = console()
+    if not stream.is_terminal:
+        _say(what + readable(text.text))
+        return
+    table = Table.grid(padding=0)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(what, _coloured(found, side))
+    stream.print(table)
+
+
+def _coloured(found: Explanation, side: SideName) -> Text:
+    """The characters of a text, each in the colour of the closest matched word that it is of."""
+    text: ExplainedText = getattr(found, side)
+    closeness, lonely = found.closeness(side), set(found.unmatched(side))
+    shades: list[tuple[float, bool] | None] = [None] * len(text.text)
+    for place, span in enumerate(text.spans):
+        if span is None or text.weights[place] <= 0:
+            continue
+        for at in range(*span):
+            old, this = shades[at], (float(closeness[place]), place in lonely)
+            shades[at] = this if old is None else (max(old[0], this[0]), old[1] and this[1])
+    written = Text()
+    for shade, group in groupby(zip(shades, text.text, strict=True), key=lambda one: one[0]):
+        characters = "".join(one for _, one in group)
+        gap = " " if characters[:1].isspace() and written else ""
+        tail = " " if characters[-1:].isspace() and characters.strip() else ""
+        written.append(gap + readable(characters) + tail, None if shade is None else _style(*shade))
+    return written
+
+
+def _style(closeness: float, alone: bool = False) -> str:
+    """Colours of a word; both of them, so that it can be read on any terminal."""
+    step = sequential("light")[min(SEQUENTIAL - 1, int(max(0.0, closeness) * SEQUENTIAL))]
+    return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
+
+
+def _print_scale(found: Explanation) -> None:
+    """What the colours mean."""
+    scale = Text("            cosine 0 ", style="dim")
+    for step in range(SEQUENTIAL):
+        scale.append("  ", _style((step + 0.5) / SEQUENTIAL))
+    scale.append(" 1   ", "dim")
+    if found.unmatched_hypothesis or found.unmatched_reference:
+        scale.append("underlined", f"dim {ALONE}")
+        scale.append(": without a counterpart", "dim")
+    console().print(scale)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def _print_words(found: Explanation) -> None:
-    """Which words belong together, and which are left."""
+    """Which words belong together, what they add, and which are left."""
     words, others = found.hypothesis, found.reference
+    adds = found.adds("hypothesis")
+    largest = float(abs(adds).max(initial=0))
     if found.pairs and found.pairs[0].penalty is not None:
         rows = [
             (
@@ -73,20 +125,35 @@ def _print_words(found: Explanation) -> None:
                 f"{one.similarity:.2f}",
                 f"{one.penalty:.2f}",
                 f"{one.mass:.3f}",
+                _added(float(adds[one.hypothesis]), largest),
             )
             for one in found.pairs
         ]
-        headers = ("word", "aligned with", "cosine", "penalty", "flow")
-        print_table(headers, rows, numbers=headers[2:])
+        headers = ("word", "aligned with", "cosine", "penalty", "flow", "   adds")
+        print_table(headers, rows, numbers=headers[2:5])
     elif found.pairs:
         drawn = found.matches[-1].plan.sum(axis=0)
         partners = [
-            (_word(words, column), ", ".join(_partner(others, one, drawn[column]) for one in group))
+            (
+                _word(words, column),
+                ", ".join(_partner(others, one, drawn[column]) for one in group),
+                _added(float(adds[column]), largest),
+            )
             for column, group in groupby(found.pairs, key=lambda one: one.hypothesis)
         ]
-        print_table(("word", "draws on (cosine, share of its mass)"), partners, narrow=("word",))
+        print_table(("word", "draws on (cosine, share of its mass)", "   adds"), partners, narrow=("word", "   adds"))
     _say_words("Not in the reference: ", words, found.unmatched_hypothesis)
     _say_words("Not in the hypothesis: ", others, found.unmatched_reference)
+
+
+def _added(value: float, largest: float) -> str:
+    """What a word adds, with a bar on a terminal."""
+    number = f"{value:.4f}".rjust(7)
+    stream = console()
+    if not stream.is_terminal or largest <= 0 or not stream.encoding.lower().startswith("utf"):
+        return number
+    whole, half = divmod(round(2 * BAR * abs(value) / largest), 2)
+    return f"{number} {'━' * whole}{'╸' * half}"
 
 
 def _partner(others: ExplainedText, pair: WordPair, drawn: float) -> str:

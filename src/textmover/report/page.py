@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from textmover.files import atomic_file
-from textmover.report.palette import diverging, metric_colours, sequential
+from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 from textmover.report.texts import fold_limit, text_sizes
 from textmover.report.views import ReportSection, overview_view, section_view
 from textmover.types import InputError
@@ -17,8 +16,6 @@ __all__ = ["PAGE", "ReportHead", "check_jinja", "render_report", "write_report"]
 
 PAGE = "index.html"
 """Name of the page in its folder."""
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
@@ -36,21 +33,6 @@ class ReportHead:
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     title: str = "How well metrics agree with people"
-
-
-def check_jinja() -> None:
-    """Make sure that a page can be made, before the work whose result it shows.
-
-    Raises:
-        InputError: If Jinja is not installed.
-    """
-    try:
-        import jinja2  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            'Expected Jinja for the report, but it is not installed: pip install "textmover[report]", or leave the '
-            "report out."
-        ) from error
 
 
 def write_report(folder: Path | str, head: ReportHead, sections: Sequence[ReportSection]) -> Path:
@@ -99,48 +81,12 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
         section_view(section, f"set-{index}", colours, evaluations, fold)
         for index, section in enumerate(sections, start=1)
     ]
-    return _render(
+    return fill(
+        "page.html.j2",
         head=head,
         overview=overview_view(evaluations, colours),
         sections=views,
-        colours=_colours(len(names)),
-        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
-        script=(TEMPLATES / "script.js").read_text(encoding="utf-8"),
+        colours=colour_rules(len(names)),
+        style=template_text("style.css"),
+        script=template_text("script.js"),
     )
-
-
-def _render(**values: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=False,
-    )
-    for name in ("colours", "style", "script"):
-        values[name] = Markup(values[name])
-    environment.filters["drawn"] = Markup  # pictures of ours, whose texts are escaped where they are made
-    return environment.get_template("page.html.j2").render(**values) + "\n"
-
-
-def _colours(metrics: int) -> str:
-    """Colours of metrics and heat maps as a style sheet, for light, for dark, and light again in print."""
-    rules = []
-    for theme, place in (("light", 0), ("dark", 1)):
-        settings = [f"--m{index}:{pair[place]}" for index, pair in enumerate(metric_colours(metrics))]
-        below, above = diverging(theme)
-        for letter, shades in (("h", sequential(theme)), ("b", below), ("a", above)):
-            first = 0 if letter == "h" else 1
-            for index, shade in enumerate(shades, start=first):
-                settings += [f"--{letter}{index}:{shade.fill}", f"--{letter}{index}t:{shade.text}"]
-        rule = f":root{{{';'.join(settings)}}}"
-        rules.append(rule if theme == "light" else f"@media screen and (prefers-color-scheme:dark){{{rule}}}")
-    rules += [f".m{index}{{--c:var(--m{index})}}" for index in range(metrics)]
-    steps = [f"h{index}" for index in range(len(sequential("light")))]
-    steps += [f"{letter}{index + 1}" for letter in "ab" for index in range(len(diverging("light")[0]))]
-    rules += [f".{step}{{background:var(--{step});color:var(--{step}t)}}" for step in steps]
-    return "\n".join(rules)

@@ -12,10 +12,10 @@ from torch import nn
 
 from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
+from textmover.report.explanation import Explanation
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.explain_rome import explain_rome
 from textmover.scoring.explain_transport import explain_transport
-from textmover.scoring.explanation import Explanation
 from textmover.types import InputError, SegmentScores
 
 if TYPE_CHECKING:

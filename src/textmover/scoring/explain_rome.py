@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.rome.features import RomeFeatures, parses_of
-from textmover.rome.metric import RomeMetric
-from textmover.rome.pairing import compare_trees
-from textmover.rome.semantic import taking_part, word_weights
-from textmover.rome.syntactic import SyntacticOptions, WordEdit, syntactic_edits
-from textmover.scoring.explanation import (
+from textmover.report.explanation import (
     ExplainedMatch,
     ExplainedText,
     ExplainedTrees,
@@ -21,6 +16,12 @@ from textmover.scoring.explanation import (
     Step,
     WordPair,
 )
+from textmover.rome.features import RomeFeatures, parses_of
+from textmover.rome.metric import RomeMetric
+from textmover.rome.pairing import compare_trees
+from textmover.rome.semantic import taking_part, word_weights
+from textmover.rome.syntactic import SyntacticOptions, WordEdit, syntactic_edits
+from textmover.scoring.explain_shares import rome_shares
 
 __all__ = ["explain_rome"]
 
@@ -39,7 +40,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """What :class:`~textmover.scoring.explanation.Explanation` says of a pair that RoMe judges.
+    """What :class:`~textmover.report.explanation.Explanation` says of a pair that RoMe judges.
 
     Args:
         metric: The metric, in evaluation mode.
@@ -59,6 +60,7 @@ def explain_rome(
     lonely = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]
     lonely[0] -= {one.reference for one in pairs}
     lonely[1] -= {one.hypothesis for one in pairs}
+    shares = rome_shares(metric, match, components, empty=empty)
     trees = None
     if "syntactic" in metric.config.features:
         trees = _trees(metric, found, given, similarity)
@@ -71,6 +73,8 @@ def explain_rome(
         "unmatched_reference": tuple(sorted(lonely[0])),
         "unmatched_hypothesis": tuple(sorted(lonely[1])),
         "steps": _steps(metric, components, empty=empty),
+        "contributions": shares.contributions,
+        "remainders": shares.remainders,
         "trees": trees,
     }
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, unit_vectors
-from textmover.modules.config import COSTS
+from textmover.modules.matching_names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.weighting import Role, Side
+from textmover.report.explanation import ExplainedMatch, ExplainedText, Step, WordPair
+from textmover.scoring.explain_shares import own_values, transport_shares
 from textmover.scoring.explain_words import Span, words_of_tokens
-from textmover.scoring.explanation import ExplainedMatch, ExplainedText, Step, WordPair
 from textmover.types import InputError, TokenEmbeddings
 
 __all__ = ["explain_transport"]
@@ -39,7 +40,7 @@ class _Read(NamedTuple):
 def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
-    """What :class:`~textmover.scoring.explanation.Explanation` says of the words of a pair.
+    """What :class:`~textmover.report.explanation.Explanation` says of the words of a pair.
 
     Args:
         metric: The metric, in evaluation mode.
@@ -61,6 +62,8 @@ def explain_transport(
     if not bool(given.side.empty | found.side.empty):
         matches = _matches(metric, given, found)
     pairs, lonely = _partners(matches, similarity, (given.text, found.text))
+    own = own_values(metric, given.features, found.features)
+    shares = transport_shares(metric, matches, own, similarity.shape, components["score"])
     return {
         "hypothesis": found.text,
         "reference": given.text,
@@ -69,7 +72,9 @@ def explain_transport(
         "pairs": pairs,
         "unmatched_reference": lonely[0],
         "unmatched_hypothesis": lonely[1],
-        "steps": _steps(metric, matches, given.features, found.features, components),
+        "steps": _steps(metric, matches, own, components),
+        "contributions": shares.contributions,
+        "remainders": shares.remainders,
     }
 
 
@@ -219,8 +224,7 @@ def _partners(
 def _steps(
     metric: MetricModel,
     matches: Sequence[ExplainedMatch],
-    given: TokenEmbeddings,
-    found: TokenEmbeddings,
+    own: tuple[float, float] | None,
     components: Mapping[str, float],
 ) -> tuple[Step, ...]:
     """From the values of the plans to the score."""
@@ -233,14 +237,10 @@ def _steps(
         steps.append(Step("f", float(f_score(precision, recall, config.alpha)), _f_formula(config.alpha)))
     last = next((one for one in steps if one.name == config.score), steps[-1]) if len(matches) > 1 else steps[-1]
     how = [last.name]
-    if (config.normalize or metric.matching.debiased) and None not in (given.self_similarity, found.self_similarity):
-        own = [
-            float(one.self_similarity[0, place, ("recall", "precision", "f").index(config.score)])  # type: ignore[index]
-            for place, one in ((0, given), (1, found))
-        ]
+    if own is not None:
         names = ("reference with itself", "hypothesis with itself")
         steps += [Step(name, value, f"the same {last.name}") for name, value in zip(names, own, strict=True)]
-        how.append("less their mean" if metric.matching.debiased else "relative to the root of their product")
+        how.append("less their mean" if metric.matching.debiased else "relative to the texts with themselves")
     if config.matching in COSTS and config.output != "distance":
         how.append("as 1 - cost" if config.output == "similarity" else "as 1 / (1 + cost)")
     if metric.baseline is not None:

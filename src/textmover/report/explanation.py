@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from textmover.types import ParsedText, Signature
+from textmover.files import atomic_file
+from textmover.types import InputError, ParsedText, Signature
 
-__all__ = ["ExplainedMatch", "ExplainedText", "ExplainedTrees", "Explanation", "NodeEdit", "Step", "WordPair"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "ExplainedMatch",
+    "ExplainedText",
+    "ExplainedTrees",
+    "Explanation",
+    "NodeEdit",
+    "SideName",
+    "Step",
+    "WordPair",
+]
+
+SideName = Literal["hypothesis", "reference"]
 
 
 class Step(NamedTuple):
@@ -161,6 +178,11 @@ class Explanation:
         unmatched_hypothesis: Words of the hypothesis that the reference has no counterpart for, by position.
         unmatched_reference: Words of the reference that the hypothesis has no counterpart for.
         steps: How the score follows from the values, in order; the last one is the score.
+        contributions: What each pair of words adds to the score, float64 ``[M, N]``: its part of the values of the
+            plans, carried through every step to the score. Sums over rows are what words of the hypothesis add, sums
+            over columns what those of the reference add.
+        remainders: What the score has beside the words, such as the offset of a human scale; together with all
+            contributions they are the score.
         trees: How dependency trees differ, where the metric compares them.
         chosen: Which of the references this is, from 0.
         reference_scores: Score against each of the references.
@@ -179,6 +201,8 @@ class Explanation:
     unmatched_hypothesis: tuple[int, ...]
     unmatched_reference: tuple[int, ...]
     steps: tuple[Step, ...]
+    contributions: np.ndarray
+    remainders: tuple[Step, ...] = ()
     trees: ExplainedTrees | None = None
     chosen: int = 0
     reference_scores: tuple[float, ...] = ()
@@ -189,6 +213,102 @@ class Explanation:
         """The first plan ``[M, N]``: that of recall, where there are two."""
         return self.matches[0].plan if self.matches else None
 
+    @property
+    def by_words(self) -> float:
+        """What all words together add to the score; the rest are the remainders."""
+        return float(self.contributions.sum())
+
+    def adds(self, side: SideName) -> np.ndarray:
+        """What each word of a side adds to the score: float64, one value a word, the same sum for both sides."""
+        return self.contributions.sum(axis=0 if side == "hypothesis" else 1)
+
+    def closeness(self, side: SideName) -> np.ndarray:
+        r"""How well each word of a side is matched: :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`.
+
+        Args:
+            side: Which words.
+
+        Returns:
+            Mean cosine of what each word is matched with, by mass, one value a word; 0 where nothing is moved.
+        """
+        axis, match = (0, -1) if side == "hypothesis" else (1, 0)
+        if not self.matches:
+            return np.zeros(self.similarity.shape[1 - axis])
+        plan = self.matches[match].plan
+        moved = plan.sum(axis=axis)
+        return (plan * self.similarity).sum(axis=axis) / np.where(moved > 0, moved, 1.0)
+
+    def unmatched(self, side: SideName) -> tuple[int, ...]:
+        """Words of a side that have no counterpart in the other one."""
+        return self.unmatched_hypothesis if side == "hypothesis" else self.unmatched_reference
+
+    # --- to look at ---------------------------------------------------------------------------------------------------
+
+    def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
+        """The plan over the similarities, as a figure of matplotlib.
+
+        Args:
+            path: Where it is written as well, if at all; ``.png``, ``.svg`` or ``.pdf``.
+            plan: Name of the one plan to draw, such as ``"recall"``; all that there are if ``None``.
+
+        Returns:
+            The figure; see :func:`~textmover.report.explanation_figure.explanation_figure`.
+
+        Raises:
+            InputError: If matplotlib is not installed, there is no such plan, or the file cannot be written.
+        """
+        from textmover.report.explanation_figure import explanation_figure
+
+        return explanation_figure(self, path, plan=plan)
+
+    def to_html(self) -> str:
+        """A page that needs nothing else, in which words light up with what they are matched with.
+
+        Raises:
+            InputError: If Jinja is not installed.
+        """
+        from textmover.report.explanation_page import ExplainedLine, render_explanations
+
+        return render_explanations([ExplainedLine(self)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write a picture (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or everything (``.json``) into a file.
+
+        Args:
+            path: Its suffix says what is written; the file appears under its name only when it is complete.
+
+        Returns:
+            The path.
+
+        Raises:
+            InputError: If the suffix is none of these, something to draw with is not installed, or the file cannot be
+                written.
+        """
+        from textmover.report.figures import FORMATS
+
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix in FORMATS:
+            self.draw(path)
+        elif suffix in (".html", ".htm", ".json"):
+            text = json.dumps(self.to_dict(), ensure_ascii=False) + "\n" if suffix == ".json" else self.to_html()
+            with atomic_file(path) as stream:
+                stream.write(text.encode("utf-8", "replace").decode("utf-8"))
+        else:
+            raise InputError(
+                f"Expected a file that ends in {', '.join(FORMATS)}, .html or .json, but got {path}: give another name."
+            )
+        return path
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the page in a frame of its own; the plain text where Jinja is not installed."""
+        from textmover.report.explanation_page import frame
+
+        try:
+            return frame(self)
+        except InputError:
+            return None
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         return {
@@ -196,8 +316,8 @@ class Explanation:
             "components": dict(self.components),
             "flags": list(self.flags),
             "signature": str(self.signature),
-            "hypothesis": _text_dict(self.hypothesis),
-            "reference": _text_dict(self.reference),
+            "hypothesis": _text_dict(self.hypothesis, self.adds("hypothesis")),
+            "reference": _text_dict(self.reference, self.adds("reference")),
             "similarity": self.similarity.tolist(),
             "matches": [
                 {
@@ -214,6 +334,8 @@ class Explanation:
             "unmatched_hypothesis": list(self.unmatched_hypothesis),
             "unmatched_reference": list(self.unmatched_reference),
             "steps": [one._asdict() for one in self.steps],
+            "contributions": self.contributions.tolist(),
+            "remainders": [one._asdict() for one in self.remainders],
             "trees": None if self.trees is None else _trees_dict(self.trees),
             "chosen": self.chosen,
             "reference_scores": list(self.reference_scores),
@@ -221,9 +343,14 @@ class Explanation:
         }
 
 
-def _text_dict(side: ExplainedText) -> dict[str, Any]:
-    spans = [None if span is None else list(span) for span in side.spans]
-    return {"text": side.text, "words": list(side.words), "spans": spans, "weights": side.weights.tolist()}
+def _text_dict(side: ExplainedText, adds: np.ndarray) -> dict[str, Any]:
+    return {
+        "text": side.text,
+        "words": list(side.words),
+        "spans": [None if span is None else list(span) for span in side.spans],
+        "weights": side.weights.tolist(),
+        "adds": adds.tolist(),
+    }
 
 
 def _trees_dict(trees: ExplainedTrees) -> dict[str, Any]:

@@ -1,0 +1,143 @@
+"""The page of explanations in a browser: words light up by every means, nothing sticks out, light and dark."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from textmover.report.explanation_page import ExplainedLine, render_explanations
+
+pytestmark = pytest.mark.slow
+
+PROBE = """<script>
+addEventListener("load", () => setTimeout(() => {
+  const found = {
+    width: innerWidth,
+    needed: document.documentElement.scrollWidth,
+    paper: getComputedStyle(document.body).backgroundColor,
+    list: document.querySelectorAll(".lines li").length,
+  };
+  const pair = document.querySelector("[data-explained]");
+  const side = (kind) => [...pair.querySelectorAll(`[data-side="${kind}"] .w`)];
+  const own = side("h"), others = side("r");
+  const mates = () => [...pair.querySelectorAll(".mate b")].map((one) => one.textContent);
+  const said = () => pair.querySelector(".said").textContent;
+  const paths = () => pair.querySelectorAll(".weave path").length;
+  found.atRest = paths();
+  found.stops = own.filter((word) => word.tabIndex === 0).length;
+  own[0].focus();
+  const key = (name) => {
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
+  };
+  key("ArrowRight"); key("ArrowRight"); key("ArrowRight");
+  found.focused = document.activeElement.querySelector("b").textContent;
+  found.byKey = mates();
+  found.said = said();
+  found.lit = paths();
+  key("Escape");
+  found.afterEscape = mates();
+  document.activeElement.blur();
+  own[3].click();
+  found.byClick = mates();
+  own[3].click();
+  found.afterSecondClick = mates();
+  others[2].dispatchEvent(new PointerEvent("pointerover", { pointerType: "mouse", bubbles: true }));
+  found.byPointer = mates();
+  pair.querySelector(".weave").dispatchEvent(new PointerEvent("pointerleave", { pointerType: "mouse" }));
+  found.afterPointer = mates();
+  for (const one of document.querySelectorAll("details")) one.open = true;
+  setTimeout(() => {
+    found.cells = pair.querySelectorAll("[data-map] rect").length;
+    found.neededOpen = document.documentElement.scrollWidth;
+    const button = document.querySelector("[data-order]");
+    if (button) {
+      button.click();
+      found.order = [...document.querySelectorAll(".lines li")].map((one) => Number(one.dataset.value));
+      found.articles = [...document.querySelectorAll("article")].map((one) => one.id);
+      found.links = [...document.querySelectorAll(".lines a")].map((one) => one.hash.slice(1));
+    }
+    found.rtl = [...document.querySelectorAll(".words")].map((one) => getComputedStyle(one).direction);
+    document.body.dataset.found = JSON.stringify(found);
+    parent.postMessage(JSON.stringify(found), "*");
+  }, 100);
+}, 100));
+</script>"""
+
+FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
+addEventListener("message", (event) => { document.body.dataset.found = event.data; });
+</script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""
+"""A browser without a head has no window as narrow as a phone, but a frame can be."""
+
+
+@pytest.fixture(scope="module")
+def browse(tmp_path_factory):
+    """A function that opens a page and gives its final state; the console must stay silent."""
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if binary is None:
+        pytest.skip("needs chromium")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def run(path, *options):
+        command = [binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
+        command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}", "--enable-logging=stderr"]
+        command += ["--v=0", "--virtual-time-budget=3000", "--dump-dom"]
+        ran = subprocess.run(
+            [*command, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert [line for line in ran.stderr.splitlines() if "CONSOLE" in line] == []
+        found = re.search(r'data-found="([^"]+)"', ran.stdout)
+        return json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
+
+    return run
+
+
+def written(tmp_path, page, *, framed):
+    path = tmp_path / "page.html"
+    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    if framed:
+        path = tmp_path / "frame.html"
+        path.write_text(FRAME, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
+def test_words_light_up_by_every_means_and_nothing_sticks_out(browse, explained, tmp_path, framed):
+    page = explained("a small cat sat", "the cat sat there, " + "x" * 300).to_html()
+    found = browse(written(tmp_path, page, framed=framed), "--window-size=1280,2000")
+    assert found["width"] == (360 if framed else 1280)
+    assert found["needed"] <= found["width"]
+    assert found["neededOpen"] <= found["width"]
+    assert found["paper"] == "rgb(255, 255, 255)"
+    assert found["stops"] == 1
+    assert found["focused"] == "cat"
+    assert "cat" in found["byKey"]
+    assert "cat\u2069 adds +0." in found["said"]
+    assert found["lit"] == len(found["byKey"]) > 0
+    assert found["byClick"] == found["byKey"]
+    assert found["byPointer"][0] == "cat"
+    assert found["afterEscape"] == found["afterSecondClick"] == found["afterPointer"] == []
+    assert found["cells"] == 6 * 7
+    if not framed:
+        assert found["atRest"] > 0
+
+
+def test_dark_where_that_is_preferred(browse, explained, tmp_path):
+    path = written(tmp_path, explained("a small cat sat", "the cat sat there").to_html(), framed=False)
+    assert browse(path, "--blink-settings=preferredColorScheme=0")["paper"] == "rgb(22, 24, 27)"
+
+
+@pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
+def test_several_lines_can_be_ordered_and_run_their_way(browse, explained, tmp_path, framed):
+    texts = ["a small cat sat", "مرحبا بالعالم cat", '<script>document.title="x"</script> a b', "a cat sat there " * 60]
+    lines = [
+        ExplainedLine(explained(text, "the cat sat there", seed=place), place + 1) for place, text in enumerate(texts)
+    ]
+    found = browse(written(tmp_path, render_explanations(lines), framed=framed), "--window-size=1280,2000")
+    assert found["neededOpen"] <= found["width"]
+    assert found["list"] == 4
+    assert found["order"] == sorted(one.found.score for one in lines)
+    assert found["articles"] == found["links"]
+    assert found["rtl"].count("rtl") == 1
