@@ -23,6 +23,8 @@ COMMANDS = {
     "score": ("textmover.cli.score", "score texts against references"),
     "explain": ("textmover.cli.explain", "show why a text got its score: words, trees, and how they add up"),
     "compare": ("textmover.cli.compare", "compare systems on the same references, with tests of their difference"),
+    "mbr": ("textmover.cli.mbr", "choose the best of several candidates by minimum Bayes risk"),
+    "rank": ("textmover.cli.rank", "rank systems, which share a rank where no test tells them apart"),
     "evaluate": ("textmover.cli.evaluate", "judge a metric against human ratings"),
     "sweep": ("textmover.cli.sweep", "judge a metric against human ratings for every setting of a grid"),
     "analyse-layers": ("textmover.cli.analyse", "show how alike an encoder's token vectors are, layer by layer"),
@@ -34,6 +36,7 @@ COMMANDS = {
     "fit-baseline": ("textmover.cli.fit", "fit the baseline that scores are rescaled by on a corpus"),
     "perturb": ("textmover.cli.perturb", "write graded corruptions of texts, with their severity"),
     "robustness": ("textmover.cli.robustness", "show what changes of a text do to the scores of metrics"),
+    "app": ("textmover.cli.app", "score, explain and rate texts in the browser"),
     "cache": ("textmover.cli.cache", "show or clear what encoders made of texts and what was kept in a folder"),
     "list": ("textmover.cli.listing", "list the presets"),
 }

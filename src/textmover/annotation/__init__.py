@@ -1,0 +1,34 @@
+"""Collecting ratings: items, what annotators say of them, how well they agree, and a table to train on.
+
+Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a browser.
+"""
+
+from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement
+from textmover.annotation.export import Exported, export_ratings
+from textmover.annotation.items import Item, ItemColumns, read_items
+from textmover.annotation.project import Progress, Project, item_files, known_scale, open_project
+from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
+from textmover.annotation.store import Rated, Ratings, clean_name
+
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "CriterionAgreement",
+    "Exported",
+    "Item",
+    "ItemColumns",
+    "Pair",
+    "Progress",
+    "Project",
+    "Rated",
+    "Ratings",
+    "Scale",
+    "clean_name",
+    "criterion_agreement",
+    "export_ratings",
+    "item_files",
+    "known_scale",
+    "open_project",
+    "parse_criteria",
+    "read_items",
+]

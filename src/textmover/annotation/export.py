@@ -1,0 +1,199 @@
+"""Ratings as a table and a recipe that ``train.py`` reads as they are."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.annotation.items import Item
+from textmover.annotation.project import Project
+from textmover.annotation.scale import RESERVED
+from textmover.annotation.store import inside
+from textmover.data.readers import Columns, read_segments
+from textmover.data.split import split_held_back
+from textmover.files import atomic_file
+from textmover.types import InputError
+
+__all__ = ["RECIPE", "TABLE", "Exported", "export_ratings"]
+
+TABLE = "ratings.csv"
+RECIPE = "recipe.yaml"
+"""Names of the files of an export, in the folder of the ratings."""
+
+TEMPLATE = Path(__file__).with_name("recipe.yaml")
+"""The recipe of ``examples/own_ratings``, for weights instead of low-rank updates, which need an extra."""
+
+FEWEST = 3
+"""Segments that the held-back part must have, as :mod:`textmover.data.datamodule` wants it."""
+
+SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+"""Shares of the references to hold back: the first that holds back enough is taken."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export has written.
+
+    Attributes:
+        table: The ratings.
+        recipe: How to train on them; ``None`` where they cannot be trained on.
+        rows: Items in the table.
+        annotators: Whose ratings are in it.
+        incomplete: Items that somebody began and nobody rated for every criterion.
+        without_reference: Rated items left out since others have a reference and they have none.
+        command: What trains on the table, to be typed into a terminal; empty where that cannot be.
+        reason: Why that cannot be; empty where it can.
+    """
+
+    table: Path
+    recipe: Path | None
+    rows: int
+    annotators: tuple[str, ...]
+    incomplete: int
+    without_reference: int
+    command: str
+    reason: str
+
+
+def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
+    """Write the mean ratings of all annotators as a table, and a recipe that trains on it.
+
+    An annotator counts for an item once it is rated for every criterion. A criterion's value is the mean over those who
+    count, the score the mean over the criteria.
+
+    Args:
+        project: The project.
+        standardise: Whether each annotator's ratings for a criterion are shifted and scaled to mean 0 and standard
+            deviation 1 first, over the items that count. Ratings that do not differ become 0.
+
+    Returns:
+        What was written, and where.
+
+    Raises:
+        InputError: If no item is rated for every criterion, or the files cannot be written.
+    """
+    names, values = _complete(project)
+    counts = (~np.isnan(values[0])).sum(axis=0)
+    begun = _begun(project)
+    if not counts.any():
+        raise InputError("Expected at least one text that is rated for every criterion, but got none: rate some first.")
+    if standardise:
+        values = _standardised(values)
+    means = np.divide(np.nansum(values, axis=1), counts, out=np.full(values.shape[::2], np.nan), where=counts > 0)
+    rated = [number for number in range(len(project.items)) if counts[number]]
+    referenced = [number for number in rated if project.items[number].references]
+    kept = referenced or rated
+    table = inside(project.folder, project.place / TABLE)
+    columns = _write(table, project, kept, means, counts)
+    recipe, reason = _recipe(project, table, columns) if referenced else (None, "the texts have no references")
+    command = "" if recipe is None else f"textmover train --config {shlex.quote(str(recipe))}"
+    taking_part = tuple(name for name, row in zip(names, values[0], strict=True) if not np.isnan(row[kept]).all())
+    return Exported(
+        table,
+        recipe,
+        rows=len(kept),
+        annotators=taking_part,
+        incomplete=int((begun & (counts == 0)).sum()),
+        without_reference=len(rated) - len(kept),
+        command=command,
+        reason=reason,
+    )
+
+
+def _complete(project: Project) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Names, and ratings ``[criteria, annotators, items]`` with NaN where not every criterion is rated."""
+    found = [project.matrix(one.name) for one in project.criteria]
+    values = np.stack([ratings for _, ratings in found])
+    values[:, np.isnan(values).any(axis=0)] = np.nan
+    return found[0][0], values
+
+
+def _begun(project: Project) -> NDArray[np.bool_]:
+    ratings = np.stack([project.matrix(one.name)[1] for one in project.criteria])
+    return np.asarray((~np.isnan(ratings)).any(axis=(0, 1)))
+
+
+def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    known = ~np.isnan(values)
+    count = np.maximum(known.sum(axis=2, keepdims=True), 1)
+    centred = values - np.nansum(values, axis=2, keepdims=True) / count
+    deviation = np.sqrt(np.nansum(centred**2, axis=2, keepdims=True) / count)
+    return centred / np.where(deviation > 0, deviation, 1.0)
+
+
+def _write(
+    table: Path, project: Project, kept: Sequence[int], means: NDArray[np.float64], counts: NDArray[np.int64]
+) -> list[str]:
+    """Write the table; returns its columns of references."""
+    items = [project.items[number] for number in kept]
+    references = ["reference", *(f"reference_{number}" for number in range(2, 1 + _most(items)))]
+    references = references[: _most(items)]
+    criteria = [one.column for one in project.criteria]
+    taken = {*RESERVED, *references, *criteria}
+    names = dict.fromkeys(name for item in items for name in (*item.sources, *item.others))
+    given = {name: _free(name, taken) for name in names}
+    header = ["id", "hypothesis", *references, "score", *criteria, "annotators", *given.values()]
+    with atomic_file(table) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        for number, item in zip(kept, items, strict=True):
+            texts = [*item.references, *[""] * (len(references) - len(item.references))]
+            numbers = [_number(means[:, number].mean()), *map(_number, means[:, number]), str(counts[number])]
+            others = {**item.sources, **item.others}
+            writer.writerow([item.key, item.hypothesis, *texts, *numbers, *(others.get(name, "") for name in given)])
+    return references
+
+
+def _most(items: Sequence[Item]) -> int:
+    return max(len(item.references) for item in items)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that the table does not have yet."""
+    while name in taken:
+        name = f"given_{name}"
+    taken.add(name)
+    return name
+
+
+def _number(value: float) -> str:
+    return format(float(value), ".6g")
+
+
+def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[Path | None, str]:
+    """Write the recipe beside the table, or say why there is nothing to train on."""
+    segments = read_segments(table, Columns(references=tuple(references)))
+    if len({one.score for one in segments}) < 2:
+        return None, "all scores are the same"
+    share = next((one for one in SHARES if _enough(split_held_back(segments, one))), None)
+    if share is None:
+        return None, (
+            f"too few references differ to train on some and hold back {FEWEST} texts of others: rate texts with "
+            "other references"
+        )
+    path = inside(project.folder, project.place / RECIPE)
+    place = table.resolve().parent
+    filled = {
+        "table": str(table.resolve()),
+        "references": list(references),
+        "share": share,
+        "runs": str(place / "run"),
+        "metric": str(place / "metric"),
+    }
+    template = Template(TEMPLATE.read_text(encoding="utf-8"))
+    with atomic_file(path) as stream:  # JSON is YAML
+        stream.write(template.substitute({name: json.dumps(value) for name, value in filled.items()}))
+    return path, ""
+
+
+def _enough(parts: tuple[Sequence[Any], Sequence[Any]]) -> bool:
+    return min(map(len, parts)) >= FEWEST and len({one.score for one in parts[0]}) > 1

@@ -1,0 +1,238 @@
+"""Items to rate: texts with what they are to be compared with, from a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textmover.data.lines import empty, unreadable
+from textmover.data.readers import TableRow, check_columns
+from textmover.data.tables import named, open_tables
+from textmover.types import InputError
+
+__all__ = ["SOURCES", "SUFFIXES", "Item", "ItemColumns", "read_items"]
+
+SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
+"""What the names of files of items end in."""
+
+SOURCES = ("source", "meaning_representation", "mr", "triples", "table")
+"""Columns that are shown as what the text was made from, where they are there."""
+
+FURTHER_REFERENCE = re.compile(r"references?_?\d+")
+"""Names of columns of further references."""
+
+LONGEST_KEY = 200
+"""Characters of an id."""
+
+
+@dataclass(frozen=True)
+class ItemColumns:
+    """What the columns of a file of items are called.
+
+    Attributes:
+        hypothesis: Column of the text that is rated.
+        references: Columns of references; if empty, ``reference``, ``references`` and ``reference_2`` and so on, as far
+            as they are there.
+    """
+
+    hypothesis: str = "hypothesis"
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """A text to rate.
+
+    Attributes:
+        key: Its ``id``; where the file has none, a hash of its texts.
+        hypothesis: The text that is rated.
+        references: Texts that say what was wanted, possibly none.
+        sources: What the text was made from, by the name of its column.
+        others: All other columns, as text.
+    """
+
+    key: str
+    hypothesis: str
+    references: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the texts that annotators see: a rating counts only as long as it stays the same."""
+        return _hash([self.hypothesis, list(self.references), dict(self.sources)])
+
+
+def read_items(path: str | Path, columns: ItemColumns | None = None) -> tuple[Item, ...]:
+    r"""Read the items of a file.
+
+    Args:
+        path: ``.json`` (a list of objects), ``.jsonl``, ``.csv`` or ``.tsv``. A column ``id`` names the items; columns
+            that are neither texts nor ``id`` are kept.
+        columns: What the columns are called.
+
+    Returns:
+        The items in the order of the file.
+
+    Raises:
+        InputError: If the file cannot be read, is empty or broken, lacks a column, holds something else than text where
+            text has to be, or an item stands there twice.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "items.jsonl"
+        >>> _ = path.write_text('{"id": 7, "hypothesis": "A cat.", "reference": "The cat.", "system": "a"}\n')
+        >>> read_items(path)
+        (Item(key='7', hypothesis='A cat.', references=('The cat.',), sources={}, others={'system': 'a'}),)
+    """
+    columns = columns or ItemColumns()
+    path = Path(path)
+    rows = list(_rows(path))
+    if not rows:
+        raise InputError(f"Expected items to rate in {path.name}, but it holds none: add one a row.")
+    present = list(dict.fromkeys(name for row in rows for name in row.cells))
+    check_columns(path.name, present, _wanted(columns))
+    references = columns.references or tuple(
+        name for name in present if name in ("reference", "references") or FURTHER_REFERENCE.fullmatch(name)
+    )
+    items = [_item(row, columns.hypothesis, references, named_ids="id" in present) for row in rows]
+    _check_distinct(rows, items, named_ids="id" in present)
+    return tuple(items)
+
+
+def _wanted(columns: ItemColumns) -> list[tuple[str, str]]:
+    """The columns that have to be there, behind the options that name them."""
+    return [
+        ("--hypothesis-column", columns.hypothesis),
+        *(("--reference-column", name) for name in columns.references),
+    ]
+
+
+def _rows(path: Path) -> Iterator[TableRow]:
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            f"Expected a file of items that ends in {', '.join(SUFFIXES)}, but got {path.name}: rename it."
+        )
+    listed = _json_list(path) if path.suffix.lower() == ".json" else None
+    if listed is not None:
+        for number, cells in enumerate(listed, start=1):
+            if not isinstance(cells, dict):
+                raise InputError(
+                    f"Expected a list of objects in {path.name}, but got {_short(cells)} as element {number}: write "
+                    '{"hypothesis": …, "reference": …} in its place.'
+                )
+            yield TableRow(path.name, "element", number, cells)
+        return
+    for table in open_tables(path):
+        if table.columns is not None and len(set(table.columns)) < len(table.columns):
+            twice = next(name for name in table.columns if table.columns.count(name) > 1)
+            raise InputError(f"Expected one column {twice!r} in {path.name}, but got several: rename all but one.")
+        for number, row in table.rows:
+            if isinstance(row, InputError):
+                raise row
+            yield TableRow(path.name, table.unit, number, row)
+
+
+def _json_list(path: Path) -> list[Any] | None:
+    """The list that a JSON file holds; ``None`` if it holds JSON Lines.
+
+    Raises:
+        InputError: If it holds neither.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"Expected {path.name} to be UTF-8, but got the byte 0x{error.object[error.start]:02x} at byte "
+            f"{error.start}: save it as UTF-8 (iconv converts it)."
+        ) from error
+    except OSError as error:
+        raise unreadable(path.name, error) from error
+    if not text.strip():
+        raise empty(path.name)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("["):
+            where = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "too deep"
+            raise InputError(
+                f"Expected a JSON list of objects in {path.name}, but it is broken at {where}: correct it."
+            ) from error
+        return None
+    if isinstance(found, dict) and "hypothesis" not in found and any(isinstance(one, list) for one in found.values()):
+        raise InputError(
+            f"Expected a list of objects in {path.name}, but got one object with {named(list(found))}: write the list "
+            "alone (`jq .NAME` picks it out)."
+        )
+    if isinstance(found, dict):
+        return [found]
+    if not isinstance(found, list):
+        raise InputError(f"Expected a list of objects in {path.name}, but got {_short(found)}.")
+    return found
+
+
+def _item(row: TableRow, hypothesis: str, references: Sequence[str], *, named_ids: bool) -> Item:
+    texts = row.text(hypothesis)
+    wanted = tuple(text for name in references if row.cells.get(name) for text in row.references([name]) if text)
+    sources = {name: _shown(row.cells[name]) for name in SOURCES if _shown(row.cells.get(name))}
+    taken = {hypothesis, "id", *references, *SOURCES}
+    others = {name: _shown(value) for name, value in row.cells.items() if name not in taken}
+    key = _named_key(row) if named_ids else _hash([texts, list(wanted), sources])
+    return Item(key, texts, wanted, sources, others)
+
+
+def _named_key(row: TableRow) -> str:
+    value = row.cells.get("id")
+    known = isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip()
+    if not known or len(str(value)) > LONGEST_KEY:
+        raise InputError(
+            f"Expected an id of 1 to {LONGEST_KEY} characters in column 'id' of {row.name}, {row.unit} {row.number}, "
+            f"but got {_short(value)}: give each item one, or none of them."
+        )
+    return row._replace(cells={"id": str(value).strip()}).text("id")
+
+
+def _check_distinct(rows: Sequence[TableRow], items: Sequence[Item], *, named_ids: bool) -> None:
+    first: dict[str, int] = {}
+    for row, item in zip(rows, items, strict=True):
+        if item.key in first:
+            where = f"{row.unit}s {first[item.key]} and {row.number} of {row.name}"
+            raise InputError(
+                f"Expected each id once, but got {item.key!r} in {where}: give one of them another id."
+                if named_ids
+                else f"Expected items that differ, but {where} are the same: remove one, or add a column 'id'."
+            )
+        first[item.key] = row.number
+
+
+def _shown(value: object) -> str:
+    """A cell as people read it: a list as lines, the parts of a triple with bars between them."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}: {_flat(one)}" for name, one in value.items())
+    if isinstance(value, list):
+        return "\n".join(_flat(one) for one in value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return " | ".join(map(str, value)) if isinstance(value, list) else _shown(value)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _hash(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=True, sort_keys=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]

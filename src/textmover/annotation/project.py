@@ -1,0 +1,260 @@
+"""A project: a folder with items to rate, and what annotators have said of them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.annotation.items import SUFFIXES, Item, ItemColumns, read_items
+from textmover.annotation.scale import CRITERIA, Criterion, Scale
+from textmover.annotation.store import AnnotatorFile, Rated, Ratings, annotator_key, clean_name, inside
+from textmover.types import InputError
+
+__all__ = ["FOLDER", "Progress", "Project", "item_files", "known_scale", "open_project"]
+
+FOLDER = "annotations"
+"""Folder of the ratings, in that of the items."""
+
+
+class Progress(NamedTuple):
+    """How far an annotator has come.
+
+    Attributes:
+        complete: Items that are rated for every criterion.
+        begun: Items that are rated for some.
+        items: All items.
+    """
+
+    complete: int
+    begun: int
+    items: int
+
+
+def item_files(folder: Path) -> list[str]:
+    """Names of the files in a folder that may hold items, in alphabetical order.
+
+    Example:
+        >>> item_files(getfixture("tmp_path"))
+        []
+    """
+    try:
+        found = [one for one in folder.iterdir() if one.suffix.lower() in SUFFIXES and not one.name.startswith(".")]
+        return sorted(one.name for one in found if one.is_file() and one.resolve().is_relative_to(folder.resolve()))
+    except OSError as error:
+        raise InputError(f"Expected a folder at {folder}, but got: {error.strerror or error}.") from error
+
+
+def open_project(
+    folder: str | Path,
+    items: str | Path | None = None,
+    *,
+    criteria: Sequence[Criterion] = CRITERIA,
+    scale: Scale | None = None,
+    columns: ItemColumns | None = None,
+) -> Project:
+    r"""Open the project of a file of items.
+
+    Args:
+        folder: Nothing outside of it is read or written.
+        items: The file, as a path in the folder; the only one there if ``None``.
+        criteria: What is rated.
+        scale: How; that of the ratings that are there if ``None``, and 1-3 where there are none.
+        columns: What the columns of the file are called.
+
+    Returns:
+        The project.
+
+    Raises:
+        InputError: If the file cannot be used, lies outside of the folder, or was rated on another scale.
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "items.csv").write_text("hypothesis,reference\nA cat.,The cat.\n")
+        >>> project = open_project(folder)
+        >>> _ = project.rate("Ada", project.items[0].key, "fluency", 3)
+        >>> project.progress("Ada")
+        Progress(complete=0, begun=1, items=1)
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"Expected a folder at {folder}, but there is none: make it and put the items into it.")
+    name = _only(folder) if items is None else str(items)
+    path = inside(folder, folder / name)
+    if not path.is_file():
+        raise InputError(f"Expected a file of items at {path}, but there is none: correct the name.")
+    found = read_items(path, columns)
+    place = _place(folder, path)
+    known = known_scale(folder, name)
+    if scale is not None and known is not None and str(scale) != str(known):
+        raise InputError(
+            f"Expected the scale {known}, on which {name} has been rated, but got {scale}: leave it out, or move "
+            f"{place} away to begin anew."
+        )
+    return Project(folder, name, found, tuple(criteria), scale or known or Scale(), place)
+
+
+@dataclass(frozen=True)
+class Project:
+    """Items and their ratings. Ratings are read from disk whenever they are asked for.
+
+    Attributes:
+        folder: Nothing outside of it is read or written.
+        name: Of the file of items, as a path in the folder.
+        items: What is rated.
+        criteria: For what.
+        scale: How.
+        place: Folder of the ratings.
+    """
+
+    folder: Path
+    name: str
+    items: tuple[Item, ...]
+    criteria: tuple[Criterion, ...]
+    scale: Scale
+    place: Path
+
+    def find(self, key: object) -> int:
+        """Number of an item, from 0.
+
+        Raises:
+            InputError: If there is none with this key.
+        """
+        for number, item in enumerate(self.items):
+            if item.key == key:
+                return number
+        raise InputError(f"Expected a text of {self.name}, but got {str(key)[:40]!r}: load the page again.")
+
+    def annotators(self) -> tuple[str, ...]:
+        """Names of those who have rated something, in alphabetical order."""
+        return tuple(one.annotator for one in self.all_ratings())
+
+    def all_ratings(self) -> tuple[Ratings, ...]:
+        """What each annotator said, by name."""
+        return tuple(sorted(_all_ratings(self.folder, self.place), key=lambda one: one.annotator.casefold()))
+
+    def said(self, annotator: str) -> Mapping[str, Rated]:
+        """What an annotator says of the items as they are now, by key."""
+        return self._valid(self._file(annotator).read())
+
+    def outdated(self) -> int:
+        """Number of ratings, over all annotators, of items that have changed or left the file since."""
+        return sum(len(one.rated) - len(self._valid(one)) for one in self.all_ratings())
+
+    def rate(self, annotator: str, key: str, criterion: str, value: float) -> Rated:
+        """Save a rating; an earlier one of the same annotator is replaced.
+
+        Returns:
+            What is saved of the item now.
+
+        Raises:
+            InputError: If there is no such item, criterion or rating, or it cannot be saved.
+        """
+        if criterion not in {one.name for one in self.criteria}:
+            raise InputError(f"Expected a criterion of this project, but got {str(criterion)[:60]!r}: load it again.")
+        item = self.items[self.find(key)]
+        ratings = {criterion: self.scale.check(value)}
+        return self._file(annotator).change(item.key, item.fingerprint, _now(), ratings=ratings)
+
+    def comment(self, annotator: str, key: str, text: str) -> Rated:
+        """Save a comment; see :meth:`rate`."""
+        item = self.items[self.find(key)]
+        return self._file(annotator).change(item.key, item.fingerprint, _now(), comment=text)
+
+    def complete(self, rated: Rated | None) -> bool:
+        """Whether an item is rated for every criterion."""
+        return rated is not None and all(one.name in rated.ratings for one in self.criteria)
+
+    def progress(self, annotator: str) -> Progress:
+        """How far an annotator has come."""
+        said = self.said(annotator)
+        complete = sum(map(self.complete, said.values()))
+        begun = sum(any(one.name in rated.ratings for one in self.criteria) for rated in said.values())
+        return Progress(complete, begun - complete, len(self.items))
+
+    def next_unrated(self, annotator: str, after: int = -1) -> int | None:
+        """Number of the next item that is not rated for every criterion, from the beginning again behind the last.
+
+        Args:
+            annotator: Who rates.
+            after: Number of the item to begin behind.
+
+        Returns:
+            The number; ``None`` if there is none left.
+        """
+        said, count = self.said(annotator), len(self.items)
+        turn = ((after + 1 + step) % count for step in range(count))
+        return next((number for number in turn if not self.complete(said.get(self.items[number].key))), None)
+
+    def matrix(self, criterion: str) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Names of the annotators, and their ratings for a criterion, ``[annotators, items]`` with NaN for none."""
+        everyone = self.all_ratings()
+        found = np.full((len(everyone), len(self.items)), np.nan)
+        for row, one in enumerate(everyone):
+            said = self._valid(one)
+            for column, item in enumerate(self.items):
+                if item.key in said:
+                    found[row, column] = said[item.key].ratings.get(criterion, np.nan)
+        return tuple(one.annotator for one in everyone), found
+
+    def _file(self, annotator: str) -> AnnotatorFile:
+        name = clean_name(annotator)
+        return AnnotatorFile(self.folder, self.place / f"{annotator_key(name)}.jsonl", name, str(self.scale))
+
+    def _valid(self, ratings: Ratings) -> dict[str, Rated]:
+        now = {item.key: item.fingerprint for item in self.items}
+        return {key: one for key, one in ratings.rated.items() if now.get(key) == one.fingerprint}
+
+
+def _only(folder: Path) -> str:
+    names = item_files(folder)
+    if len(names) == 1:
+        return names[0]
+    found = f"{len(names)} ({', '.join(names[:5])})" if names else "none"
+    raise InputError(
+        f"Expected one file of items (.json, .jsonl, .csv or .tsv) in {folder}, but got {found}: name it with --items."
+    )
+
+
+def _all_ratings(folder: Path, place: Path) -> list[Ratings]:
+    inside(folder, place)
+    try:
+        paths = sorted(place.glob("*.jsonl"))
+    except OSError as error:
+        raise InputError(f"Expected a folder at {place}, but got: {error.strerror or error}.") from error
+    return [AnnotatorFile(folder, path).read() for path in paths if not path.name.startswith(".")]
+
+
+def _place(folder: Path, path: Path) -> Path:
+    """Folder of the ratings of a file of items."""
+    return folder / FOLDER / "__".join(path.resolve().relative_to(folder.resolve()).parts)
+
+
+def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
+    """The scale on which the items of a file have been rated.
+
+    Args:
+        folder: That of the project.
+        items: The file, as a path in it.
+
+    Returns:
+        The scale; ``None`` if nobody has rated anything.
+
+    Raises:
+        InputError: If the file lies outside of the folder, or ratings are damaged or on several scales.
+    """
+    folder = Path(folder)
+    place = _place(folder, inside(folder, folder / items))
+    scales = sorted({one.scale for one in _all_ratings(folder, place)})
+    if len(scales) > 1:
+        raise InputError(f"Expected ratings on one scale in {place}, but got {' and '.join(scales)}: move some away.")
+    return Scale.parse(scales[0]) if scales else None
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

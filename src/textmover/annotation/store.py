@@ -1,0 +1,251 @@
+"""Ratings on disk: a file for each annotator, rewritten whole after every rating.
+
+A file appears under its name only when it is complete, so that a process that is killed leaves the ratings as they were
+before or after the one at hand. A lock keeps several processes (or tabs of a browser) from writing over one another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from textmover.data.lines import unreadable
+from textmover.files import atomic_file
+from textmover.types import InputError
+
+__all__ = ["AnnotatorFile", "Rated", "Ratings", "annotator_key", "clean_name", "inside"]
+
+VERSION = 1
+"""Of the format, which stands in the first line of a file."""
+
+LONGEST_NAME = 80
+LONGEST_COMMENT = 2000
+"""Characters."""
+
+WAIT = 10.0
+"""Seconds to wait for another process that writes."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What an annotator says of an item.
+
+    Attributes:
+        key: Of the item.
+        fingerprint: Of the texts that were rated.
+        ratings: Rating by criterion, as far as they have been given.
+        comment: Free text; may be empty.
+        time: When it was last changed, ISO 8601 in UTC.
+    """
+
+    key: str
+    fingerprint: str
+    ratings: Mapping[str, float] = field(default_factory=dict)
+    comment: str = ""
+    time: str = ""
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """All that an annotator says.
+
+    Attributes:
+        annotator: The name.
+        scale: That of the ratings, as it is written.
+        rated: By key of the item, in the order in which they were first rated.
+    """
+
+    annotator: str
+    scale: str
+    rated: Mapping[str, Rated] = field(default_factory=dict)
+
+
+def clean_name(name: object) -> str:
+    """The name of an annotator with single spaces.
+
+    Raises:
+        InputError: If it is empty, too long, or holds what cannot be written.
+
+    Example:
+        >>> clean_name("  Ada   Lovelace ")
+        'Ada Lovelace'
+    """
+    if not isinstance(name, str):
+        raise InputError(f"Expected the annotator's name to be text, but got {type(name).__name__}.")
+    cleaned = " ".join(unicodedata.normalize("NFC", name).split())
+    if not cleaned:
+        raise InputError("Expected an annotator's name, but got none: say who rates.")
+    if len(cleaned) > LONGEST_NAME:
+        raise InputError(f"Expected a name of at most {LONGEST_NAME} characters, but got {len(cleaned)}: shorten it.")
+    # Other: control characters, halves of surrogate pairs, private use. Format characters join emoji and scripts.
+    if any(unicodedata.category(one) in ("Cc", "Cs", "Co", "Cn") for one in cleaned):
+        raise InputError("Expected a name without control characters, but got one with them: leave them out.")
+    return cleaned
+
+
+def annotator_key(name: str) -> str:
+    """What the file of an annotator is called, without its end: it tells names apart and is safe on any system.
+
+    Names that differ in case or spaces alone are one.
+
+    Example:
+        >>> annotator_key("Ada") == annotator_key("ada "), annotator_key("../../x").startswith("x-")
+        (True, True)
+    """
+    folded = unicodedata.normalize("NFKC", clean_name(name)).casefold()
+    readable = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(folded.encode("utf-8")).hexdigest()[:8]
+    return f"{readable or 'annotator'}-{digest}"
+
+
+def inside(folder: Path, path: Path) -> Path:
+    """A path, once it is clear that it lies in the folder when all links have been followed.
+
+    Raises:
+        InputError: If it does not.
+    """
+    try:
+        found = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name with a null character
+        found = False
+    if not found:
+        raise InputError(f"Expected a path inside the folder, but {path.name!r} leads out of it: choose another one.")
+    return path
+
+
+class AnnotatorFile:
+    """The file of one annotator.
+
+    Args:
+        folder: All files of a project stay in this folder.
+        path: The file, which need not exist.
+        annotator: The name for a new file.
+        scale: The scale for a new file.
+    """
+
+    def __init__(self, folder: Path, path: Path, annotator: str = "", scale: str = "") -> None:
+        self.folder, self.path = folder, path
+        self._new = Ratings(annotator, scale)
+
+    def read(self) -> Ratings:
+        """What is saved.
+
+        Raises:
+            InputError: If the file cannot be read or is none of this program's.
+        """
+        inside(self.folder, self.path)
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return self._new
+        except (OSError, UnicodeDecodeError) as error:
+            raise unreadable(self.path.name, error) from error
+        try:
+            head = json.loads(lines[0])
+            if head["textmover_ratings"] != VERSION:
+                raise ValueError("another version")
+            rated = [_rated(json.loads(line)) for line in lines[1:]]
+            return Ratings(str(head["annotator"]), str(head["scale"]), {one.key: one for one in rated})
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+            raise InputError(
+                f"Expected ratings that this program saved in {self.path.name}, but it holds something else: move the "
+                "file away, or put back what it held."
+            ) from error
+
+    def change(
+        self,
+        key: str,
+        fingerprint: str,
+        time: str,
+        *,
+        ratings: Mapping[str, float] | None = None,
+        comment: str | None = None,
+    ) -> Rated:
+        """Change what is said of an item, and save it before this returns.
+
+        Args:
+            key: Of the item.
+            fingerprint: Of its texts; what was said of other texts is dropped.
+            time: When.
+            ratings: New ratings by criterion; the others stay.
+            comment: A new comment; ``None`` leaves the old one.
+
+        Returns:
+            What is said now.
+
+        Raises:
+            InputError: If it cannot be saved; then the file is as it was.
+        """
+        if comment is not None and len(comment) > LONGEST_COMMENT:
+            raise InputError(
+                f"Expected a comment of at most {LONGEST_COMMENT} characters, but got {len(comment)}: shorten it."
+            )
+        with self._locked():
+            saved = self.read()
+            before = saved.rated.get(key)
+            if before is None or before.fingerprint != fingerprint:
+                before = Rated(key, fingerprint)
+            after = replace(
+                before,
+                ratings={**before.ratings, **(ratings or {})},
+                comment=before.comment if comment is None else comment,
+                time=time,
+            )
+            self._write(replace(saved, rated={**saved.rated, key: after}))
+        return after
+
+    def _write(self, ratings: Ratings) -> None:
+        head = {"textmover_ratings": VERSION, "annotator": ratings.annotator, "scale": ratings.scale}
+        with atomic_file(self.path) as stream:
+            for entry in (head, *map(_entry, ratings.rated.values())):
+                stream.write(json.dumps(entry, ensure_ascii=True) + "\n")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = inside(self.folder, self.path.parent / ".lock")
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            held = FileLock(lock, timeout=WAIT)
+            held.acquire()
+        except Timeout as error:
+            raise InputError(
+                f"Expected to save within {WAIT:g} seconds, but another program holds {lock}: end it and try again."
+            ) from error
+        except OSError as error:
+            raise InputError(
+                f"Expected to be able to write into {lock.parent}, but got: {error.strerror or error}. "
+                "Make room, or see to its permissions."
+            ) from error
+        try:
+            yield
+        finally:
+            held.release()
+
+
+def _entry(rated: Rated) -> dict[str, Any]:
+    return {
+        "item": rated.key,
+        "texts": rated.fingerprint,
+        "ratings": dict(rated.ratings),
+        "comment": rated.comment,
+        "time": rated.time,
+    }
+
+
+def _rated(entry: Mapping[str, Any]) -> Rated:
+    ratings = {str(name): float(value) for name, value in entry["ratings"].items()}
+    if not all(map(math.isfinite, ratings.values())):
+        raise ValueError("a rating that is no number")
+    return Rated(
+        str(entry["item"]), str(entry["texts"]), ratings, str(entry.get("comment", "")), str(entry.get("time", ""))
+    )

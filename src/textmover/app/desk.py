@@ -1,0 +1,261 @@
+"""What the page for annotators shows and does, without the page."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from textmover.annotation import (
+    CRITERIA,
+    Criterion,
+    Item,
+    ItemColumns,
+    Progress,
+    Project,
+    Rated,
+    Scale,
+    clean_name,
+    item_files,
+    known_scale,
+    open_project,
+)
+from textmover.app.html import notice, shown, text_block
+from textmover.types import InputError
+
+__all__ = ["Desk", "Shown"]
+
+MOST_SENT = 10_000
+"""Ratings of which it is remembered when they were sent."""
+
+SOURCE_NAMES = {"mr": "meaning representation"}
+"""What columns are called on the page, where it is not their name."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What stands on the page.
+
+    Attributes:
+        key: Of the item.
+        bar: Who rates, and how far they are, as HTML.
+        card: The item, as HTML.
+        status: What has just been done, as HTML.
+        comment: The annotator's comment.
+        ratings: Rating for each criterion, ``None`` where there is none.
+        refused: Whether something could not be saved.
+    """
+
+    key: str
+    bar: str
+    card: str
+    status: str
+    comment: str
+    ratings: tuple[float | None, ...]
+    refused: bool = False
+
+
+class Desk:
+    """Annotators at work on the files of items of one folder.
+
+    Args:
+        folder: Nothing outside of it is read or written.
+        items: The one file of items that may be chosen; if ``None``, all that lie in the folder.
+        criteria: What is rated.
+        scale: How; ``None`` for that of earlier ratings, and 1-3 where there are none.
+        columns: What the columns of the file are called.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        items: str | None = None,
+        *,
+        criteria: Sequence[Criterion] = CRITERIA,
+        scale: Scale | None = None,
+        columns: ItemColumns | None = None,
+    ) -> None:
+        self.folder, self.criteria = folder, tuple(criteria)
+        self._items, self._columns = items, columns
+        self.scale = scale or next(filter(None, (known_scale(folder, name) for name in self.files())), Scale())
+        self._open: dict[str, tuple[tuple[int, int], Project]] = {}
+        self._lock = threading.Lock()
+        self._sent: dict[tuple[str, object, int], int] = {}
+
+    def files(self) -> list[str]:
+        """Files of items that may be chosen."""
+        return item_files(self.folder) if self._items is None else [self._items]
+
+    def project(self, name: object) -> Project:
+        """The project of a file, which is read again where it has changed.
+
+        Raises:
+            InputError: If it is none of :meth:`files`, or cannot be used.
+        """
+        if not isinstance(name, str) or name not in self.files():
+            raise InputError(f"Expected a file of items of this folder, but got {str(name)[:60]!r}: choose one.")
+        with self._lock:
+            found = (self.folder / name).stat()
+            stamp = (found.st_mtime_ns, found.st_size)
+            if name not in self._open or self._open[name][0] != stamp:
+                project = open_project(
+                    self.folder, name, criteria=self.criteria, scale=self.scale, columns=self._columns
+                )
+                self._open[name] = (stamp, project)
+            return self._open[name][1]
+
+    # --- what annotators do -------------------------------------------------------------------------------------------
+
+    def start(self, name: object, annotator: object) -> Shown:
+        """Begin, or go on, at the first item that is not rated yet."""
+        project, who = self.project(name), clean_name(annotator)
+        return self._show(project, who, project.next_unrated(who) or 0, self._greeting(project, who))
+
+    def move(self, name: object, annotator: object, key: object, step: int) -> Shown:
+        """Go to an item so many places further on; it stays at the first and the last one."""
+        project, who = self.project(name), clean_name(annotator)
+        number = min(max(self._place(project, key) + step, 0), len(project.items) - 1)
+        return self._show(project, who, number)
+
+    def go_to(self, name: object, annotator: object, key: object, number: object) -> Shown:
+        """Go to the item of a number, from 1."""
+        project, who = self.project(name), clean_name(annotator)
+        text = str(number).strip()
+        wanted = int(text) if text.isascii() and text.isdecimal() else 0
+        if not 1 <= wanted <= len(project.items):
+            complaint = notice(f"Expected a number from 1 to {len(project.items)}.")
+            return self._show(project, who, self._place(project, key), complaint)
+        return self._show(project, who, wanted - 1)
+
+    def next_unrated(self, name: object, annotator: object, key: object) -> Shown:
+        """Go to the next item that is not rated for every criterion."""
+        project, who = self.project(name), clean_name(annotator)
+        place = self._place(project, key)
+        found = project.next_unrated(who, after=place)
+        if found is None:
+            return self._show(project, who, place, notice("Everything is rated. Thank you!", "good"))
+        return self._show(project, who, found)
+
+    def rate(
+        self, name: object, annotator: object, key: object, criterion: int, value: object, order: object = ""
+    ) -> Shown:
+        """Save a rating, and show the same item with what is saved of it.
+
+        Args:
+            name: The file of items.
+            annotator: Who rates.
+            key: Of the item.
+            criterion: Number of the criterion, from 0.
+            value: The rating.
+            order: Name of the window and, behind a colon, when this was sent: what arrives after something that the
+                same window sent later is not saved.
+
+        Returns:
+            What stands on the page then.
+        """
+        if self._is_late(str(order), key, criterion):
+            project = self.project(name)
+            return self._show(project, clean_name(annotator), self._place(project, key))
+
+        def save(project: Project, who: str) -> tuple[Rated, str]:
+            number, one = project.scale.check(value), project.criteria[criterion]
+            return project.rate(who, str(key), one.name, number), f"{one.name} {number:g}"
+
+        return self._saved(name, annotator, key, save)
+
+    def _is_late(self, order: str, key: object, criterion: int) -> bool:
+        window, _, sent = order.rpartition(":")
+        if not window or not sent.isascii() or not sent.isdecimal():
+            return False
+        with self._lock:
+            last = self._sent.pop((window, key, criterion), 0)
+            self._sent[window, key, criterion] = max(last, int(sent))
+            while len(self._sent) > MOST_SENT:
+                del self._sent[next(iter(self._sent))]
+        return int(sent) < last
+
+    def comment(self, name: object, annotator: object, key: object, text: object) -> Shown:
+        """Save a comment, and show the same item with what is saved of it."""
+
+        def save(project: Project, who: str) -> tuple[Rated, str]:
+            return project.comment(who, str(key), str(text or "")), "comment"
+
+        return self._saved(name, annotator, key, save)
+
+    def _saved(
+        self, name: object, annotator: object, key: object, save: Callable[[Project, str], tuple[Rated, str]]
+    ) -> Shown:
+        project, who = self.project(name), clean_name(annotator)
+        number = self._place(project, key)
+        try:
+            rated, what = save(project, who)
+        except InputError as error:
+            return replace(self._show(project, who, number, notice(f"Not saved. {error}")), refused=True)
+        left = [one.name for one in project.criteria if one.name not in rated.ratings]
+        rest = f"{len(left)} to go" if left else "all rated"
+        clock = time.strftime("%H:%M:%S")
+        return self._show(project, who, number, notice(f"Saved {clock}: {what}; {rest}.", "good"))
+
+    # --- what they see ------------------------------------------------------------------------------------------------
+
+    def _place(self, project: Project, key: object) -> int:
+        """Number of an item; the first one where the file has changed and it is gone."""
+        try:
+            return project.find(key)
+        except InputError:
+            return 0
+
+    def _greeting(self, project: Project, who: str) -> str:
+        outdated = project.outdated()
+        if outdated:
+            return notice(
+                f"{outdated} saved rating{'s are' if outdated > 1 else ' is'} of texts that have changed or are no "
+                f"longer in {project.name}: kept on disk, and left out here.",
+                "plain",
+            )
+        done = project.progress(who).complete
+        return notice(f"Welcome back, {who}: {done} rated so far." if done else f"Welcome, {who}.", "plain")
+
+    def _show(self, project: Project, who: str, number: int, status: str = "") -> Shown:
+        item = project.items[number]
+        rated = project.said(who).get(item.key)
+        given = {} if rated is None else rated.ratings
+        done = " ".join("1" if one.name in given else "0" for one in project.criteria)
+        # The time makes each of them another one, so that the page draws it anew.
+        about = f'data-key="{shown(item.key)}" data-at="{time.time_ns()}"'
+        return Shown(
+            key=item.key,
+            bar=_bar(project, who, project.progress(who)),
+            card=_card(item, number, len(project.items), about),
+            status=f'<div class="tm-said" {about} data-rated="{done}">{status}</div>',
+            comment="" if rated is None else rated.comment,
+            ratings=tuple(given.get(one.name) for one in project.criteria),
+        )
+
+
+def _bar(project: Project, who: str, progress: Progress) -> str:
+    share = 100 * progress.complete / progress.items
+    begun = f", {progress.begun} begun" if progress.begun else ""
+    said = f"{progress.complete} of {progress.items} rated{begun}"
+    return (
+        f'<div class="tm-bar" data-annotator="{shown(who)}" data-items="{shown(project.name)}">'
+        f'<span class="tm-who" dir="auto">{shown(who)}</span><span class="tm-file">{shown(project.name)}</span>'
+        f'<span class="tm-count">{said}</span>'
+        f'<div class="tm-track" role="progressbar" aria-valuemin="0" aria-valuemax="{progress.items}" '
+        f'aria-valuenow="{progress.complete}" aria-label="{said}"><div style="width:{share:.2f}%"></div></div></div>'
+    )
+
+
+def _card(item: Item, number: int, items: int, about: str) -> str:
+    """The texts alone: other columns, such as the name of a system, would sway who rates."""
+    names = ["Reference"] if len(item.references) < 2 else [f"Reference {n + 1}" for n in range(len(item.references))]
+    blocks = [text_block("Text to rate", item.hypothesis, "tm-judged")]
+    blocks += [text_block(name, text) for name, text in zip(names, item.references, strict=False)]
+    for name, text in item.sources.items():
+        blocks.append(text_block(SOURCE_NAMES.get(name, name).replace("_", " ").capitalize(), text, "tm-source"))
+    return (
+        f'<article class="tm-card" {about}>'
+        f'<p class="tm-number">Text {number + 1} of {items}</p>{"".join(blocks)}</article>'
+    )

@@ -1,0 +1,176 @@
+"""Scores and alignments of texts that somebody types."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textmover.app.html import notice, shown
+from textmover.presets import PRESETS
+from textmover.scoring.released import DEFAULT_METRIC, released_metrics
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["LONGEST_DRAWN", "LONGEST_SCORED", "Explorer", "MetricRow", "score_table"]
+
+LONGEST_SCORED = 5_000
+"""Words of a text that is scored."""
+
+LONGEST_DRAWN = 250
+"""Words of a text whose alignment is drawn."""
+
+MOST_METRICS = 12
+"""Metrics at a time."""
+
+FIRST = ("twmd", "bertscore-f1")
+"""Presets that are chosen at first beside the default metric."""
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """What a metric says of the texts.
+
+    Attributes:
+        name: Of the metric.
+        values: ``score`` and, where it has them, ``precision``, ``recall`` and ``f``.
+        higher_is_better: False for distances.
+        note: What is out of the ordinary, or why there is no score.
+        failed: Whether there is none.
+    """
+
+    name: str
+    values: dict[str, float]
+    higher_is_better: bool = True
+    note: str = ""
+    failed: bool = False
+
+
+class Explorer:
+    """Metrics that are loaded when they are first asked for.
+
+    Args:
+        models: Further metrics: checkpoint folders or hub ids. They may be chosen beside released metrics and presets.
+        device: Where they run; ``None`` for a GPU where there is one.
+    """
+
+    def __init__(self, models: Sequence[str] = (), device: str | None = None) -> None:
+        self._models, self._device = tuple(models), device
+        self._scorers: dict[str, Scorer] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def names(self) -> list[str]:
+        """Metrics that may be chosen; presets that need statistics of a corpus have none here, and are left out."""
+        presets = [name for name, one in PRESETS.items() if getattr(one.config, "centering", None) != "corpus"]
+        return list(dict.fromkeys([*self._models, DEFAULT_METRIC, *released_metrics(), *presets]))
+
+    @property
+    def first(self) -> list[str]:
+        """Metrics that are chosen at first."""
+        return [*(self._models or (DEFAULT_METRIC,)), *FIRST]
+
+    def scores(self, hypothesis: object, references: Sequence[object], metrics: Sequence[object]) -> list[MetricRow]:
+        """What each metric says of a text.
+
+        Args:
+            hypothesis: The text.
+            references: What it is compared with; empty ones are left out as long as another remains.
+            metrics: Some of :attr:`names`.
+
+        Returns:
+            A row for each metric; one that fails has a note in place of a score.
+
+        Raises:
+            InputError: If there is no text or no metric, or too much of them.
+        """
+        text, wanted = _checked(hypothesis, references)
+        chosen = [one for one in dict.fromkeys(map(str, metrics)) if one in self.names]
+        if not chosen:
+            raise InputError("Expected at least one metric, but got none: choose one.")
+        if len(chosen) > MOST_METRICS:
+            raise InputError(f"Expected at most {MOST_METRICS} metrics, but got {len(chosen)}: leave some out.")
+        with self._lock:
+            return [self._row(name, text, wanted) for name in chosen]
+
+    def alignment(self, hypothesis: object, references: Sequence[object], metric: object) -> str:
+        """The alignment of a text with the reference that it is closest to, as HTML; or why there is none."""
+        try:
+            text, wanted = _checked(hypothesis, references)
+            if str(metric) not in self.names:
+                raise InputError("Expected a metric to explain, but got none: choose one.")
+            longest = max(len(one.split()) for one in (text, *wanted))
+            if longest > LONGEST_DRAWN:
+                raise InputError(
+                    f"Expected texts of at most {LONGEST_DRAWN} words to draw an alignment, but got {longest:,}: "
+                    "`textmover explain` writes that of longer ones into a file."
+                )
+            with self._lock:
+                found = self._scorer(str(metric)).explain(text, wanted)
+            return f'<div class="tm-alignment" data-at="{id(found)}">{found._repr_html_()}</div>'
+        except InputError as error:
+            return notice(str(error), "plain")
+
+    def _row(self, name: str, text: str, references: list[str]) -> MetricRow:
+        try:
+            scorer = self._scorer(name)
+            found = scorer.score([text], [references])
+        except InputError as error:
+            return MetricRow(name, {}, note=str(error), failed=True)
+        arrays = {"score": found.scores, "precision": found.precision, "recall": found.recall, "f": found.f}
+        values = {key: float(one[0]) for key, one in arrays.items() if one is not None}
+        note = ", ".join(what for what, count in found.counts.items() if count)
+        return MetricRow(name, values, scorer.metric.higher_is_better, note)
+
+    def _scorer(self, name: str) -> Scorer:
+        from textmover.scoring.scorer import Scorer
+
+        if name not in self._scorers:
+            self._scorers[name] = Scorer.from_pretrained(name, device=self._device)
+        return self._scorers[name]
+
+
+def score_table(rows: Sequence[MetricRow]) -> str:
+    """Scores side by side."""
+    body = "".join(map(_line, rows))
+    return (
+        '<div class="tm-scroll"><table class="tm-scores"><thead><tr><th>metric</th><th class="tm-n">score</th>'
+        '<th class="tm-n">precision</th><th class="tm-n">recall</th><th class="tm-n">F</th></tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _line(row: MetricRow) -> str:
+    name = f'<td class="tm-metric">{shown(row.name)}'
+    if row.failed:
+        return f'<tr>{name}</td><td colspan="4" class="tm-why">{shown(row.note)}</td></tr>'
+    if not row.higher_is_better:
+        name += '<span class="tm-tag">lower is better</span>'
+    if row.note:
+        name += f'<span class="tm-tag">{shown(row.note)}</span>'
+    cells = "".join(
+        f'<td class="tm-n">{_number(row.values[one]) if one in row.values else ""}</td>'
+        for one in ("precision", "recall", "f")
+    )
+    return f'<tr>{name}</td><td class="tm-n tm-main">{_number(row.values["score"])}</td>{cells}</tr>'
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
+
+
+def _checked(hypothesis: object, references: Sequence[object]) -> tuple[str, list[str]]:
+    """The texts, once it is clear that there are some and none is endless."""
+    text, wanted = str(hypothesis or ""), [str(one) for one in references if str(one or "").strip()]
+    if not text.strip() or not wanted:
+        raise InputError("Expected a text and a reference, but got only one or neither: type both.")
+    longest = max(len(one.split()) for one in (text, *wanted))
+    if longest > LONGEST_SCORED:
+        raise InputError(
+            f"Expected texts of at most {LONGEST_SCORED:,} words here, but got {longest:,}: `textmover score` takes "
+            "longer ones from files."
+        )
+    return text, wanted

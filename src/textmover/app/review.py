@@ -1,0 +1,136 @@
+"""Agreement and export as they stand on the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from textmover.annotation import CriterionAgreement, Exported, Project, criterion_agreement, export_ratings
+from textmover.app.html import notice, shown
+from textmover.meta_evaluation.annotator_agreement import Level
+from textmover.types import InputError
+
+__all__ = ["agreement_view", "export_view"]
+
+FEW_ITEMS = 30
+"""Items below which a single statistic says little."""
+
+FEW_RATINGS = 100
+"""Rated texts below which training is not worth while, as docs/own-ratings.md has it."""
+
+
+def agreement_view(project: Project) -> str:
+    """Tables of who has rated how much, and how well they agree."""
+    names = project.annotators()
+    if not names:
+        return notice("Nobody has rated anything yet.", "plain")
+    parts = ["<h3>Annotators</h3>", _people(project, names)]
+    found = criterion_agreement(project)
+    if any(one.statistics.items for one in found):
+        parts += ["<h3>Agreement</h3>", _statistics(found, slider=project.scale.slider)]
+        fewest = min(one.statistics.items for one in found)
+        if fewest < FEW_ITEMS:
+            parts.append(notice(f"With {fewest} common texts, these numbers are rough.", "plain"))
+        if len(names) > 2:
+            parts += ["<h3>Each two of them</h3>", _pairs(found)]
+    else:
+        parts.append(notice("No text has been rated by two annotators yet, so there is no agreement to show.", "plain"))
+    outdated = project.outdated()
+    if outdated:
+        parts.append(notice(f"{outdated} ratings of texts that changed or left the file are left out.", "plain"))
+    return f'<div class="tm-review">{"".join(parts)}</div>'
+
+
+def export_view(project: Project, *, standardise: bool) -> str:
+    """Write the export, and say where it lies and what trains on it."""
+    try:
+        found = export_ratings(project, standardise=standardise)
+    except InputError as error:
+        return notice(str(error))
+    return f'<div class="tm-review">{notice(_written(found), "good")}{_training(found)}</div>'
+
+
+def _written(found: Exported) -> str:
+    people = "annotator" if len(found.annotators) == 1 else "annotators"
+    texts = "text" if found.rows == 1 else "texts"
+    said = [f"Written: {found.rows} {texts}, rated by {len(found.annotators)} {people}, to {found.table}."]
+    if found.incomplete:
+        said.append(f"{found.incomplete} left out that nobody rated for every criterion.")
+    if found.without_reference:
+        said.append(f"{found.without_reference} left out that have no reference.")
+    return " ".join(said)
+
+
+def _training(found: Exported) -> str:
+    if not found.command:
+        return notice(f"Training has nothing to start from: {found.reason}.", "plain")
+    few = (
+        notice(
+            f"With fewer than {FEW_RATINGS} rated texts, expect training to show the way and to gain little.", "plain"
+        )
+        if found.rows < FEW_RATINGS
+        else ""
+    )
+    return (
+        '<h3>Train on it</h3><p class="tm-note">In a terminal. In a clone, <code>python train.py fit</code> does '
+        f'the same as <code>textmover train</code>.</p><pre class="tm-command"><code>{shown(found.command)}</code>'
+        f"</pre>{few}"
+    )
+
+
+def _people(project: Project, names: Sequence[str]) -> str:
+    rows = []
+    for name in names:
+        done = project.progress(name)
+        rows.append([name, str(done.complete), str(done.begun), str(done.items - done.complete - done.begun)])
+    return _table(["annotator", "rated", "begun", "to do"], rows, texts=1)
+
+
+def _statistics(found: Sequence[CriterionAgreement], *, slider: bool) -> str:
+    level: Level = "interval" if slider else "ordinal"
+    two = all(one.statistics.annotators <= 2 for one in found)
+    kappas = ["Cohen’s κ", "κ, quadratic weights"] if two else ["Fleiss’ κ"]
+    rows = []
+    for criterion, one, _ in found:
+        values = [one.cohen, one.weighted] if two else [one.fleiss]
+        numbers = [one.same, *([] if slider else values), one.alpha[level], *([] if slider else [one.alpha["nominal"]])]
+        rows.append([criterion, str(one.annotators), str(one.items), *map(_number, numbers)])
+    alphas = [f"Krippendorff’s α, {level}"] + ([] if slider else ["α, nominal"])
+    head = ["criterion", "annotators", "common texts", "same rating", *([] if slider else kappas), *alphas]
+    note = (
+        "1 is perfect agreement, 0 what chance gives. "
+        + ("κ compares categories and is left out on a slider. " if slider else "")
+        + (
+            ""
+            if two or slider
+            else "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
+        )
+        + "A dash: not defined, as where all ratings are the same."
+    )
+    return _table(head, rows, texts=1) + f'<p class="tm-note">{shown(note)}</p>'
+
+
+def _pairs(found: Sequence[CriterionAgreement]) -> str:
+    rows = [
+        [f"{pair.first} – {pair.second}", one.criterion, str(pair.items), _number(pair.alpha)]
+        for one in found
+        for pair in one.pairs
+    ]
+    return _table(["annotators", "criterion", "common texts", "Krippendorff’s α"], rows, texts=2)
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int) -> str:
+    """A table whose first columns are texts and whose others are numbers."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        kinds = ["" if place < texts else ' class="tm-n"' for place in range(len(cells))]
+        return "".join(f'<{tag}{kind} dir="auto">{shown(one)}</{tag}>' for one, kind in zip(cells, kinds, strict=True))
+
+    body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
+    return (
+        f'<div class="tm-scroll"><table><thead><tr>{line(head, "th")}</tr></thead><tbody>{body}</tbody></table></div>'
+    )

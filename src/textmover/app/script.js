@@ -1,0 +1,185 @@
+// What the page does on its own: keys, what is still to rate, and whether the server is there.
+(() => {
+  "use strict";
+  const find = (selector) => document.querySelector(selector);
+  const criteria = () => [...document.querySelectorAll(".tm-criterion")];
+  let active = 0;
+  let waiting = false; // for the next text: keys that are pressed meanwhile are kept for it
+  const kept = [];
+  let shownKey = null;
+  let drawn = null;
+  let asked = 0; // when the server was last asked for something
+  let run = null;
+
+  // Which window sends something, and as the how-manieth.
+  const name = Math.random().toString(36).slice(2);
+  let sent = 0;
+  window.textmoverOrder = () => `${name}:${++sent}`;
+
+  // --- the text that is shown ---------------------------------------------------------------------------------------
+
+  const mark = () => {
+    criteria().forEach((one, place) => {
+      one.classList.toggle("tm-active", place === active);
+      one.setAttribute("aria-label", one.querySelector('[data-testid="block-info"]')?.textContent.trim() ?? "");
+    });
+  };
+
+  const activate = (place) => {
+    active = Math.min(Math.max(place, 0), criteria().length - 1);
+    mark();
+  };
+
+  const told = () => {
+    const said = find("#tm-status .tm-said");
+    const key = find("#tm-card .tm-card")?.dataset.key;
+    if (!said || said.dataset.key !== key || said.dataset.rated === undefined) return;
+    const done = said.dataset.rated.split(" ");
+    criteria().forEach((one, place) => one.classList.toggle("tm-open", done[place] === "0"));
+  };
+
+  const address = () => {
+    const bar = find("#tm-bar .tm-bar");
+    if (!bar) return;
+    const here = new URL(location.href);
+    here.searchParams.set("annotator", bar.dataset.annotator);
+    here.searchParams.set("items", bar.dataset.items);
+    if (here.href !== location.href) history.replaceState(null, "", here);
+  };
+
+  const changed = () => {
+    const card = find("#tm-card .tm-card");
+    told();
+    address();
+    if (!card || card.dataset.at === drawn) return;
+    drawn = card.dataset.at; // another text, or the first or last one again
+    if (card.dataset.key !== shownKey) activate(0);
+    shownKey = card.dataset.key;
+    setTimeout(arrived, 30); // when the rest of the page has followed
+  };
+
+  const arrived = () => {
+    waiting = false;
+    while (kept.length && !waiting) press(kept.shift());
+  };
+
+  // --- keys ---------------------------------------------------------------------------------------------------------
+
+  const step = (selector) => {
+    const button = find(selector);
+    if (!button) return;
+    waiting = true;
+    asked = Date.now();
+    button.click();
+  };
+
+  const rate = (digit) => {
+    const one = criteria()[active];
+    if (!one) return;
+    const boxes = [...one.querySelectorAll('input[type="radio"]')];
+    if (boxes.length) {
+      const wanted = boxes.find((box) => box.closest("label").textContent.trim().startsWith(digit));
+      if (!wanted) return;
+      wanted.click();
+      saving();
+      activate(active + 1);
+      return;
+    }
+    const number = one.querySelector('input[type="number"]');
+    number.focus();
+    number.select(); // the digit itself replaces what is selected
+  };
+
+  const press = (key) => {
+    if (/^[0-9]$/.test(key)) rate(key);
+    else if (key === "ArrowRight") step("#tm-next");
+    else if (key === "ArrowLeft") step("#tm-previous");
+    else if (key === "ArrowDown") activate(active + 1);
+    else if (key === "ArrowUp") activate(active - 1);
+    else if (key === "u") step("#tm-unrated");
+  };
+
+  const KEYS = /^([0-9]|u|Arrow(Left|Right|Up|Down))$/;
+
+  const rating = () => {
+    const work = find("#tm-work");
+    return work && work.offsetParent !== null && find("#tm-card .tm-card");
+  };
+
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !rating()) return;
+    const at = event.target;
+    if (at.matches?.('.tm-criterion input[type="number"]') && event.key === "Enter") {
+      event.preventDefault();
+      at.blur();
+      activate(criteria().findIndex((one) => one.contains(at)) + 1);
+      return;
+    }
+    const typing = at.closest?.("input:not([type=radio]), textarea, select, [contenteditable=true], [role=tab], [role=listbox]");
+    if (typing || !KEYS.test(event.key)) return;
+    const slides = /^[0-9]$/.test(event.key) && criteria()[active]?.querySelector('input[type="number"]');
+    if (!slides) event.preventDefault();
+    if (waiting) kept.push(event.key);
+    else press(event.key);
+  }, true);
+
+  addEventListener("click", (event) => {
+    const one = event.target.closest?.(".tm-criterion");
+    if (one) activate(criteria().indexOf(one));
+  }, true);
+  // A slider that was moved by mouse gives the keys back to the page; one that was reached by Tab keeps its arrows.
+  addEventListener("pointerup", (event) => {
+    if (event.target.matches?.('.tm-criterion input[type="range"]')) setTimeout(() => event.target.blur());
+  }, true);
+  addEventListener("focusin", (event) => {
+    const one = event.target.closest?.(".tm-criterion");
+    if (one) activate(criteria().indexOf(one));
+  });
+
+  // --- the server ---------------------------------------------------------------------------------------------------
+
+  const saving = () => {
+    const said = find("#tm-status .tm-said");
+    if (said) said.innerHTML = '<p class="tm-notice tm-plain" id="tm-saving">Saving …</p>';
+    asked = Date.now();
+  };
+  addEventListener("input", (event) => {
+    if (event.isTrusted && event.target.closest?.(".tm-criterion, #tm-comment")) saving();
+  }, true);
+
+  const lost = (gone) => {
+    const banner = find("#tm-lost");
+    if (!banner || banner.hidden === !gone) return;
+    banner.hidden = !gone;
+    waiting = false;
+    kept.length = 0;
+    banner.textContent = gone
+      ? "The server does not answer. Every rating that was shown as saved is saved. Start it again, and this page goes on."
+      : "";
+  };
+
+  const watch = async () => {
+    try {
+      const answer = await fetch("/alive", { cache: "no-store" });
+      if (!answer.ok) throw new Error(String(answer.status));
+      const found = (await answer.json()).run;
+      if (run !== null && found !== run) location.reload(); // started anew: show what is saved
+      run = found;
+      lost(false);
+      // The server is there, and its answer got lost: show what is saved.
+      if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) location.reload();
+    } catch {
+      lost(true);
+    }
+    setTimeout(watch, document.hidden ? 10000 : 2000);
+  };
+
+  const begin = () => {
+    new MutationObserver(changed).observe(document.body, {
+      childList: true, subtree: true, attributes: true, attributeFilter: ["data-at", "data-key", "data-annotator"],
+    });
+    watch();
+  };
+  if (document.body) begin();
+  else addEventListener("DOMContentLoaded", begin);
+})();

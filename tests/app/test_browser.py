@@ -1,0 +1,323 @@
+"""The page in a real browser: whole rounds of annotation, hostile texts, and what goes wrong on the way."""
+
+import contextlib
+import http.client
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("selenium", reason="needs chromium")
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from textmover.annotation import open_project
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+TABS = {"annotate": 0, "agreement": 1, "explore": 2}
+
+
+class Page:
+    """A window with the page, and what people do in it."""
+
+    def __init__(self, window, wait):
+        self.window, self.wait = window, wait
+
+    def all(self, selector):
+        return self.window.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        return self.wait(lambda: self.all(selector))[0]
+
+    def text(self, selector):
+        return " ".join(one.text for one in self.all(selector))
+
+    def until_text(self, selector, wanted):
+        return self.wait(lambda: wanted in self.text(selector) and self.text(selector))
+
+    def begin(self, name):
+        self.one("#tm-name input, #tm-name textarea").send_keys(name)
+        self.one("#tm-start").click()
+        self.one(".tm-card")
+
+    def press(self, keys):
+        self.one("body").send_keys(keys)
+
+    def key(self):
+        return self.one(".tm-card").get_attribute("data-key")
+
+    def rate(self, digits):
+        """Rate by keys, and wait until it is saved."""
+        self.press(digits)
+        self.until_text("#tm-status", "all rated")
+
+    def go(self, keys):
+        """Go to another text by keys, and wait until it is there."""
+        before = self.key()
+        self.press(keys)
+        self.wait(lambda: self.key() != before)
+
+    def tab(self, name):
+        self.wait(lambda: len(self.all("button[role=tab]")) >= 3)
+        self.all("button[role=tab]")[TABS[name]].click()
+
+    def checked(self):
+        script = """return [...document.querySelectorAll('.tm-criterion')].map(
+            (one) => [...one.querySelectorAll('input[type=radio]')].findIndex((box) => box.checked) + 1)"""
+        return self.window.execute_script(script)
+
+    def asked(self):
+        """Addresses of everything that the browser has asked for."""
+        entries = [json.loads(one["message"])["message"] for one in self.window.get_log("performance")]
+        found = [one["params"]["request"]["url"] for one in entries if one["method"] == "Network.requestWillBeSent"]
+        return [url for url in found if not url.startswith(("chrome", "data:", "blob:", "about:"))]
+
+    def complaints(self):
+        return [one["message"] for one in self.window.get_log("browser") if one["level"] == "SEVERE"]
+
+
+@pytest.fixture
+def visit(browse, wait):
+    """Open the page of a server."""
+
+    def opened(server, query="", **size):
+        return Page(browse(server.url + query, **size), wait)
+
+    return opened
+
+
+def test_a_whole_round(folder, serve, visit, tiny_encoder):
+    server = serve(folder)
+    ada = visit(server)
+    ada.begin("Ada")
+    for number in range(5):
+        assert ada.key() == f"i{number}"
+        ada.rate("".join(str(1 + (number + step // 2) % 3) for step in range(3)))
+        ada.go(Keys.ARROW_RIGHT)
+
+    # The server is killed in the middle of a text: the page says so, and goes on by itself when it is back.
+    ada.press("2")
+    ada.until_text("#tm-status", "2 to go")
+    server.end(signal.SIGKILL)
+    ada.until_text("#tm-lost", "does not answer")
+    ada.press("3")  # is not saved, and not shown as saved
+    assert "Saved" not in ada.text("#tm-status")
+    server = serve(folder, port=server.port)
+    ada.wait(lambda: ada.all("#tm-lost") and not ada.all("#tm-lost")[0].is_displayed() and ada.checked() == [2, 0, 0])
+    assert ada.key() == "i5"
+    assert "5 of 10 rated, 1 begun" in ada.text("#tm-bar")
+    ada.press(Keys.ARROW_DOWN)
+    ada.press("31")
+    ada.until_text("#tm-status", "all rated")
+    for number in range(6, 10):
+        ada.go("u")
+        assert ada.key() == f"i{number}"
+        ada.rate("".join(str(1 + (number + step) % 3) for step in range(3)))
+    ada.until_text("#tm-bar", "10 of 10 rated")
+
+    # The second annotator uses the mouse, in another window at the same time.
+    bob = visit(server)
+    bob.begin("Bob")
+    for number in range(10):
+        assert bob.key() == f"i{number}"
+        assert bob.checked() == [0, 0, 0]
+        for step in range(3):
+            bob.all(f"#tm-criterion-{step} label")[(number + step + (number == 4)) % 3].click()
+        bob.until_text("#tm-status", "all rated")
+        if number < 9:
+            bob.one("#tm-next").click()
+            bob.wait(lambda number=number: bob.key() == f"i{number + 1}")
+
+    project = open_project(folder)
+    assert [project.progress(name).complete for name in ("Ada", "Bob")] == [10, 10]
+    assert project.said("Ada")["i5"].ratings == {
+        "fluency": 2, "semantic correctness": 3, "grammatical correctness": 1,
+    }  # fmt: skip
+
+    bob.tab("agreement")
+    bob.until_text("#tm-agreement", "Cohen’s κ")
+    assert "Ada" in bob.text("#tm-agreement")
+    bob.one("#tm-export").click()
+    bob.until_text("#tm-written", "10 texts, rated by 2 annotators")
+    command = bob.text("#tm-written .tm-command").split()
+    assert command[:3] == ["textmover", "train", "--config"]
+    for page in (ada, bob):
+        assert all(url.startswith(server.url) for url in page.asked())
+    assert bob.complaints() == []
+    assert server.end() == 0
+    assert Path(server.errors.name).read_text() == ""
+
+    options = ["--trainer.max_epochs", "1", "--model.init_args.overrides.encoder", str(tiny_encoder)]
+    fit = [sys.executable, str(ROOT / "train.py"), "fit", *command[2:], *options]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run(
+        [*fit, "--trainer.accelerator", "cpu", "--model.init_args.overrides.freeze_layers", "1"],
+        cwd=folder, capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert (project.place / "metric" / "model.safetensors").is_file()
+
+
+def test_texts_are_texts(folder, serve, visit):
+    attack = "<img src=x onerror='window.hit=1'><script>window.hit=1</script>"
+    rows = [
+        {
+            "id": "a",
+            "hypothesis": f"{attack} ${{window.hit=1}} {{{{value}}}}",
+            "reference": "**b** [l](http://x) $x^2$",
+        },
+        {
+            "id": "b",
+            "hypothesis": "القطة جلست (cat).",
+            "reference": "\u202eevil\u202c",
+            "triples": [[attack, "a", "b"]],
+        },
+    ]
+    (folder / "items.json").write_text(json.dumps(rows))
+    server = serve(folder, "--criteria", f"style: {attack}")
+    page = visit(server)
+    page.begin(f"{attack[:40]}")
+    assert page.text(".tm-judged .tm-words") == rows[0]["hypothesis"]
+    assert page.text(".tm-card .tm-text:nth-of-type(2) .tm-words") == rows[0]["reference"]
+    page.one("#tm-comment textarea, #tm-comment input").send_keys(attack + Keys.TAB)
+    page.until_text("#tm-status", "comment")
+    page.go(Keys.ARROW_RIGHT)
+    style = "return getComputedStyle(document.querySelector('.tm-judged .tm-words')).direction"
+    assert page.window.execute_script(style) == "rtl"
+    page.tab("agreement")
+    page.until_text("#tm-agreement", "<img src=x")
+    assert page.window.execute_script("return [window.hit ?? null, document.querySelector('img[src=x]')]") == [
+        None,
+        None,
+    ]
+    assert [url for url in page.asked() if not url.startswith(server.url)] == []
+    assert page.complaints() == []
+
+
+def test_keys_belong_to_whoever_types(folder, serve, visit):
+    page = visit(serve(folder))
+    page.begin("Ada")
+    box = page.one("#tm-comment textarea, #tm-comment input")
+    box.send_keys("1 2u" + Keys.ARROW_LEFT + "3")
+    assert box.get_attribute("value") == "1 23u"
+    box.send_keys(Keys.TAB)
+    page.until_text("#tm-status", "comment")
+    assert (page.key(), page.checked()) == ("i0", [0, 0, 0])
+    assert open_project(folder).said("Ada")["i0"].comment == "1 23u"
+    # Keys that are pressed before the next text is there are meant for it.
+    page.window.execute_script("document.activeElement.blur()")
+    page.press("123" + Keys.ARROW_RIGHT + "321" + Keys.ARROW_RIGHT + "2")
+    page.until_text("#tm-status", "2 to go")
+    project = open_project(folder)
+    said = [project.said("Ada")[f"i{number}"].ratings for number in range(3)]
+    assert [[one.get(criterion.name) for criterion in project.criteria] for one in said] == [
+        [1, 2, 3], [3, 2, 1], [2, None, None],
+    ]  # fmt: skip
+    page.one("#tm-number textarea, #tm-number input").send_keys("10" + Keys.ENTER)
+    page.wait(lambda: page.key() == "i9")
+
+
+def test_a_slider(folder, serve, visit):
+    page = visit(serve(folder, "--scale", "0-100", "--criteria", "fluency", "style"))
+    page.begin("Ada")
+    assert len(page.all(".tm-open")) == 2
+    page.press("75")
+    page.window.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until_text("#tm-status", "fluency 75; 1 to go")
+    page.press("100")
+    page.window.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until_text("#tm-status", "style 100; all rated")
+    assert page.all(".tm-open") == []
+    page.go(Keys.ARROW_RIGHT)
+    assert len(page.all(".tm-open")) == 2
+    page.one("#tm-criterion-1 input[type=range]").click()
+    page.until_text("#tm-status", "style 50")
+    page.go(Keys.ARROW_LEFT)
+    values = [one.get_attribute("value") for one in page.all(".tm-criterion input[type=number]")]
+    assert values == ["75", "100"]
+
+
+def test_a_full_disk_is_said_and_the_rating_is_taken_back(folder, serve, visit):
+    server = serve(folder)
+    page = visit(server)
+    page.begin("Ada")
+    page.press("1")
+    page.until_text("#tm-status", "2 to go")
+    before = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
+    page.press("3")
+    page.until_text("#tm-status", "Not saved.")
+    assert page.checked() == [1, 0, 0]
+    assert open_project(folder).said("Ada")["i0"].ratings == {"fluency": 1}
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, before)
+    page.press(Keys.ARROW_DOWN)
+    page.press("2")
+    page.until_text("#tm-status", "Saved")
+
+
+def test_two_windows_of_one_annotator(folder, serve, visit):
+    server = serve(folder, "--annotator", "Ada")
+    first, second = visit(server), visit(server)
+    for page in (first, second):
+        page.one(".tm-card")
+    first.press("1")
+    first.until_text("#tm-status", "2 to go")
+    second.press(Keys.ARROW_DOWN)
+    second.press("2")
+    second.until_text("#tm-status", "1 to go")
+    assert open_project(folder).said("Ada")["i0"].ratings == {"fluency": 1, "semantic correctness": 2}
+    second.go(Keys.ARROW_RIGHT)
+    second.go(Keys.ARROW_LEFT)
+    assert second.checked() == [1, 2, 0]
+
+
+def test_nothing_but_the_page_is_served(folder, serve, tmp_path):
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    server = serve(folder)
+    targets = [f"{tmp_path}/secret.txt", "../secret.txt", "link.txt", "items.json", "/etc/passwd", f"{folder}/link.txt"]
+    routes = ["/gradio_api/file=", "/file=", "/gradio_api/file/", "/static/", "/assets/", "/svelte/", "/"]
+    for route in routes:
+        for target in targets:
+            for written in (target, target.replace("/", "%2f").replace("..", "%2e%2e"), f"../../../../..{target}"):
+                connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+                with contextlib.closing(connection):
+                    connection.request("GET", route + written)
+                    answer = connection.getresponse()
+                    body = answer.read()
+                assert answer.status in (403, 404), (route, written, answer.status)
+                assert b"secret" not in body
+                assert b"root:" not in body
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)) as connection:
+        part = b'--x\r\nContent-Disposition: form-data; name="files"; filename="../../up.txt"\r\n\r\nhello\r\n--x--\r\n'
+        connection.request("POST", "/gradio_api/upload", part, {"Content-Type": "multipart/form-data; boundary=x"})
+        assert connection.getresponse().status == 404
+    assert not list(tmp_path.rglob("*up.txt"))
+
+
+def test_explore(folder, serve, visit, embedded):
+    page = visit(serve(folder), width=390, height=844)
+    page.tab("explore")
+    page.one("#tm-score").click()
+    page.wait(lambda: page.all("#tm-drawing iframe"), 120)
+    assert len(page.all("#tm-table tbody tr")) == 3
+    assert page.window.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    page.all("#tm-explained label")[1].click()
+    page.wait(lambda: page.all("#tm-drawing iframe"), 60)
+    long = "the cat sat on the red street " * 286
+    script = """const box = document.querySelector(arguments[0] + ' textarea');
+        Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, 'value').set.call(box, arguments[1]);
+        box.dispatchEvent(new Event('input', {bubbles: true}));"""
+    for name in ("#tm-hypothesis", "#tm-reference"):
+        page.window.execute_script(script, name, long)
+    page.one("#tm-score").click()
+    page.wait(lambda: "at most 250 words" in page.text("#tm-drawing"), 120)
+    assert "1.000" in page.text("#tm-table")
+    assert page.complaints() == []
