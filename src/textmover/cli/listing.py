@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from textmover.cli.console import print_table
-from textmover.presets import KINDS, PRESETS, Preset
+from textmover.presets import KINDS, PRESETS, Preset, preset_config
 from textmover.scoring.checkpoint import CARD
+from textmover.scoring.citations import bibtex, cited
 from textmover.scoring.released import DEFAULT_METRIC, released_metrics
 
 __all__ = ["add_arguments", "run"]
@@ -21,13 +22,27 @@ NARROW = ("name", "better", "trainable")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to list; everything if nothing is named")
+    parser.add_argument("--cite", action="store_true", help="BibTeX of what they come from instead")
     parser.add_argument("--format", choices=("table", "json"), default="table", help="a table, or everything as JSON")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the released metrics, of which the default one is marked, and the presets."""
-    listed = [_released_entry(name, folder) for name, folder in released_metrics().items()]
-    listed += [_entry(name, preset) for name, preset in PRESETS.items()]
+    """Print the released metrics, of which the default one is marked, and the presets.
+
+    Raises:
+        InputError: If there is none of a name.
+    """
+    wanted = tuple(dict.fromkeys(options.names))
+    released = released_metrics()
+    for name in wanted:
+        if name not in released:
+            preset_config(name)  # says what there is
+    if options.cite:
+        sys.stdout.write(bibtex(cited(name) for name in wanted or (*released, *PRESETS)))
+        return
+    listed = [_released_entry(name, folder) for name, folder in released.items() if name in wanted or not wanted]
+    listed += [_entry(name, preset) for name, preset in PRESETS.items() if name in wanted or not wanted]
     if options.format == "json":
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
         return

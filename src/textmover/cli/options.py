@@ -129,6 +129,9 @@ def add_metric_options(
         help="corpus statistics that `textmover fit-idf`, `fit-mean` or `fit-baseline` wrote; repeat it for several",
     )
     parser.add_argument("--quiet", action="store_true", help="no signature, no progress, no notes; warnings remain")
+    from textmover.cli.citing import add_citing_options  # which needs what stands here
+
+    add_citing_options(parser)
     group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
     for name, (hint, comment) in _metric_fields().items():
         if name not in NOT_FIELDS:

@@ -23,6 +23,7 @@ class Pace:
 
     Args:
         clock: Seconds that pass.
+        unit: What is counted.
 
     Example:
         >>> seconds = iter([0.0, 10.0, 20.0])
@@ -33,9 +34,9 @@ class Pace:
         ('1,400 pairs, 40 a second, 0:00:15 left', 0.7)
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, unit: str = "pairs") -> None:
         self.share: float | None = None
-        self._clock = clock
+        self._clock, self._unit = clock, unit
         self._pairs = self._scored = 0
         self._kept_share = 0.0
         self._start = clock()
@@ -54,7 +55,7 @@ class Pace:
 
     def text(self) -> str:
         """Pairs, and once some were scored their rate and, where the length is known, the time left."""
-        said = [f"{self._pairs:,} pairs"]
+        said = [f"{self._pairs:,} {self._unit}"]
         if self._scored and self._seconds > 0:
             said.append(f"{self._scored / self._seconds:,.0f} a second")
             if self.share is not None and self.share > self._kept_share:
@@ -91,12 +92,13 @@ class ShardProgress:
 
 
 @contextlib.contextmanager
-def progress_bar(name: str, *, shown: bool) -> Iterator[Advance]:
+def progress_bar(name: str, *, shown: bool, unit: str = "pairs") -> Iterator[Advance]:
     """Show a bar on standard error, if that is a terminal.
 
     Args:
         name: What is done.
         shown: Whether it may be shown at all.
+        unit: What is counted.
 
     Yields:
         What is to be called for each finished part of the work.
@@ -113,7 +115,7 @@ def progress_bar(name: str, *, shown: bool) -> Iterator[Advance]:
         transient=True,
         disable=not (shown and console.is_terminal),
     )
-    pace = Pace()
+    pace = Pace(unit=unit)
     with bar:
         task = bar.add_task(name, total=None, said="")
 

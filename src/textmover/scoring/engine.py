@@ -19,6 +19,7 @@ from torch import nn
 
 from textmover.scoring.batching import BLOCK, pair_batches, token_batches
 from textmover.scoring.pair_table import PairTable
+from textmover.scoring.reckoning import Progress, check_finite, unusual
 from textmover.scoring.rows import encoded_in_rows, row_groups
 from textmover.scoring.text_cache import TextCache
 from textmover.scoring.text_chunk import TextChunk
@@ -57,24 +58,8 @@ ENCODING = 0.9
 PAIR_TOKENS = 8
 """Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
 
-WARNINGS = {
-    "empty": "had an empty side: their values are those of unrelated texts",
-    "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
-    "truncated": "had a text that is longer than the encoder allows and was cut",
-    "undefined": "had a self-similarity of 0 or below: their value is 0",
-    "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
-    "not converged": "did not converge: raise `max_iterations`, or the temperature",
-}
-
-
-def unusual(kind: str, number: int) -> str:
-    """How many segments were out of the ordinary, and how.
-
-    Example:
-        >>> unusual("truncated", 2)
-        '2 segments had a text that is longer than the encoder allows and was cut'
-    """
-    return f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
+STRETCH = 1 << 18
+"""Pairs within groups that are matched before their scores are collected."""
 
 
 def default_batch_tokens(device: torch.device) -> int:
@@ -163,7 +148,7 @@ class Engine:
         parts: list[RawScores] = []
         with self._lock, _evaluation_mode(self.metric), torch.inference_mode():
             for rows in self._windows(hypotheses, references):
-                progress = _Progress(rows.stop - rows.start, on_progress)
+                progress = Progress(rows.stop - rows.start, on_progress)
                 parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress, by_pair))
                 progress.reach(1.0)
         counts = sum((part.counts for part in parts), Counter())
@@ -180,7 +165,7 @@ class Engine:
         hypotheses: Sequence[str],
         references: Sequence[Sequence[str]],
         start: int,
-        progress: _Progress,
+        progress: Progress,
         by_pair: bool,
     ) -> RawScores:
         together = self.metric.multi_reference == "all"
@@ -202,16 +187,71 @@ class Engine:
             where = np.array([distinct[pair] for pair in pairs])
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
         values = {name: array[where] for name, array in scored.values.items()}
-        for name, array in values.items():
-            if not np.isfinite(array).all():
-                row = int(owners[np.flatnonzero(~np.isfinite(array))[0]])
-                raise InputError(
-                    f"Expected finite values from the metric, but its {name} of segment {start + row + 1} is "
-                    f"{array[row]}: the checkpoint's weights are damaged, or its arithmetic overflowed."
-                )
+        check_finite(values, owners + start)
         if not by_pair:
             values = {name: self._combine(array, owners) for name, array in values.items()}
         return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
+
+    def score_within(
+        self,
+        groups: Sequence[Sequence[str]],
+        places: Sequence[np.ndarray],
+        on_progress: Callable[[int], None] | None = None,
+    ) -> tuple[list[np.ndarray], Counter[str]]:
+        """Score pairs of the texts of each group; all texts of a group are held together and read once.
+
+        Args:
+            groups: ``n`` groups of texts, none of them empty.
+            places: Of each group, the places of hypothesis and reference of its pairs, int ``[P, 2]``.
+            on_progress: Called with the number of groups that have been finished since the last call.
+
+        Returns:
+            The scores of each group's pairs, float64 ``[P]``, and how many groups had a pair out of the ordinary.
+
+        Raises:
+            InputError: See :meth:`score`; also if the metric reads texts together.
+        """
+        found: list[np.ndarray] = []
+        counts: Counter[str] = Counter()
+        firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
+        with self._lock, _evaluation_mode(self.metric), torch.inference_mode():
+            for rows in self._windows(firsts, rests):
+                progress = Progress(rows.stop - rows.start, on_progress)
+                sizes = [len(pairs) for pairs in places[rows]]
+                scores, flags = self._score_groups(groups[rows], places[rows], sizes, rows.start, progress)
+                found += np.split(scores, np.cumsum(sizes)[:-1])
+                counts += flags
+                progress.reach(1.0)
+        return found, counts
+
+    def _score_groups(
+        self,
+        groups: Sequence[Sequence[str]],
+        places: Sequence[np.ndarray],
+        sizes: Sequence[int],
+        start: int,
+        progress: Progress,
+    ) -> tuple[np.ndarray, Counter[str]]:
+        """Scores of the pairs of a window of groups, one behind the other, and the groups out of the ordinary."""
+        table = self._text_table(list(dict.fromkeys(text for group in groups for text in group)), progress)
+        if table is None:
+            raise InputError(
+                "Expected a metric that reads texts one by one, but this one reads them together "
+                "(centering='batch'), so that the score of a pair depends on other texts: choose another centering."
+            )
+        rows = [[table.rows[text] for text in group] for group in groups]
+        where = np.concatenate([np.array(one)[pairs] for one, pairs in zip(rows, places, strict=True)])
+        owners = np.repeat(np.arange(len(groups)), sizes)
+        scores = np.zeros(len(where), dtype=np.float64)
+        marked: dict[str, np.ndarray] = {}
+        for first in range(0, len(where), STRETCH):
+            stretch = slice(first, first + STRETCH)
+            scored = self._match_pairs(table, where[stretch], progress, first, len(where))
+            scores[stretch] = scored.values["score"]
+            for name, flags in scored.flags.items():
+                marked[name] = marked.get(name, False) | (np.bincount(owners[stretch], flags, len(groups)) > 0)
+        check_finite({"score": scores}, owners + start)
+        return scores, Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
 
     def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
         """Stretches of segments that are worked on at a time, a function of their texts alone."""
@@ -242,7 +282,7 @@ class Engine:
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
-    def _text_table(self, texts: list[str], progress: _Progress) -> TextTable | None:
+    def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
         table = TextTable()
         for names, chunk in self._cache.find(texts):
@@ -329,20 +369,26 @@ class Engine:
 
     # --- pairs --------------------------------------------------------------------------------------------------------
 
-    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: TextTable, progress: _Progress) -> PairTable:
+    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: TextTable, progress: Progress) -> PairTable:
         where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
-        scored = PairTable(len(pairs))
+        return self._match_pairs(table, where, progress)
+
+    def _match_pairs(
+        self, table: TextTable, where: np.ndarray, progress: Progress, before: int = 0, total: int | None = None
+    ) -> PairTable:
+        """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
+        scored = PairTable(len(where))
 
         def match(rows: list[int]) -> list[tuple[list[int], PairScores]]:
             return self._match(table, where, rows)
 
         batches = self._pair_batches(table.lengths[where])
-        matched = 0
+        matched, total = before, total or len(where)
         for found in spread(match, batches, worker_count(self.metric.device)):
             for rows, scores in found:
                 scored.put(rows, scores)
                 matched += len(rows)
-            progress.reach(ENCODING + (1 - ENCODING) * matched / len(pairs))
+            progress.reach(ENCODING + (1 - ENCODING) * matched / total)
         scored.put_flag("truncated", table.truncated[where].any(axis=1))
         return scored
 
@@ -359,7 +405,7 @@ class Engine:
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
         return [one for half in halves for one in self._match(table, where, [rows[place] for place in half])]
 
-    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: _Progress) -> PairTable:
+    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
         """Pairs whose texts are read together: as they come, since their batch mates matter."""
         table = PairTable(len(pairs))
         for start in range(0, len(pairs), JOINT_PAIRS):
@@ -383,21 +429,6 @@ class Engine:
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%s.", unusual(name, number))
-
-
-class _Progress:
-    """Tells how many segments of a window are finished, as far as the share of its work that is done tells."""
-
-    def __init__(self, segments: int, on_progress: Callable[[int], None] | None) -> None:
-        self._segments, self._on_progress = segments, on_progress
-        self._told = 0
-
-    def reach(self, share: float) -> None:
-        """So much of the work is done."""
-        finished = int(self._segments * share)
-        if self._on_progress is not None and finished > self._told:
-            self._on_progress(finished - self._told)
-            self._told = finished
 
 
 class _evaluation_mode:  # noqa: N801 - a context manager reads like a function

@@ -26,9 +26,10 @@ from textmover.scoring.statistics import load_statistics, save_statistics, unfit
 from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
 
 if TYPE_CHECKING:
-    from textmover.scoring.explanation import Explanation
+    from textmover.report.explanation import Explanation
+    from textmover.scoring.mbr import MbrResult
 
-__all__ = ["Scorer", "listed_texts", "normalize_references", "score"]
+__all__ = ["Scorer", "check_fitted", "listed_texts", "normalize_references", "score"]
 
 logger = logging.getLogger(__name__)
 
@@ -163,12 +164,7 @@ class Scorer:
         grouped = normalize_references(hypotheses, references)
         if self.metric.fits_on_call:
             self.fit_on_call(hypotheses, grouped)
-        if self.metric.needs_fit:
-            raise InputError(
-                f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(self.metric))}) to be "
-                "fitted, but they are not: call `Scorer.fit(texts)`, load a file of them with "
-                "`Scorer.load_statistics(path)`, load a checkpoint that holds them, or choose a preset that needs none."
-            )
+        check_fitted(self.metric)
         with self._progress_bar(len(hypotheses)) as advance:
             return self.score_fitted(hypotheses, grouped, advance)
 
@@ -209,10 +205,36 @@ class Scorer:
         )
 
     def explain(self, hypothesis: str, reference: str | Sequence[str]) -> Explanation:
-        """Say why a hypothesis gets its score; see :func:`textmover.scoring.explain.explain`."""
+        """Say why a hypothesis gets its score: words, plan, what each word adds; it draws and saves itself.
+
+        Args:
+            hypothesis: The text that is judged.
+            reference: What it is compared with; of several, the one with the best score is explained.
+
+        Returns:
+            The explanation, with ``draw("plan.png")``, ``save("page.html")`` and ``to_dict()``; a notebook shows it as
+            a page whose words light up.
+
+        Raises:
+            InputError: If the texts or the metric cannot be explained; see :func:`textmover.scoring.explain.explain`.
+        """
         from textmover.scoring.explain import explain
 
         return explain(self, hypothesis, reference)
+
+    def mbr(
+        self,
+        candidates: Sequence[Sequence[str]],
+        references: Sequence[Sequence[str]] | None = None,
+        weights: Sequence[Sequence[float]] | None = None,
+        *,
+        include_self: bool | None = None,
+        matrices: bool = False,
+    ) -> MbrResult:
+        """Choose the best of several candidates for each segment; see :func:`textmover.scoring.mbr.choose`."""
+        from textmover.scoring.mbr import choose
+
+        return choose(self, candidates, references, weights, include_self=include_self, matrices=matrices)
 
     def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Scorer:
         """Fit the statistics that the metric needs on texts.
@@ -309,6 +331,20 @@ def score(hypotheses: Texts, references: References, model: str | Path | None = 
         Scores in input order.
     """
     return Scorer.from_pretrained(model, **options).score(hypotheses, references)
+
+
+def check_fitted(metric: SegmentMetric) -> None:
+    """Refuse a metric that cannot score yet.
+
+    Raises:
+        InputError: If a statistic has not been fitted.
+    """
+    if metric.needs_fit:
+        raise InputError(
+            f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(metric))}) to be "
+            "fitted, but they are not: call `Scorer.fit(texts)`, load a file of them with "
+            "`Scorer.load_statistics(path)`, load a checkpoint that holds them, or choose a preset that needs none."
+        )
 
 
 def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:

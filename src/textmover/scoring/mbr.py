@@ -1,0 +1,361 @@
+"""Minimum Bayes risk decoding: of several candidates, the one that is best on average against all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from textmover.data.candidates import Candidates
+from textmover.data.readers import as_number
+from textmover.modules.metric_model import MetricModel
+from textmover.types import InputError, SegmentMetric, Signature
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["Choice", "MbrResult", "choose", "choose_each", "fit_on_candidates", "is_symmetric", "mbr_signature"]
+
+BLOCK = 4096
+"""Texts that are taken in at a time: enough for full batches, and few enough to hold whatever their number."""
+
+TIE = 1e-6
+"""Largest difference of two expected utilities, of one that is 1, that counts as a tie: what scores are exact to."""
+
+SYMMETRIC = frozenset({"sbert", "sbert-pooled", "wordset-cka", "emd"})
+"""Matchings whose value stays as it is where the texts are swapped."""
+
+MIRRORED = frozenset({"twmd", "trwmd", "bertscore"})
+"""Matchings whose precision and recall change places where the texts are swapped, so that F1 stays as it is."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a segment.
+
+    Attributes:
+        index: Place of the chosen candidate, from 0; the first of those that are equally good.
+        text: The chosen candidate.
+        utility: Its expected utility.
+        utilities: Expected utility of each of the ``N`` candidates, float64 ``[N]``.
+        matrix: Utility of each candidate against each of the ``M`` texts that it was compared with, float64
+            ``[N, M]``; ``None`` where it was not asked for.
+    """
+
+    index: int
+    text: str
+    utility: float
+    utilities: np.ndarray
+    matrix: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class MbrResult:
+    """What was chosen for each of ``n`` segments.
+
+    Attributes:
+        choices: The choices, in input order.
+        signature: What they depend on.
+        counts: How many segments were out of the ordinary: ``"empty"``, ``"truncated"``, …
+    """
+
+    choices: tuple[Choice, ...]
+    signature: Signature
+    counts: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    @property
+    def texts(self) -> list[str]:
+        """The chosen texts."""
+        return [choice.text for choice in self.choices]
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Places of the chosen candidates, int64 ``[n]``."""
+        return np.array([choice.index for choice in self.choices], dtype=np.int64)
+
+    @property
+    def utilities(self) -> np.ndarray:
+        """Expected utilities of the chosen candidates, float64 ``[n]``."""
+        return np.array([choice.utility for choice in self.choices], dtype=np.float64)
+
+
+def choose(
+    scorer: Scorer,
+    candidates: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]] | None = None,
+    weights: Sequence[Sequence[float]] | None = None,
+    *,
+    include_self: bool | None = None,
+    matrices: bool = False,
+) -> MbrResult:
+    r"""Choose the candidate of each segment with the highest expected utility.
+
+    .. math:: \hat y = \arg\max_{h \in H} \frac{\sum_{r \in R} w_r\, u(h, r)}{\sum_{r \in R} w_r}
+
+    with the metric as the utility :math:`u` (a distance is minimised). Each distinct text is encoded once, and each
+    pair of distinct texts is scored once; a text that comes several times counts several times.
+
+    Args:
+        scorer: The metric. One that fits idf weights on the texts of a call fits them on all these texts.
+        candidates: For each of ``n`` segments one or more candidates :math:`H`; their numbers may differ.
+        references: For each, the texts :math:`R` that they are compared with; the candidates themselves if ``None``.
+        weights: For each, a weight of at least 0 of each text in :math:`R`, such as a probability.
+        include_self: Whether a candidate is also compared with itself. If ``None``: with weights it is, as an
+            expectation wants it; without, it is compared with the others, as COMET's ``comet-mbr`` does. Copies of it
+            at other places are others. A candidate that has no others is compared with itself.
+        matrices: Whether to give all utilities.
+
+    Returns:
+        The choices.
+
+    Raises:
+        InputError: If a segment has no candidate, weights do not fit, or the metric cannot be used.
+        TypeError: If something is no list of texts.
+
+    Example:
+        >>> from textmover import Scorer
+        >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
+        >>> choose(scorer, [["a cat sat", "a cat sat there", "dogs bark"]]).texts  # doctest: +SKIP
+        ['a cat sat']
+
+    Reference:
+        Eikema and Aziz 2022, Sampling-Based Approximations to Minimum Bayes Risk Decoding.
+    """
+    from textmover.scoring.scorer import check_fitted
+
+    sets = _checked_sets(candidates, references, weights)
+    if include_self is not None and references is not None:
+        raise InputError(
+            "Expected `include_self` only where candidates are compared with one another, but got `references`: leave "
+            "one out."
+        )
+    if scorer.metric.fits_on_call:
+        fit_on_candidates(scorer, sets)
+    check_fitted(scorer.metric)
+    counts: Counter[str] = Counter()
+    with scorer._progress_bar(len(sets), "choosing") as advance:
+        found = tuple(
+            choose_each(scorer, sets, include_self=include_self, matrices=matrices, on_progress=advance, counts=counts)
+        )
+    scorer.warn(counts)
+    signature = mbr_signature(
+        scorer, include_self=include_self, references=references is not None, weights=weights is not None
+    )
+    return MbrResult(found, signature, dict(counts))
+
+
+def choose_each(
+    scorer: Scorer,
+    sets: Iterable[Candidates],
+    *,
+    include_self: bool | None = None,
+    matrices: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+    counts: Counter[str] | None = None,
+) -> Iterator[Choice]:
+    """Choose for one segment after the other, in memory that does not grow with their number.
+
+    Args:
+        scorer: The metric, its statistics fitted.
+        sets: Candidates of each segment, checked; they are taken in some thousand texts at a time.
+        include_self: See :func:`choose`.
+        matrices: See :func:`choose`.
+        on_progress: Called with the number of segments that have been finished since the last call.
+        counts: Takes up how many segments were out of the ordinary.
+
+    Yields:
+        The choice for each segment.
+
+    Raises:
+        InputError: If the metric reads texts together, refuses one, or gives a value that is not finite.
+    """
+    symmetric = is_symmetric(scorer.metric)
+    for block in _blocks(sets):
+        plans = [_Plan.of(one, include_self=include_self, matrix=matrices, symmetric=symmetric) for one in block]
+        scores, unusual = scorer._engine.score_within(
+            [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
+        )
+        if counts is not None:
+            counts.update(unusual)
+        for plan, values in zip(plans, scores, strict=True):
+            yield plan.choice(values, higher_is_better=scorer.metric.higher_is_better)
+
+
+def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
+    """Fit the idf weights of a metric on candidates, and on what they are compared with as its references."""
+    compared = [one.texts if one.references is None else one.references for one in sets]
+    scorer.fit_on_call([text for one in sets for text in one.texts], compared)
+
+
+def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:
+    """What choices depend on: the metric's signature, and how its values are averaged.
+
+    Args:
+        scorer: The metric.
+        include_self: See :func:`choose`.
+        references: Whether candidates are compared with texts of their own.
+        weights: Whether these have weights.
+    """
+    compared = "references" if references else "all" if _with_self(include_self, weights) else "others"
+    return scorer.signature.extended(mbr=f"{compared}{'-weighted' if weights else ''}")
+
+
+def is_symmetric(metric: SegmentMetric) -> bool:
+    """Whether the score of any two texts provably stays as it is where they are swapped.
+
+    It does where both sides are treated alike and the matching has no direction: F1 of greedy and of tempered
+    matchings, whose precision and recall change places; the mean of all cosines; exact transport. Iterations that stop
+    at a tolerance begin with one side, and stop where the other is met only so far.
+    """
+    if not isinstance(metric, MetricModel) or metric.weighting.roles_differ:
+        return False
+    config = metric.config
+    if config.matching in SYMMETRIC:
+        return config.order_penalty == 0
+    alike = config.score == "f" and config.alpha == 0.5 and config.tolerance is None
+    return config.matching in MIRRORED and alike
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which pairs of a segment's distinct texts are scored, and how their scores become expected utilities.
+
+    Attributes:
+        texts: The distinct texts.
+        pairs: Places in them of the hypothesis and the reference of each pair that is scored, int64 ``[P, 2]``.
+        rows: Place of each candidate, int64 ``[N]``.
+        columns: Place of each text that they are compared with, int64 ``[M]``.
+        weights: Of each of these, float64 ``[M]``.
+        left_out: Whether a candidate is left out of what it is compared with; only among themselves.
+        symmetric: Whether each score stands for both directions.
+        matrix: Whether all utilities are given.
+    """
+
+    texts: list[str]
+    pairs: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    weights: np.ndarray
+    left_out: bool
+    symmetric: bool
+    matrix: bool
+
+    @classmethod
+    def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
+        """What is to be done for a segment."""
+        among = given.references is None
+        compared = given.texts if given.references is None else given.references
+        place = {text: number for number, text in enumerate(dict.fromkeys((*given.texts, *compared)))}
+        rows, columns = (np.array([place[text] for text in texts]) for texts in (given.texts, compared))
+        weights = np.ones(len(compared)) if given.weights is None else np.array(given.weights, dtype=np.float64)
+        weights = weights / weights.max()
+        left_out = among and not _with_self(include_self, given.weights is not None)
+        if not among:
+            firsts, seconds = np.unique(rows), np.unique(columns)
+            pairs = np.stack(np.meshgrid(firsts, seconds, indexing="ij"), axis=-1).reshape(-1, 2)
+            return cls(list(place), pairs, rows, columns, weights, left_out, False, matrix)
+        size = len(place)
+        masses = np.bincount(columns, weights, size)
+        alone = _sums_without_each(masses) == 0
+        with_itself = (np.bincount(rows) > 1) | alone | (not left_out or matrix)
+        grid = np.triu(np.ones((size, size), dtype=bool), 1) if symmetric else ~np.eye(size, dtype=bool)
+        pairs = np.argwhere(grid | np.diag(with_itself))
+        return cls(list(place), pairs, rows, columns, weights, left_out, symmetric, matrix)
+
+    def choice(self, scores: np.ndarray, *, higher_is_better: bool) -> Choice:
+        """The choice, given the scores of the pairs."""
+        size = len(self.texts)
+        table = np.zeros((size, size))
+        table[self.pairs[:, 0], self.pairs[:, 1]] = scores
+        if self.symmetric:
+            table[self.pairs[:, 1], self.pairs[:, 0]] = scores
+        utilities = self._expected(table)
+        best = utilities.max() if higher_is_better else utilities.min()
+        index = int(np.flatnonzero(np.abs(utilities - best) <= TIE * max(1.0, abs(best)))[0])
+        matrix = table[np.ix_(self.rows, self.columns)] if self.matrix else None
+        return Choice(index, self.texts[self.rows[index]], float(utilities[index]), utilities, matrix)
+
+    def _expected(self, table: np.ndarray) -> np.ndarray:
+        """Expected utility of each candidate, from the utilities of all pairs of distinct texts."""
+        masses = np.bincount(self.columns, self.weights, len(self.texts))
+        if not self.left_out:
+            return (table @ masses / masses.sum())[self.rows]
+        own = np.diag(table)[self.rows]
+        copies = masses[self.rows] - self.weights  # what its own text weighs at other places
+        elsewhere = table.copy()
+        np.fill_diagonal(elsewhere, 0.0)
+        value, total = (elsewhere @ masses)[self.rows], _sums_without_each(masses)[self.rows] + copies
+        return np.where(total > 0, (value + copies * own) / np.where(total > 0, total, 1.0), own)
+
+
+def _sums_without_each(values: np.ndarray) -> np.ndarray:
+    """Sum of all other values for each, without the error of a difference: 0 where all others are."""
+    before = np.concatenate([[0.0], np.cumsum(values)[:-1]])
+    behind = np.concatenate([np.cumsum(values[::-1])[-2::-1], [0.0]])
+    return before + behind
+
+
+def _with_self(include_self: bool | None, weights: bool) -> bool:
+    return weights if include_self is None else include_self
+
+
+def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
+    """Segments that together have some thousand texts; one at the least."""
+    block: list[Candidates] = []
+    texts = 0
+    for one in sets:
+        block.append(one)
+        texts += len(one.texts) + len(one.references or ())
+        if texts >= BLOCK:
+            yield block
+            block, texts = [], 0
+    if block:
+        yield block
+
+
+def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candidates]:
+    """The segments of a call.
+
+    Raises:
+        InputError: If the numbers differ, or a segment cannot be used.
+        TypeError: If something is no list of texts.
+    """
+    from textmover.scoring.scorer import listed_texts, normalize_references
+
+    if isinstance(candidates, str):
+        raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
+    groups = [_group(one, "candidates", place) for place, one in enumerate(listed_texts(candidates, "candidates"), 1)]
+    others: dict[str, list[Any]] = {"references": [None] * len(groups), "weights": [None] * len(groups)}
+    for name, given in (("references", references), ("weights", weights)):
+        if given is not None:
+            others[name] = listed_texts(given, name)
+            if len(others[name]) != len(groups):
+                raise InputError(
+                    f"Expected {name} for each of the {len(groups)} segments, but got {len(others[name])}: give a "
+                    "list for each."
+                )
+    found = []
+    for place, (texts, compared, masses) in enumerate(zip(groups, *others.values(), strict=True), 1):
+        compared = None if compared is None else _group(compared, "references", place)
+        masses = None if masses is None else tuple(map(as_number, listed_texts(masses, "weights")))
+        found.append(Candidates(texts, compared, masses, place=f"segment {place}").checked())
+    # Each is a text, and Unicode.
+    normalize_references([one.texts[0] for one in found], [(*one.texts, *(one.references or ())) for one in found])
+    return found
+
+
+def _group(given: object, name: str, place: int) -> tuple[str, ...]:
+    from textmover.scoring.scorer import listed_texts
+
+    if isinstance(given, str):
+        raise TypeError(
+            f"Expected {name} to be a list of texts for each segment, but got one text for segment {place}: put it "
+            "into a list, [[text, …], …]."
+        )
+    return tuple(listed_texts(given, name))
