@@ -1,22 +1,12 @@
-"""What the README says is true."""
+"""What the README says is true; its code blocks are run by tests/docs."""
 
 import re
 from pathlib import Path
-
-import pytest
 
 from textmover.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    "code", re.findall(r"```python\n(.*?)```", README, re.DOTALL), ids=lambda code: code.split("\n")[0]
-)
-def test_code_blocks_run(code, embedded, capsys):
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out
 
 
 def test_every_preset_is_named():

@@ -1,3 +1,4 @@
+# TEMPORARY: whoever edits this file, read /tmp/helpers/NOTE-compare-rank.md first, then delete this line.
 """Comparing systems on the command line: what is printed, written and refused."""
 
 import json
@@ -112,18 +113,255 @@ def test_files_of_one_name_are_told_apart(run, metric, tmp_path, files):
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--names", "A"], "a name for each of the 2 systems"),
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--names", "A", "A"], "tell the systems apart"),
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--samples", "0"], "--samples to be at least 1"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--output", "{new}"], "--format json or latex"),
+        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--output", "{text}"], "--format json, latex or html"),
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--split", "x"], "together with --data"),
         (["--data", "{0}", "--hypothesis-column", "a"], "Expected two systems to compare"),
         (["--data", "{0}", "--references", "{2}"], "leave one out"),
+        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--lower-is-better"], "together with --scores"),
+        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--score-columns", "a"], "together with --scores"),
+        (["--hypotheses", "{0}", "{1}", "--references", "{none}"], "none.txt"),
+        (["--hypotheses", "{0}", "{folder}", "--references", "{2}"], "folder"),
+        ([], "give --hypotheses, --data or --scores"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(run, metric, tmp_path, files, changed, said):
     (tmp_path / "short.txt").write_text("".join(f"{line}\n" for line in GOOD[:3]))
     (tmp_path / "empty.txt").write_text("")
-    places = {"short": tmp_path / "short.txt", "empty": tmp_path / "empty.txt", "new": tmp_path / "new.json"}
+    (tmp_path / "folder").mkdir()
+    places = {
+        "none": tmp_path / "none.txt",
+        "folder": tmp_path / "folder",
+        "short": tmp_path / "short.txt",
+        "empty": tmp_path / "empty.txt",
+        "text": tmp_path / "new.txt",
+    }
     ended = run("compare", *metric, *(one.format(*files, **places) for one in changed))
     assert ended.code == 2
     assert said in ended.err
     assert len(ended.err.splitlines()) == 1
     assert "Traceback" not in ended.err
+
+
+def test_systems_with_the_same_output_tie(run, metric, tmp_path, files):
+    """Whatever stands beside it in a batch: a score may move by its last digits with its batch mates."""
+    long = " ".join(["the old town by the river"] * 8)
+    first, second = tmp_path / "first.en", tmp_path / "second.en"
+    references = tmp_path / "references.en"
+    first.write_text("".join(f"{line}\n" for line in [*GOOD, long]))
+    second.write_text("".join(f"{line}\n" for line in [*GOOD, "a dog"]))
+    references.write_text("".join(f"{line}\n" for line in [*REFERENCES, long]))
+    given = ["--hypotheses", first, second, "--references", references]
+    found = json.loads(run("compare", *given, *metric, "--format", "json").out)
+    assert (found["pairs"][0]["ties"], found["pairs"][0]["losses"]) == (4, 1)
+
+
+# --- scores that are there already ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "txt", "json", "jsonl", "parquet"])
+def test_scores_of_the_command_score_are_read_in_every_format(run, metric, files, suffix):
+    output = f"scores.{suffix}"
+    assert run("score", *options(files), *metric[:6], "--output", output, "--quiet").code == 0
+    names = ["--names", "bad", "good"] if suffix == "jsonl" else []
+    ended = run("compare", "--scores", output, *names, *metric[6:], "--format", "json")
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    expected = json.loads(run("compare", *options(files), *metric, "--format", "json").out)
+    by_name = [
+        {one["name"].removesuffix(".en"): one["scores"] for one in each["systems"]} for each in (found, expected)
+    ]
+    assert by_name[0].keys() == by_name[1].keys() or suffix != "jsonl"
+    for ours, theirs in zip(by_name[0].values(), by_name[1].values(), strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-6)
+    assert found["differing"][0]["references"] == []
+    assert found["differing"][0]["systems"].keys() == {one["name"] for one in found["systems"]}
+
+
+def test_ready_scores_with_their_texts(run, metric, files, write):
+    table = write("bleu.csv", ["id,A.v1,A.v2", *(f"{place},{place},{1 - place}" for place in range(4))])
+    columns = ["--score-columns", "A.v2", "A.v1"]
+    ended = run("compare", "--scores", table, *columns, *options(files), *metric[6:], "--segments", 1)
+    assert ended.code == 0, ended.err
+    assert "good against bad: +2.0000" in ended.out  # named after the texts, in the order of the columns
+    assert "  good 3.000: rain in the town" in ended.out
+    assert "line 4" in ended.out
+    assert "Signature: scores of a file:bleu.csv|sha256:" in ended.err
+    alone = run("compare", "--scores", table, *columns, *metric[6:], "--segments", 1)
+    assert "A.v1 against A.v2" in alone.out
+    assert "line 5" in alone.out  # of the table
+
+
+def test_lower_is_better(run, metric, write):
+    table = write("ter.tsv", ["a\tb", *(f"{place}\t{place + 1}" for place in range(40))])
+    given = ["compare", "--scores", table, *metric[6:]]
+    assert run(*given).out.splitlines()[1].split()[0] == "b"
+    falling = run(*given, "--lower-is-better", "--segments", 1).out
+    assert falling.splitlines()[1].split()[0] == "a"
+    assert "a is better." in falling
+    assert falling.index("  a 0.000") < falling.index("  b 1.000")
+
+
+def test_a_file_of_scores_for_each_system(run, metric, write):
+    one, other = write("one.txt", ["0.5", "0.25"]), write("two.txt", ["0.75", "0.5"])
+    assert "two against one: +0.2500" in run("compare", "--scores", one, other, *metric[6:]).out
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (["--scores", "one.txt"], "Expected the scores of two systems, but got those of one.txt alone"),
+        (["--scores", "one.txt", "one.txt"], "once"),
+        (["--scores", "one.txt", "three.txt"], "2 in one.txt, 3 in three.txt"),
+        (["--scores", "one.txt", "text.txt"], "line 1 of text.txt, but got 'a text'"),
+        (["--scores", "nan.csv"], "column 'b' of nan.csv, line 3, but got 'nan'"),
+        (["--scores", "wide.csv", "--score-columns", "a", "c"], "set `--score-columns` to the names of the right ones"),
+        (["--scores", "wide.csv", "--score-columns", "a"], "those of a alone"),
+        (["--scores", "empty.csv"], "empty"),
+        (["--scores", "none.csv"], "none.csv"),
+        (["--scores", "."], "."),
+        (["--scores", "wide.csv", "--model", "twmd"], "`--model` or `--scores`, but got both"),
+        (["--scores", "wide.csv", "--temperature", "0.1"], "`--temperature` or `--scores`"),
+        (["--scores", "wide.csv", "--references", "text.txt"], "together with --hypotheses"),
+        (["--scores", "wide.csv", "--names", "x", "x"], "tell the systems apart"),
+        (["--scores", "wide.csv", "--output", "wide.csv", "--format", "json"], "new file"),
+        (
+            ["--scores", "wide.csv", "--hypotheses", "text.txt", "more.txt", "--references", "text.txt"],
+            "a score for each of the 3 segments, but got 2 in wide.csv",
+        ),
+        (
+            [
+                "--scores",
+                "one.txt",
+                "two.txt",
+                "x.txt",
+                "--hypotheses",
+                "text.txt",
+                "more.txt",
+                "--references",
+                "text.txt",
+            ],
+            "scores of the 2 systems whose texts are given, but got those of 3",
+        ),
+    ],
+)
+def test_scores_that_cannot_be_compared_are_refused(refused, write, changed, said):
+    for name in ("one.txt", "two.txt", "x.txt"):
+        write(name, ["0.5", "1"])
+    write("three.txt", ["1", "2", "3"])
+    write("text.txt", ["a text", "b", "c"])
+    write("more.txt", ["a text", "b", "d"])
+    write("nan.csv", ["a,b", "1,2", "3,nan"])
+    write("wide.csv", ["a,b", "1,2", "3,4"])
+    write("empty.csv", [])
+    assert said in refused("compare", *changed)
+
+
+def test_a_decision_that_few_segments_cannot_carry_is_doubted(run, metric, write):
+    table = write("few.csv", ["a,b", *(f"{place},{place + (place < 3)}" for place in range(12))])
+    out = run("compare", "--scores", table, *metric[6:], "--trials", 2000).out
+    assert "Between a and b only 3 segments differ: p cannot be below 0.25 there" in out
+    many = write("many.csv", ["a,b", *(f"{place},{place + 1}" for place in range(12))])
+    assert "segments differ" not in run("compare", "--scores", many, *metric[6:]).out
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_page(run, metric, files, tmp_path):
+    output = tmp_path / "page.html"
+    ended = run("compare", *options(files), *metric, "--output", output, "--names", "<b>bad</b>", "good & new")
+    assert (ended.code, ended.out) == (0, "")
+    page = output.read_text(encoding="utf-8")
+    assert "&lt;b&gt;bad&lt;/b&gt;" in page
+    assert "<b>bad</b>" not in page
+    assert "good &amp; new" in page
+    assert "test:paired-bootstrap|samples:50|seed:12345" in page
+    assert "textmover compare --hypotheses" in page.replace("<span>", "").replace("</span>", "")
+    assert run("compare", *options(files), *metric, "--format", "html", "--quiet").out.startswith("<!DOCTYPE html>")
+
+
+# --- whatever texts, scores and names hold ----------------------------------------------------------------------------
+
+FEW = ["--samples", 50, "--trials", 50]
+
+
+def test_the_signature_depends_on_the_scores(run, write):
+    said = []
+    for number in ("0.5", "0.75"):
+        path = write("s.csv", ["a,b", f"{number},1"])
+        said.append(json.loads(run("compare", "--scores", path, *FEW, "--format", "json").out)["signature"])
+    assert said[0] != said[1]
+
+
+def test_ready_scores_beside_their_texts_in_every_format(run, files, write):
+    scores = write("scores.csv", ["x,y", *(f"{place},{4 - place}" for place in range(4))])
+    given = ["compare", "--scores", scores, *options(files), *FEW, "--segments", 1]
+    assert json.loads(run(*given, "--format", "json").out)["differing"] == [
+        {
+            "line": 1,
+            "references": [REFERENCES[0]],
+            "systems": {"bad": {"score": 0, "text": BAD[0]}, "good": {"score": 4, "text": GOOD[0]}},
+        }
+    ]
+    page = run(*given, "--format", "html").out
+    assert GOOD[0] in page
+    assert GOOD[1] not in page
+
+
+@pytest.mark.parametrize(
+    ("suffix", "beginning"),
+    [("json", "{"), ("tex", "% Needs"), ("html", "<!DOCTYPE html>"), ("HTM", "<!DOCTYPE html>")],
+)
+def test_the_suffix_decides_on_the_format(run, write, tmp_path, suffix, beginning):
+    path = write("s.csv", ["a,b", "1,2", "2,3"])
+    output = tmp_path / f"made.{suffix}"
+    ended = run("compare", "--scores", path, *FEW, "--output", output)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert output.read_text(encoding="utf-8").startswith(beginning)
+    assert run("compare", "--scores", path, *FEW, "--output", output, "--format", "json").code == 0
+    assert json.loads(output.read_text(encoding="utf-8"))["segments"] == 2
+
+
+def test_texts_of_every_kind(run, metric, write):
+    nasty = ["<b>a cat</b>", "مرحبا بالعالم", "a\x1b[31m dog", "x " * 2000]
+    first, second = write("one.txt", nasty), write("two.txt", ["a cat", "hello world", "dog", "y"])
+    given = ["compare", "--hypotheses", first, second, "--references", second, *metric]
+    ended = run(*given)
+    assert ended.code == 0, ended.err
+    assert "مرحبا بالعالم" in ended.out
+    assert r"a\x1b[31m dog" in ended.out
+    assert "\x1b" not in ended.out
+    assert max(map(len, ended.out.splitlines())) < 400
+    page = run(*given, "--format", "html")
+    assert page.code == 0, page.err
+    assert "<b>a cat" not in page.out
+    assert "&lt;b&gt;a cat" in page.out
+
+
+@pytest.mark.parametrize("command", ["compare", "rank"])
+def test_names_do_nothing_to_a_terminal(run, write, command):
+    path = write("s.csv", ["[/b],[red]x[/red],a\x1b[31mz", "1,2,3", "2,3,1"])
+    ended = run(command, "--scores", path, *FEW)
+    assert ended.code == 0, ended.err
+    assert "\x1b" not in ended.out
+    assert all(name in ended.out for name in ("[/b]", "[red]x[/red]", r"a\x1b[31mz"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--score-columns", "a", "a"], "once"),
+        (["--names", "A"], "a name for each of the 2 systems, but got 1"),
+        (["--output", "folder", "--format", "html"], "but got the folder"),
+        (["--output", "s.txt/x.html"], "is a file"),
+        (["--segments", "-1"], "--segments to be at least 0"),
+        (["--trials", "0"], "--trials to be at least 1"),
+        (["--seed", "-1"], "--seed to be at least 0"),
+        (["--tie", "-1"], "to be 0 or above"),
+        (["--tie", "nan"], "to be 0 or above"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(refused, write, tmp_path, given, said):
+    (tmp_path / "folder").mkdir()
+    write("s.txt", ["a\tb", "1\t2", "2\t1"])
+    assert said in refused("compare", "--scores", "s.txt", *given)

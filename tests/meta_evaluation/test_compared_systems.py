@@ -1,6 +1,9 @@
 """Several systems beside one another: the decisions are those of sacrebleu's tests on the same segment scores."""
 
+import importlib.util
 import itertools
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,47 +18,16 @@ def made(gains=(0.0, 0.3, 0.05), n=60, seed=0):
     return {f"s{place}": base + gain + 0.5 * rng.normal(size=n) for place, gain in enumerate(gains)}
 
 
-def sacrebleu_p(scores, test: str, samples: int, seed: int, monkeypatch) -> list[float]:
-    """p-values of sacrebleu's test against the first system, with segment scores in place of BLEU's statistics."""
-    significance = pytest.importorskip("sacrebleu.significance")
-    from sacrebleu.metrics.base import Metric, Score, Signature
-
-    class Sum(Metric):
-        """The sum of segment scores as a corpus metric: sacrebleu hands over sums of what is drawn."""
-
-        _SIGNATURE_TYPE = Signature
-
-        def __init__(self, references):
-            self.num_refs, self._ref_cache = 1, []
-
-        def _extract_corpus_statistics(self, hypotheses, _):
-            return [[float(one)] for one in hypotheses]
-
-        def _aggregate_and_compute(self, stats):
-            return Score("sum", float(np.sum([one[0] for one in stats])))
-
-        def _compute_score_from_stats(self, stats):
-            return Score("sum", stats[0])
-
-        def _compute_segment_statistics(self, *_):
-            raise NotImplementedError
-
-        def _preprocess_segment(self, text):
-            return text
-
-        def _extract_reference_info(self, refs):
-            return {}
-
-        def get_signature(self):
-            return self._SIGNATURE_TYPE({"num_refs": 1})
-
-    monkeypatch.setenv("SACREBLEU_SEED", str(seed))
-    systems = [(name, [repr(float(one)) for one in values]) for name, values in scores.items()]
-    test = significance.PairedTest(
-        systems, {"sum": Sum(None)}, [[""] * len(systems[0][1])], test_type=test, n_samples=samples, n_jobs=1
-    )
-    _, found = test()
-    return [one.p_value for one in found["sum"][1:]]
+@pytest.fixture(scope="module")
+def script():
+    """The benchmark that hands segment scores to sacrebleu's own tests."""
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "compare_with_sacrebleu.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where annotations are looked up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
 
 
 def test_the_numbers_of_each_two_are_those_of_the_tests():
@@ -131,12 +103,101 @@ def test_a_negative_tie_is_refused():
 
 @pytest.mark.parametrize(("test", "attribute"), [("bs", "bootstrap"), ("ar", "randomisation")])
 @pytest.mark.parametrize("gain", [0.0, 0.2, 0.6])
-def test_the_decision_is_sacrebleus(monkeypatch, gain, test, attribute):
+def test_the_decision_is_sacrebleus(script, gain, test, attribute):
     scores = made((0.0, gain, gain / 2), n=80, seed=3)
-    expected = sacrebleu_p(scores, test, 400, 99, monkeypatch)
+    expected = script.sacrebleu_p(scores, test, 400, 99)
     found = compare_systems(scores, samples=400, trials=400, seed=99)
     values = [getattr(pair, attribute).p_value for pair in found.pairs if pair.first == "s0"]
     assert values == pytest.approx(
         expected, abs=3 / 401
     )  # where float32, as sacrebleu keeps scores, tips a sample over
     assert [one <= 0.05 for one in values] == [one <= 0.05 for one in expected]
+
+
+def test_a_decision_needs_both_tests():
+    found = compare_systems(made((0.0, 1.0)), samples=200, trials=500)
+    assert found.decision(found.pairs[0]) == ("s1", True)
+    falling = compare_systems(made((0.0, 1.0)), samples=200, trials=500, higher_is_better=False)
+    assert falling.decision(falling.pairs[0]) == ("s0", True)
+    alike = compare_systems(made((0.0, 0.0), n=20), samples=200, trials=500)
+    assert alike.decision(alike.pairs[0]) == (None, True)
+    # A difference of many small gains: the bootstrap's interval leaves 0 out before randomisation is sure.
+    pair = found.pairs[0]._replace(randomisation=found.pairs[0].randomisation._replace(p_value=0.06))
+    assert found.decision(pair) == (None, False)
+
+
+def test_the_best_of_a_segment_comes_first():
+    scores = {"a": [0.1, 0.5], "b": [0.3, 0.5], "c": [0.2, 0.9]}
+    assert compare_systems(scores, samples=9, trials=9).best_first(0) == [1, 2, 0]
+    assert compare_systems(scores, samples=9, trials=9, higher_is_better=False).best_first(1) == [0, 1, 2]
+
+
+# --- systems of WMT17 and WebNLG --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scored(script, embedded):
+    """Scores of systems by the preset twmd; one scorer for all."""
+    from textmover.scoring import Scorer
+
+    scorer = Scorer.from_pretrained("twmd", encoder=str(embedded), backend="torch", progress=False)
+    return lambda systems: script.scored(scorer, systems)
+
+
+def check_decisions(script, pairs):
+    """Both tests with sacrebleu's own numbers of samples and its seed; returns in how many pairs systems differ."""
+    differing = 0
+    for scores in pairs:
+        found = compare_systems(scores).pairs[0]
+        assert found.bootstrap.signature == "test:paired-bootstrap|samples:1000|seed:12345"
+        assert found.randomisation.signature == "test:paired-randomisation|samples:10000|seed:12345"
+        first, second = scores.values()
+        if (first == second).all():  # which sacrebleu calls as significant as can be
+            assert (found.bootstrap.p_value, found.randomisation.p_value) == (1.0, 1.0)
+            assert (
+                max(*script.sacrebleu_p(scores, "bs", 99, 12345), *script.sacrebleu_p(scores, "ar", 99, 12345)) < 0.05
+            )
+            continue
+        differing += 1
+        for name, test, samples in (("bs", found.bootstrap, 1000), ("ar", found.randomisation, 10_000)):
+            (expected,) = script.sacrebleu_p(scores, name, samples, 12345)
+            assert test.p_value == pytest.approx(expected, abs=3 / samples), (list(scores), name)
+            assert (test.p_value <= 0.05) == (expected <= 0.05), (list(scores), name)
+    return differing
+
+
+def each_two(scores):
+    """The scores of each two systems."""
+    return [{name: scores[name] for name in names} for names in itertools.combinations(scores, 2)]
+
+
+def test_decisions_on_systems_of_wmt17_are_sacrebleus(script, scored, shared_folder):
+    """The two systems of WMT17 of which people rated the most segments in common, and the others of cs-en."""
+    pairs = script.wmt17(shared_folder / "data")
+    assert (sorted(pairs[0].texts), len(pairs[0].references)) == (["PJATK.4760", "uedin-nmt.4955"], 17)
+    assert check_decisions(script, map(scored, pairs)) == len(pairs) == 5
+
+
+@pytest.mark.slow
+def test_decisions_on_all_systems_of_wmt17_are_sacrebleus(script, scored, shared_folder):
+    pairs = script.wmt17(shared_folder / "data", languages=None, least=5)
+    assert (len(pairs), check_decisions(script, map(scored, pairs))) == (65, 61)
+
+
+@pytest.mark.slow
+def test_decisions_on_all_systems_of_webnlg_are_sacrebleus(script, scored, shared_folder):
+    systems = script.webnlg(shared_folder / "data")
+    assert (len(systems.texts), len(systems.references)) == (9, 198)
+    scores = scored(systems)
+    assert check_decisions(script, each_two(scores)) == 36
+    p_values = [pair.randomisation.p_value for pair in compare_systems(scores).pairs]
+    assert min(p_values) < 0.05 < max(p_values)  # so that both decisions are there
+
+
+def test_the_table_of_the_documents(script):
+    rows = script.compared("made up", made((0.0, 1.0, 0.9), n=40), 100, 200, 12345)
+    lines = script.table(rows).splitlines()
+    assert len(lines) == 2 + 2
+    assert lines[2].startswith("| made up | s1 − s2 | 40 |")
+    assert lines[3].endswith("| better, better |")
+    assert script.table([rows[2]._replace(theirs=0.5), rows[3]]).endswith("| DIFFER |")

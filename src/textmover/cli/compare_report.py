@@ -1,18 +1,23 @@
-"""What ``textmover compare`` says: as text, JSON or LaTeX."""
+"""What ``textmover compare`` says: as text, JSON, LaTeX or a page."""
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from textmover import __version__
 from textmover.cli.console import print_table
 from textmover.data.streams import Row
 from textmover.meta_evaluation import ComparedSystems, SystemPair
+from textmover.report.comparison import ComparedSegment, p_value, render_comparison, verdict
+from textmover.report.explanation_grid import readable
 from textmover.report.latex import latex_table, latex_text
 
-__all__ = ["Comparison", "as_json", "as_latex", "print_comparison"]
+__all__ = ["Comparison", "as_html", "as_json", "as_latex", "print_comparison"]
 
 FEW = 30
 """Segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat."""
@@ -26,15 +31,42 @@ class Comparison(NamedTuple):
 
     Attributes:
         found: What is known of them.
-        rows: Their texts, one row a segment.
+        rows: Their texts, one row a segment; none where scores alone were given.
+        lines: Line or row of each segment.
         signature: Of the metric.
         shown: How many segments to show.
+        command: What was typed.
     """
 
     found: ComparedSystems
     rows: Sequence[Row]
+    lines: Sequence[int]
     signature: str
     shown: int
+    command: str = ""
+
+    def row(self, place: int) -> Row:
+        """The texts of a segment, empty where there are none."""
+        return self.rows[place] if self.rows else Row(self.lines[place], (), ())
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader has to know before all else."""
+        count = self.found.scores.shape[1]
+        if count >= FEW:
+            return []
+        these = "This is 1 segment" if count == 1 else f"These are {count} segments"
+        return [f"{these}: intervals and tests say little of fewer than {FEW}.", *map(too_sure, self._too_few())]
+
+    def _too_few(self) -> list[tuple[SystemPair, int]]:
+        """Systems that a test tells apart though no count of their segments could, and how many segments differ."""
+        scores = dict(zip(self.found.systems, self.found.scores, strict=True))
+        found = [(pair, int((scores[pair.first] != scores[pair.second]).sum())) for pair in self.found.pairs]
+        return [
+            (pair, differ)
+            for pair, differ in found
+            if pair.randomisation.p_value <= self.found.significant < 2 / 2**differ
+        ]
 
 
 def print_comparison(comparison: Comparison, *, signature: bool) -> None:
@@ -46,28 +78,36 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
     """
     found = comparison.found
     headers, rows = system_table(found)
-    print_table(headers, rows, numbers=headers[1:], narrow=headers[1:])
+    print_table(headers, [tuple(map(readable, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
     sys.stdout.write("\n")
-    for pair in found.pairs:
-        sys.stdout.write(f"{pair_sentence(pair, found)}\n")
-    count = found.scores.shape[1]
-    if count < FEW:
-        sys.stdout.write(f"These are {count} segments: intervals and tests say little of fewer than {FEW}.\n")
+    for said in (*(pair_sentence(pair, found) for pair in found.pairs), *comparison.remarks):
+        sys.stdout.write(f"{readable(said)}\n")
     places = found.differing(comparison.shown)
     if places:
         sys.stdout.write("\nSegments on which they differ most:\n")
     for place in places:
-        row = comparison.rows[place]
+        row = comparison.row(place)
         sys.stdout.write(f"\nline {row.line}\n")
         for reference in row.references:
             sys.stdout.write(f"  reference: {_short(reference)}\n")
-        for number in sorted(range(len(found.systems)), key=lambda one: -found.scores[one, place]):
+        for number in found.best_first(place):
             score = found.scores[number, place]
-            sys.stdout.write(f"  {found.systems[number]} {score:.3f}: {_short(row.hypotheses[number])}\n")
+            text = f": {_short(row.hypotheses[number])}" if row.hypotheses else ""
+            sys.stdout.write(f"  {readable(found.systems[number])} {score:.3f}{text}\n")
     if signature:
         first = found.pairs[0]
         sys.stderr.write(f"Signature: {comparison.signature}\n")
         sys.stderr.write(f"Tests: {first.bootstrap.signature}, {first.randomisation.signature}\n")
+
+
+def too_sure(pair_and_count: tuple[SystemPair, int]) -> str:
+    """Why a decision is not to be trusted: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
+    pair, differ = pair_and_count
+    only = "1 segment differs" if differ == 1 else f"{differ} segments differ"
+    return (
+        f"Between {pair.first} and {pair.second} only {only}: p cannot be below {2 / 2**differ:.2g} there, and "
+        "sacrebleu's way of counting, which these tests share, says otherwise; `textmover rank` counts such cases."
+    )
 
 
 def system_table(found: ComparedSystems) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -95,19 +135,12 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
         B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap) and = 0.010 (randomisation);
         better in 3, equal in 0, worse in 0 of 3 segments. B is better.
     """
-    tests = [pair.bootstrap.p_value, pair.randomisation.p_value]
-    significant = [one <= found.significant for one in tests]
-    verdict = "The tests do not agree."
-    if all(significant):
-        better = (pair.bootstrap.difference > 0) == found.higher_is_better
-        verdict = f"{pair.second if better else pair.first} is better."
-    elif not any(significant):
-        verdict = "No test tells them apart."
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
-        f"{pair.bootstrap.high:+.4f}), p {_p_value(tests[0])} (bootstrap) and {_p_value(tests[1])} (randomisation); "
+        f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value)} (bootstrap) and "
+        f"{p_value(pair.randomisation.p_value)} (randomisation); "
         f"better in {pair.wins}, equal in {pair.ties}, worse in {pair.losses} of {found.scores.shape[1]} segments. "
-        f"{verdict}"
+        f"{verdict(pair, found)}"
     )
 
 
@@ -148,16 +181,33 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         ],
         "differing": [
             {
-                "line": comparison.rows[place].line,
-                "references": list(comparison.rows[place].references),
+                "line": comparison.row(place).line,
+                "references": list(comparison.row(place).references),
                 "systems": {
-                    name: {"score": float(found.scores[one, place]), "text": comparison.rows[place].hypotheses[one]}
+                    name: {
+                        "score": float(found.scores[one, place]),
+                        "text": comparison.row(place).hypotheses[one] if comparison.rows else None,
+                    }
                     for one, name in enumerate(found.systems)
                 },
             }
             for place in found.differing(comparison.shown)
         ],
     }
+
+
+def as_html(comparison: Comparison) -> str:
+    """A page that needs nothing else."""
+    return render_comparison(
+        comparison.found,
+        [ComparedSegment(row.line, row.hypotheses, row.references) for row in comparison.rows],
+        shown=comparison.shown,
+        signature=comparison.signature,
+        lines=comparison.lines,
+        versions=f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
+        command=comparison.command,
+        remarks=comparison.remarks,
+    )
 
 
 def as_latex(comparison: Comparison) -> str:
@@ -201,12 +251,7 @@ def as_latex(comparison: Comparison) -> str:
     return "\n".join(parts)
 
 
-def _p_value(value: float) -> str:
-    """A p-value with the sign before it."""
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
-
-
 def _short(text: str) -> str:
     """A text on one line, cut where it is very long."""
-    flat = " ".join(text.split()) or "(empty)"
+    flat = readable(text) or "(empty)"
     return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"

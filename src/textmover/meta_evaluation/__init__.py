@@ -4,6 +4,13 @@
 """
 
 from textmover.meta_evaluation.agreement import Exclusion
+from textmover.meta_evaluation.annotator_agreement import (
+    AnnotatorAgreement,
+    annotator_agreement,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+)
 from textmover.meta_evaluation.averaging import AveragedCorrelation, averaged_correlation
 from textmover.meta_evaluation.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.breakdown import (
@@ -15,7 +22,7 @@ from textmover.meta_evaluation.breakdown import (
     metric_correlations,
 )
 from textmover.meta_evaluation.clusters import significance_clusters
-from textmover.meta_evaluation.compared_systems import ComparedSystems, SystemPair, compare_systems
+from textmover.meta_evaluation.compared_systems import ComparedSystems, Decision, SystemPair, compare_systems
 from textmover.meta_evaluation.correlation import (
     Correlation,
     MeanCorrelation,
@@ -32,6 +39,13 @@ from textmover.meta_evaluation.preferences import (
     preferences_from_ratings,
 )
 from textmover.meta_evaluation.protocol import LEVELS, STATISTICS, Protocol
+from textmover.meta_evaluation.ranking import (
+    RankedSystems,
+    SystemMean,
+    mean_over_groups,
+    rank_systems,
+    ranking_agreement,
+)
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
 from textmover.meta_evaluation.system_comparison import SystemComparison, paired_bootstrap, paired_randomisation
 from textmover.meta_evaluation.systems import (
@@ -54,10 +68,12 @@ from textmover.meta_evaluation.williams import WilliamsTest, williams_test, will
 __all__ = [
     "LEVELS",
     "STATISTICS",
+    "AnnotatorAgreement",
     "AveragedCorrelation",
     "BinAgreement",
     "ComparedSystems",
     "Correlation",
+    "Decision",
     "Evaluation",
     "Exclusion",
     "Gain",
@@ -71,26 +87,33 @@ __all__ = [
     "PermutationTest",
     "PreferenceAgreement",
     "Protocol",
+    "RankedSystems",
     "SoftPairwiseAccuracy",
     "SystemAgreement",
     "SystemComparison",
+    "SystemMean",
     "SystemPair",
     "TieAgreement",
     "TieCalibration",
     "WilliamsTest",
     "agreement_by_length",
     "agreement_by_quantile",
+    "annotator_agreement",
     "averaged_correlation",
     "bootstrap_gain",
     "bootstrap_interval",
     "calibrate_ties",
+    "cohen_kappa",
     "compare_systems",
     "correlations",
     "darr_tau",
     "evaluate",
+    "fleiss_kappa",
     "grouped_correlations",
     "grouped_darr_tau",
+    "krippendorff_alpha",
     "mean_correlation",
+    "mean_over_groups",
     "metric_correlations",
     "pair_counts",
     "paired_bootstrap",
@@ -99,6 +122,8 @@ __all__ = [
     "permutation_p_values",
     "permutation_test",
     "preferences_from_ratings",
+    "rank_systems",
+    "ranking_agreement",
     "significance_clusters",
     "soft_pairwise_accuracy",
     "system_agreement",

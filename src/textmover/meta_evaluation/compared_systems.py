@@ -22,7 +22,7 @@ from textmover.meta_evaluation.system_comparison import (
 )
 from textmover.types import InputError
 
-__all__ = ["ComparedSystems", "SystemPair", "compare_systems"]
+__all__ = ["ComparedSystems", "Decision", "SystemPair", "compare_systems"]
 
 
 class SystemPair(NamedTuple):
@@ -45,6 +45,18 @@ class SystemPair(NamedTuple):
     wins: int
     ties: int
     losses: int
+
+
+class Decision(NamedTuple):
+    """What the two tests say of two systems.
+
+    Attributes:
+        winner: The system that both find better; ``None`` where there is none.
+        agreed: Whether both find a difference, or neither does.
+    """
+
+    winner: str | None
+    agreed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +90,22 @@ class ComparedSystems:
         """The systems from best to worst."""
         best_first = -self.means if self.higher_is_better else self.means
         return np.argsort(best_first, kind="stable").tolist()
+
+    def best_first(self, segment: int) -> list[int]:
+        """The systems from the best to the worst score of a segment."""
+        scores = self.scores[:, segment]
+        return np.argsort(-scores if self.higher_is_better else scores, kind="stable").tolist()
+
+    def decision(self, pair: SystemPair) -> Decision:
+        """Which of two systems is better, as far as both tests say so.
+
+        Args:
+            pair: One of :attr:`pairs`.
+        """
+        significant = [one.p_value <= self.significant for one in (pair.bootstrap, pair.randomisation)]
+        better = (pair.bootstrap.difference > 0) == self.higher_is_better
+        winner = pair.second if better else pair.first
+        return Decision(winner if all(significant) else None, significant[0] == significant[1])
 
     def differing(self, number: int) -> list[int]:
         """The segments on which the best and the worst score are furthest apart, the largest difference first."""

@@ -102,17 +102,27 @@ def paired_bootstrap(
 
 
 def paired_randomisation(
-    baseline: ArrayLike, system: ArrayLike, *, samples: int = 10_000, bootstrap_samples: int = 1000, seed: int = SEED
+    baseline: ArrayLike,
+    system: ArrayLike,
+    *,
+    samples: int = 10_000,
+    bootstrap_samples: int = 1000,
+    seed: int = SEED,
+    inclusive: bool = False,
 ) -> SystemComparison:
     """Paired approximate randomisation: each segment's two scores are exchanged with probability ½.
 
-    ``p = (1 + #(|δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the trials.
+    ``p = (1 + #(|δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the trials, as sacrebleu counts them.
+    Where few segments differ, many trials give ``|δ|`` itself, and this p-value is far too small: three segments that
+    all favour one system give the least p-value there is, though a quarter of all exchanges do. ``inclusive`` counts
+    them too (``|δ*| ≥ |δ|``), which makes a valid test of any number of segments.
 
     Args:
         baseline: Segment scores of the baseline, ``[n]``.
         system: Segment scores of the system on the same segments, ``[n]``.
         samples: Number of trials.
         bootstrap_samples: Number of bootstrap samples for the intervals; 0 leaves them out.
+        inclusive: Whether trials count that give a difference as large as the one that was found.
         seed: Seed of trials and samples.
 
     Returns:
@@ -124,6 +134,12 @@ def paired_randomisation(
     Example:
         >>> paired_randomisation([0.1, 0.3, 0.2], [0.2, 0.2, 0.2]).p_value
         1.0
+        >>> few = ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4])
+        >>> [round(paired_randomisation(*few, inclusive=one).p_value, 2) for one in (False, True)]
+        [0.0, 0.25]
+
+    Reference:
+        Phipson and Smyth (2010), Permutation P-values Should Never Be Zero.
     """
     first, second = _scores(baseline, system, samples)
     rng = np.random.default_rng(seed)
@@ -133,7 +149,9 @@ def paired_randomisation(
         [np.where(keeps[rows], half, -half).sum(axis=1) for rows in chunks(samples, len(first))]
     )
     draws = bootstrap_means([first, second], bootstrap_samples, rng) if bootstrap_samples else None
-    return _comparison(first, second, np.abs(differences), draws, "paired-randomisation", samples, seed)
+    return _comparison(
+        first, second, np.abs(differences), draws, "paired-randomisation", samples, seed, inclusive=inclusive
+    )
 
 
 def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vector, Vector]:
@@ -162,10 +180,13 @@ def _comparison(
     test: str,
     samples: int,
     seed: int,
+    *,
+    inclusive: bool = False,
 ) -> SystemComparison:
     difference = float(second.mean() - first.mean())
     room = ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
-    exceeding = int((statistics > abs(difference) + room).sum())
+    reached = statistics >= abs(difference) - room if inclusive else statistics > abs(difference) + room
+    exceeding = int(reached.sum())
     # sacrebleu's count would call equal scores the most significant difference there is.
     p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)
     nothing = (float("nan"), float("nan"))

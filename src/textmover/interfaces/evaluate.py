@@ -1,0 +1,148 @@
+"""Metrics with the methods of the Hugging Face package `evaluate`, which need not be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from textmover.interfaces.scorers import Model, as_scorer, columns_of
+from textmover.scoring.scorer import listed_texts, normalize_references
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring import Scorer
+
+__all__ = ["EvaluationModule", "load"]
+
+DESCRIPTION = "Optimal transport between contextual token vectors of a generated text and its reference."
+INPUTS = """
+Args:
+    predictions (list of str): generated texts.
+    references (list of str, or list of lists of str): for each prediction one text or several.
+Returns:
+    score: mean over the texts; scores: a number for each; precision, recall, f1: the same, where the metric has them;
+    signature, hashcode: everything that the numbers depend on.
+"""
+
+
+class EvaluationModule:
+    """A metric that is called as those of `evaluate` are; it can stand among them in ``evaluate.combine``.
+
+    Args:
+        model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric.
+        name: What ``evaluate.combine`` puts before values that several metrics have.
+        **options: As for :meth:`textmover.Scorer.from_pretrained`.
+
+    Attributes:
+        name: See above.
+        module_type: ``"metric"``.
+        description: What it measures.
+        inputs_description: What :meth:`compute` takes and returns.
+
+    Raises:
+        InputError: If the metric cannot be loaded.
+
+    Example:
+        >>> twmd = EvaluationModule("twmd")
+        >>> found = twmd.compute(predictions=["A cat sat there."], references=["There sat a cat."])
+        >>> round(found["score"], 4), sorted(found)
+        (0.9073, ['f1', 'hashcode', 'precision', 'recall', 'score', 'scores', 'signature'])
+    """
+
+    module_type = "metric"
+    description = DESCRIPTION
+    inputs_description = INPUTS
+
+    def __init__(self, model: Model = None, *, name: str = "textmover", **options: Any) -> None:
+        self.name = name
+        self.scorer: Scorer = as_scorer(model, **options)
+        self._predictions: list[str] = []
+        self._references: list[tuple[str, ...]] = []
+
+    @property
+    def features(self) -> list[Any]:
+        """The two forms of the input, as features of ``datasets``."""
+        from datasets import Features, Sequence, Value
+
+        text = Value("string")
+        return [Features(predictions=text, references=one) for one in (text, Sequence(text))]
+
+    def add(
+        self,
+        *,
+        prediction: str | None = None,
+        reference: str | Iterable[str] | None = None,
+        predictions: str | None = None,
+        references: str | Iterable[str] | None = None,
+    ) -> None:
+        """Keep one prediction until :meth:`compute`.
+
+        Args:
+            prediction: The generated text.
+            reference: Its reference, or several.
+            predictions: The same as ``prediction``: ``evaluate.combine`` says it like this.
+            references: The same as ``reference``.
+
+        Raises:
+            InputError: If one of the two lacks, or is no text.
+        """
+        text = predictions if prediction is None else prediction
+        wanted = references if reference is None else reference
+        if text is None or wanted is None:
+            raise InputError("Expected a prediction and its reference, but got one of them alone.")
+        self.add_batch(predictions=[text], references=[wanted])
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None) -> None:
+        """Keep predictions until :meth:`compute`.
+
+        Args:
+            predictions: ``n`` generated texts.
+            references: For each, one text or several.
+
+        Raises:
+            InputError: If the counts differ, or a prediction has no reference; nothing is kept then.
+            TypeError: If something is neither a text nor a list of texts.
+        """
+        if predictions is None or references is None:
+            raise InputError("Expected predictions and references, but got one of them alone.")
+        texts = listed_texts(predictions, "predictions")
+        grouped = normalize_references(texts, references)
+        self._predictions += texts
+        self._references += grouped
+
+    def compute(self, *, predictions: Any = None, references: Any = None) -> dict[str, Any]:
+        """Score the predictions, along with those that were added since the last call.
+
+        Args:
+            predictions: ``n`` generated texts; none if all were added before.
+            references: For each, one text or several.
+
+        Returns:
+            ``score``, the mean; ``scores`` and, where the metric has them, ``precision``, ``recall`` and ``f1``, a
+            number for each text; ``signature`` (also as ``hashcode``).
+
+        Raises:
+            InputError: If there is nothing to score, the counts differ, or a prediction has no reference.
+            TypeError: If something is neither a text nor a list of texts.
+        """
+        if predictions is not None or references is not None:
+            self.add_batch(predictions=predictions, references=references)
+        if not self._predictions:
+            raise InputError("Expected predictions, but got none: give some, or add them before.")
+        texts, grouped = self._predictions, self._references
+        self._predictions, self._references = [], []
+        found = self.scorer.score(texts, grouped)
+        signature = str(found.signature)
+        scores = {"score": found.mean, "scores": found.scores.tolist(), **columns_of(found)}
+        return {**scores, "signature": signature, "hashcode": signature}
+
+    __call__ = compute
+
+    def _feature_names(self) -> list[str]:
+        """What ``evaluate.combine`` hands on."""
+        return ["predictions", "references"]
+
+
+def load(model: Model = None, *, name: str = "textmover", **options: Any) -> EvaluationModule:
+    """A metric by its name, as ``evaluate.load`` does it; see :class:`EvaluationModule`."""
+    return EvaluationModule(model, name=name, **options)

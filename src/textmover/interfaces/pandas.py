@@ -1,0 +1,123 @@
+"""Scores of the rows of a data frame; importing this module registers the accessor ``df.textmover``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from textmover.interfaces.scorers import Model, as_scorer, columns_of
+from textmover.types import InputError
+
+try:
+    import pandas as pd  # type: ignore[import-untyped,unused-ignore]
+except ModuleNotFoundError as error:
+    raise InputError("Expected the package pandas for data frames: pip install pandas") from error
+
+__all__ = ["FrameAccessor", "score_frame"]
+
+
+def score_frame(
+    frame: pd.DataFrame,
+    hypothesis: str = "hypothesis",
+    reference: str | Sequence[str] = "reference",
+    model: Model = None,
+    *,
+    full: bool = False,
+    **options: Any,
+) -> pd.Series | pd.DataFrame:
+    """Score each row.
+
+    Args:
+        frame: A data frame; it is not changed.
+        hypothesis: Column of the texts to judge.
+        reference: Column of the references, or several; a cell may hold a text or a list of texts. Of several columns
+            those without a text are left out, as long as one remains.
+        model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric. Give a scorer where
+            several frames are scored, so that the metric is loaded once.
+        full: Also precision, recall and F where the metric has them, as a data frame.
+        **options: As for :meth:`textmover.Scorer.from_pretrained`.
+
+    Returns:
+        A series ``score``, or with ``full`` a data frame ``score``, ``precision``, ``recall``, ``f1``, with the index
+        of the frame. ``attrs["signature"]`` says what the numbers depend on.
+
+    Raises:
+        InputError: If a column lacks, or a row has no text in it (NaN, NA, None); column and row are named.
+
+    Example:
+        >>> frame = pd.DataFrame({"output": ["A cat sat."], "gold": ["A cat sat."]}, index=["first"])
+        >>> score_frame(frame, "output", "gold", "twmd").round(3).to_dict()
+        {'first': 1.0}
+    """
+    columns = [reference] if isinstance(reference, str) else list(reference)
+    if not columns:
+        raise InputError("Expected a column of references, but got none.")
+    for name in (hypothesis, *columns):
+        held = list(frame.columns).count(name)
+        if held != 1:
+            listed = ", ".join(repr(one) for one in frame.columns)
+            raise InputError(f"Expected one column {name!r} in the data frame, but got {held} among {listed}.")
+    hypotheses = [_text(cell, hypothesis, label) for label, cell in frame[hypothesis].items()]
+    rows = frame[columns].itertuples(index=False, name=None)
+    references = [_references(row, columns, label) for label, row in zip(frame.index, rows, strict=True)]
+
+    found = as_scorer(model, **options).score(hypotheses, references)
+    values = {"score": found.scores, **(columns_of(found) if full else {})}
+    scored = pd.DataFrame(values, index=frame.index, dtype="float64")
+    result = scored if full else scored["score"]
+    result.attrs["signature"] = str(found.signature)
+    return result
+
+
+@pd.api.extensions.register_dataframe_accessor("textmover")
+class FrameAccessor:
+    """``df.textmover``.
+
+    Args:
+        frame: The data frame.
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    def score(
+        self,
+        hypothesis: str = "hypothesis",
+        reference: str | Sequence[str] = "reference",
+        model: Model = None,
+        *,
+        full: bool = False,
+        **options: Any,
+    ) -> pd.Series | pd.DataFrame:
+        """Score each row; see :func:`score_frame`."""
+        return score_frame(self._frame, hypothesis, reference, model, full=full, **options)
+
+
+def _references(row: Sequence[Any], columns: Sequence[str], label: object) -> list[str]:
+    """The references of a row: those of all its cells that have some."""
+    found: list[str] = []
+    for cell, column in zip(row, columns, strict=True):
+        if isinstance(cell, str):
+            found.append(cell)
+        elif pd.api.types.is_list_like(cell):
+            found += [_text(one, column, label) for one in cell]
+        elif not pd.isna(cell):
+            raise _no_text(cell, column, label)
+    several = [one for one in found if one.strip()] if len(columns) > 1 else found
+    if not (several or found):
+        raise _no_text(row[0], " or ".join(columns), label)
+    return several or found
+
+
+def _text(cell: Any, column: str, label: object) -> str:
+    if not isinstance(cell, str):
+        raise _no_text(cell, column, label)
+    return cell
+
+
+def _no_text(cell: Any, column: str, label: object) -> InputError:
+    shown = "no text" if pd.api.types.is_list_like(cell) else repr(cell)
+    return InputError(
+        f"Expected a text in column {column!r} of row {label!r}, but got {shown}: drop such rows with "
+        "`dropna`, or fill them, for instance with an empty text, which is scored as such."
+    )

@@ -1,0 +1,69 @@
+"""What all interfaces share: a scorer from whatever names a metric, and scores as plain numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from textmover.scoring import Scorer
+from textmover.types import InputError, SegmentMetric, SegmentScores
+
+__all__ = ["Model", "as_scorer", "columns_of", "means_of"]
+
+Model = Scorer | SegmentMetric | str | Path | None
+"""A scorer, a metric (also one that is being trained), or the name of one; ``None`` is the default metric."""
+
+
+def as_scorer(model: Model = None, **options: Any) -> Scorer:
+    """A scorer.
+
+    Args:
+        model: A scorer, which is taken as it is; a metric, of whose texts nothing is kept between calls, since its
+            weights may change; or preset, checkpoint folder or hub id.
+        **options: As for :meth:`textmover.Scorer.from_pretrained`, where a metric is named.
+
+    Returns:
+        The scorer.
+
+    Raises:
+        InputError: If the metric cannot be loaded, or options are given for one that is loaded already.
+
+    Example:
+        >>> as_scorer(as_scorer("twmd"), device="cpu")  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        textmover.types.segments.InputError: Expected no options …
+    """
+    if model is None or isinstance(model, (str, Path)):
+        return Scorer.from_pretrained(model, **options)
+    if options:
+        raise InputError(
+            f"Expected no options beside a metric that is loaded already, but got {', '.join(sorted(options))}: give "
+            "them to `Scorer.from_pretrained`."
+        )
+    return model if isinstance(model, Scorer) else Scorer(model, cache=False)
+
+
+def columns_of(scores: SegmentScores) -> dict[str, list[float]]:
+    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, as far as there are any.
+
+    Args:
+        scores: Of ``n`` segments.
+
+    Returns:
+        For each name ``n`` numbers.
+    """
+    named = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f}
+    return {name: values.tolist() for name, values in named.items() if values is not None}
+
+
+def means_of(scores: SegmentScores) -> dict[str, float]:
+    """The mean score, and the means of :func:`columns_of`.
+
+    Args:
+        scores: Of at least one segment.
+
+    Returns:
+        ``score`` and, as far as there are any, ``precision``, ``recall`` and ``f1``.
+    """
+    columns = {"score": scores.scores.tolist(), **columns_of(scores)}
+    return {name: sum(values) / len(values) for name, values in columns.items()}

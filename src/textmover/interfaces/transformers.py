@@ -1,0 +1,101 @@
+"""``compute_metrics`` for the ``Seq2SeqTrainer`` of Hugging Face: generated ids in, scores of their texts out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from textmover.interfaces.scorers import Model, as_scorer, means_of
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring import Scorer
+
+__all__ = ["ComputeMetrics", "compute_metrics"]
+
+IGNORED = -100
+"""What stands in labels, and in gathered predictions, where there is no token."""
+
+
+class ComputeMetrics:
+    """Decodes what a model generated and its labels, and scores the one against the other.
+
+    The metric is loaded when it is first called. Every process of several calls it with the predictions of all, and
+    gets the same numbers.
+
+    Args:
+        tokenizer: That of the model: anything with ``batch_decode`` and ``pad_token_id``.
+        model: Scorer, metric, preset, checkpoint folder or hub id; ``None`` is the default metric.
+        name: The first value's name; the others are ``NAME_precision``, ``NAME_recall`` and ``NAME_f1``.
+        **options: As for :meth:`textmover.Scorer.from_pretrained`.
+    """
+
+    def __init__(self, tokenizer: Any, model: Model = None, *, name: str = "textmover", **options: Any) -> None:
+        self.tokenizer, self.model, self.name, self.options = tokenizer, model, name, options
+        self._scorer: Scorer | None = None
+        self._kept: tuple[list[str], list[str]] = ([], [])
+
+    def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:
+        """Score an evaluation.
+
+        Args:
+            prediction: ``EvalPrediction`` with ids ``[N, T]`` as ``predictions`` (or first of them) and ``label_ids``.
+            compute_result: Whether this is the last batch, as ``batch_eval_metrics=True`` says it; those before it are
+                kept until then.
+
+        Returns:
+            Means over all texts: the score, and precision, recall and F where the metric has them; nothing before the
+            last batch.
+
+        Raises:
+            InputError: If the predictions are no ids, or there are none.
+        """
+        predictions, labels = self._kept
+        self._kept = ([], [])  # also where what follows is refused
+        predictions = predictions + self._texts(prediction.predictions, "predictions")
+        labels = labels + self._texts(prediction.label_ids, "label_ids")
+        if not compute_result:
+            self._kept = (predictions, labels)
+            return {}
+        if not predictions:
+            raise InputError("Expected predictions to score, but got none.")
+        means = means_of(self.scorer.score(predictions, labels))
+        return {self.name if name == "score" else f"{self.name}_{name}": value for name, value in means.items()}
+
+    @property
+    def scorer(self) -> Scorer:
+        """What scores; loaded now if it was not."""
+        if self._scorer is None:
+            self._scorer = as_scorer(self.model, **self.options)
+        return self._scorer
+
+    def _texts(self, given: Any, name: str) -> list[str]:
+        """The texts of rows of ids."""
+        ids = given[0] if isinstance(given, tuple) else given
+        array = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
+        if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
+            raise InputError(
+                f"Expected {name} to be rows of token ids, but got {array.dtype} of shape {list(array.shape)}: use "
+                "`Seq2SeqTrainingArguments(predict_with_generate=True)`, so that the model generates."
+            )
+        padding = self.tokenizer.pad_token_id
+        rows = [[int(one) for one in row if one != IGNORED and one != padding] for row in array]
+        if not rows:
+            return []  # some tokenizers make one empty text of it
+        return [text.strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+
+def compute_metrics(tokenizer: Any, model: Model = None, *, name: str = "textmover", **options: Any) -> ComputeMetrics:
+    """What ``Seq2SeqTrainer(compute_metrics=…)`` takes; see :class:`ComputeMetrics`.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> words = ["", "a", "cat", "dog"]
+        >>> decode = lambda rows, **_: [" ".join(words[one] for one in row) for row in rows]
+        >>> metrics = compute_metrics(SimpleNamespace(pad_token_id=0, batch_decode=decode), "twmd")
+        >>> found = metrics(SimpleNamespace(predictions=np.array([[1, 2, 0]]), label_ids=np.array([[1, 2, -100]])))
+        >>> {name: round(value, 4) for name, value in found.items()}
+        {'textmover': 1.0, 'textmover_precision': 1.0, 'textmover_recall': 1.0, 'textmover_f1': 1.0}
+    """
+    return ComputeMetrics(tokenizer, model, name=name, **options)

@@ -1,0 +1,290 @@
+"""Every code block of the documents does what it says.
+
+Python runs in the default tests, the blocks of a page one after another in one namespace; commands are `slow`, those of
+a page one after another in a folder with the files of `folder.py`. `blocks.py` says how a page steers it.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from blocks import REASONS, ROOT, RUNS_ON, Block, all_blocks
+from folder import make_clone
+from preloaded import CLIENT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # comes with pytest
+
+PAGES = all_blocks()
+RESULTS = "docs/results/"
+"""Pages whose blocks say how figures were made; they take hours, so their options alone are checked (test_pages.py)."""
+
+SHELL = ("bash", "sh")
+TEXT = ("", "text", "bibtex", "html", "latex", "console")
+MOST_UNRUN = 8
+LIMIT = 600
+"""Seconds for a block."""
+
+
+def pages_with(*languages: str, commands: bool) -> list[str]:
+    """Pages with blocks that run among the commands, or not."""
+    return [
+        page
+        for page, blocks in PAGES.items()
+        if any(one.language in languages and not one.reason and belongs(one, commands) for one in blocks)
+    ]
+
+
+def belongs(block: Block, commands: bool) -> bool:
+    if block.language == "python":
+        return block.among_the_commands is commands
+    return commands and block.language in SHELL and not block.page.startswith(RESULTS)
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.xdist_group("documents")  # one server for all
+@pytest.mark.parametrize("page", pages_with("python", commands=False))
+def test_python(page, embedded, tmp_path, programs):
+    blocks = [one for one in PAGES[page] if one.language == "python" and not one.reason and belongs(one, False)]
+    clone = make_clone(tmp_path, "\n".join(one.text for one in blocks))
+    script: list[str] = []
+    for block in blocks:  # each in its place, so that a traceback names the line of the page
+        script += [""] * (block.line - len(script)) + block.text.splitlines()
+    (clone / "page.py").write_text("\n".join(script) + "\n", encoding="utf-8")
+    shell(blocks[0], "python page.py", clone, programs)
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the programs that the documents call: `textmover` and `python` begin at once (preloaded.py)."""
+    folder = tmp_path_factory.mktemp("bin")
+    path, server = str(folder / "socket"), Path(__file__).with_name("preloaded.py")
+    scripts = Path(sys.executable).parent
+    write_program(
+        folder / "textmover", CLIENT.format(python=sys.executable, socket=path, prefix=[str(scripts / "textmover")])
+    )
+    write_program(folder / "preloaded-python", CLIENT.format(python=sys.executable, socket=path, prefix=[]))
+    # What has no script to run, such as `python -m`, is Python's own.
+    real = shlex.quote(sys.executable)
+    write_program(
+        folder / "python", f'#!/bin/sh\ncase "$1" in\n  *.py) exec preloaded-python "$@";;\nesac\nexec {real} "$@"\n'
+    )
+    write_program(folder / "pip", f"#!{sys.executable}\n{PIP}")
+    write_program(folder / "pytest", "#!/bin/sh\n# This is the test that runs.\n")
+    command = [sys.executable, str(server), path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(folder)) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield folder
+        process.stdin.close()
+
+
+PIP = """
+import re, sys
+try:
+    import tomllib
+except ImportError:
+    import tomli as tomllib
+extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+assert sys.argv[1] == "install", sys.argv
+wanted = [one for given in sys.argv[2:] for found in re.findall(r"\\[(.+)\\]", given) for one in found.split(",")]
+assert wanted and set(wanted) <= set(extras), f"Expected extras of pyproject.toml, but got {wanted}."
+"""
+"""Installs nothing, but knows the extras."""
+
+
+def write_program(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def environment(programs: Path, **more: str) -> dict[str, str]:
+    """Nothing is fetched, and what back-ends need is kept for all pages (of all workers)."""
+    cache = programs.parents[1] / "documents-cache"
+    return {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HF_HUB_OFFLINE": "1",
+        "MPLBACKEND": "Agg",
+        "HF_EVALUATE_OFFLINE": "1",
+        "HF_HOME": str(cache / "huggingface"),
+        "XDG_CACHE_HOME": str(cache),
+        **more,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages_with("python", *SHELL, commands=True))
+def test_commands(page, embedded, tmp_path, programs):
+    blocks = [one for one in PAGES[page] if not one.reason and belongs(one, True)]
+    assumed = [value for one in blocks for value in one.values("before")]
+    clone = make_clone(tmp_path, "\n".join([*(one.text for one in blocks), *assumed]))
+    for block in blocks:
+        for command in block.values("before"):
+            shell(block, command, clone, programs)
+        if block.language == "python":
+            (clone / "block.py").write_text(block.text, encoding="utf-8")
+            shell(block, "python block.py", clone, programs)
+        elif RUNS_ON in block.text:
+            interrupted(block, clone, programs)
+        else:
+            shell(block, block.text, clone, programs, " ".join(block.values("run with")))
+
+
+def shell(block: Block, text: str, clone: Path, programs: Path, options: str = "") -> None:
+    """Run a block as it is written; every command of ours gets the options."""
+    more = {"DOCUMENTS_OPTIONS": options}
+    if re.search("openvino|onnxruntime|--devices|ray", block.text):  # their processes are not copies of the server
+        more["DOCUMENTS_ALL_BACKENDS"] = "yes"
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    ran = subprocess.run(
+        command, cwd=clone, env=environment(programs, **more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    said = ran.stdout.decode(errors="replace")
+    assert ran.returncode == 0, f"{block}: exit code {ran.returncode} of\n{text}\n{said[-3000:]}"
+    assert "Traceback (most recent call last)" not in said, f"{block}\n{said[-3000:]}"
+
+
+def interrupted(block: Block, clone: Path, programs: Path) -> None:
+    """Run a block until it says where it can be reached, and end it as Ctrl-C would."""
+    said = ""
+    with subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", block.text], cwd=clone, env=environment(programs), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        for line in process.stdout:
+            said += line
+            if re.search(r"https?://[\w.:]+", line):
+                break
+        else:
+            pytest.fail(f"{block}: Expected an address, but the block ended with {process.wait()}.\n{said}")
+        os.killpg(process.pid, signal.SIGINT)
+        said += process.stdout.read()
+        assert process.wait(60) in (0, 130, -signal.SIGINT), f"{block}\n{said}"
+    assert "Traceback" not in said, f"{block}\n{said}"
+
+
+@pytest.mark.xdist_group("documents")
+def test_what_goes_wrong_in_a_block_is_found(tmp_path, programs):
+    def run(text: str, **options: str) -> None:
+        shell(Block("page.md", 7, "bash", text), text, tmp_path, programs, **options)
+
+    (tmp_path / "a.txt").write_text("a cat\n")
+    (tmp_path / "pyproject.toml").write_text("[project.optional-dependencies]\nsome = []\n")
+    (tmp_path / "script.py").write_text(
+        "import sys\nprint(sys.argv[1:], file=open('said', 'w'))\nsys.exit(int(sys.argv[1]))\n"
+    )
+    (tmp_path / "raises.py").write_text(
+        "import traceback\ntry:\n    1 / 0\nexcept ArithmeticError:\n    traceback.print_exc()\n"
+    )
+    run("python script.py 0 | cat; python -c 'pass'", options="--more 'one two'")
+    assert (tmp_path / "said").read_text() == "['0', '--more', 'one two']\n"
+    for text, message in {
+        "textmover score -i a.txt none.txt": "page.md:7: exit code 2 of",
+        "python script.py 3\ntrue": "exit code 3",
+        "textmover score -i none.txt a.txt | cat": "exit code 2",
+        "echo $UNSET": "unbound variable",
+        "python raises.py": "ZeroDivisionError",
+        'pip install "textmover[nothing]"': "Expected extras of pyproject.toml",
+    }.items():
+        with pytest.raises(AssertionError, match=re.escape(message)):
+            run(text)
+
+
+# --- YAML and JSON ----------------------------------------------------------------------------------------------------
+
+
+def of_language(*languages: str) -> list[Block]:
+    return [block for blocks in PAGES.values() for block in blocks if block.language in languages]
+
+
+@pytest.mark.parametrize("block", of_language("yaml", "yml"), ids=str)
+def test_yaml(block, tmp_path, monkeypatch):
+    content = yaml.safe_load(block.text)
+    path = tmp_path / "block.yaml"
+    path.write_text(block.text, encoding="utf-8")
+    if "trainer" in content or "model" in content or "data" in content:
+        recipe(path, monkeypatch)
+    elif "tables" in content:
+        from textmover.cli.experiment import load_experiment
+
+        assert load_experiment(path).title == content["title"]
+    elif set(content) == {"columns"}:
+        from textmover.data.readers import Columns
+
+        Columns(**content["columns"])
+    elif all("." in key for key in content):
+        from textmover.cli.search_space import read_space
+
+        assert list(read_space(path)) == list(content)
+    else:
+        from textmover.data.judgements.description import load_description
+
+        assert load_description(path)
+
+
+def recipe(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a recipe, put over a whole one: its classes exist and take these arguments."""
+    from textmover.cli.train import main
+
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "--config", "configs/quickstart.yaml", "--config", str(path), "--print_config"])
+    assert not stop.value.code
+
+
+@pytest.mark.parametrize("block", of_language("json", "toml"), ids=str)
+def test_json_and_toml(block):
+    {"json": json, "toml": tomllib}[block.language].loads(block.text)
+
+
+def test_every_block_has_a_language_that_is_known():
+    known = {*SHELL, *TEXT, "python", "yaml", "yml", "json", "toml"}
+    assert [str(one) for blocks in PAGES.values() for one in blocks if one.language not in known] == []
+
+
+def test_no_command_hides_in_a_block_that_is_not_run():
+    hidden = [one for one in of_language("", "console") if re.search(r"^(textmover|python) \S", one.text, re.MULTILINE)]
+    assert [str(one) for one in hidden] == []
+
+
+# --- what is not run --------------------------------------------------------------------------------------------------
+
+
+def test_few_blocks_are_not_run_and_each_says_why(capsys):
+    unrun = [block for blocks in PAGES.values() for block in blocks if block.reason]
+    with capsys.disabled():
+        for block in unrun:
+            print(f"\nnot run: {block}: {block.reason}", end="")  # noqa: T201  a list for whoever watches
+    assert [str(one) for one in unrun if one.reason not in REASONS] == []
+    assert len(unrun) <= MOST_UNRUN
+    assert len(unrun) < sum(len(blocks) for blocks in PAGES.values()) / 8
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_syntax(page):
+    for block in PAGES[page]:
+        if block.language == "python":
+            compile("\n" * block.line + block.text, block.page, "exec")
+        elif block.language in SHELL:
+            checked = subprocess.run(["bash", "-n", "-c", block.text], capture_output=True, text=True, check=False)
+            assert checked.returncode == 0, f"{block}: {checked.stderr}"

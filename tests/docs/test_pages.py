@@ -1,0 +1,209 @@
+"""Links of the documents lead somewhere, and options that they name exist."""
+
+import argparse
+import os
+import re
+import shlex
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from blocks import ROOT, Block, all_blocks, blocks_of, pages, without_blocks
+
+from textmover.cli import main as command_line
+from textmover.presets import PRESETS
+
+PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages()}
+LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+HTML_LINK = re.compile(r"(?:src|srcset|href)=\"([^\"]+)\"")
+ELLIPSIS = "…"
+
+
+def prose(page: Path) -> str:
+    return without_blocks(page.read_text(encoding="utf-8"))
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings are called in links, as GitHub and the site make it."""
+    found: dict[str, int] = {}
+    text = prose(page)
+    for heading in re.findall(r"^#{1,6}\s+(.+?)\s*#*$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+        number = found.setdefault(name, -1) + 1
+        found[name] = number
+        if number:
+            found[f"{name}-{number}"] = 0
+    return set(found) | set(re.findall(r"(?:id|name)=\"([\w-]+)\"", text))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"`[^`\n]*`", "", prose(PAGES[page]))
+    broken = []
+    for target in LINK.findall(text) + HTML_LINK.findall(text):
+        address, _, anchor = unquote(target.split(" ")[0]).partition("#")
+        if re.match(r"[a-z]+:", address):
+            continue
+        path = (PAGES[page].parent / address) if address else PAGES[page]
+        if not path.exists() or (anchor and path.suffix == ".md" and anchor not in anchors(path)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_page_is_reached():
+    """From the README or the page that the site begins with."""
+    reached, waiting = set(), [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "examples").rglob("README.md")]
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8") if (ROOT / "mkdocs.yml").exists() else ""
+    waiting += [ROOT / "docs" / name for name in re.findall(r"[\w./-]+\.md", site)]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page in reached or page.suffix != ".md" or not page.exists():
+            continue
+        reached.add(page)
+        text = page.read_text(encoding="utf-8")
+        names = [unquote(one.partition("#")[0]) for one in LINK.findall(text)]
+        names += [os.path.relpath(ROOT / one, page.parent) for one in re.findall(r"docs/[\w./-]+\.md", text)]
+        waiting += [page.parent / name for name in names if name and ":" not in name]
+    assert [name for name, page in PAGES.items() if page.resolve() not in reached] == []
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """The parser of a command, of its own arguments."""
+    whole = command_line._parser(command)
+    (commands,) = (one for one in whole._actions if isinstance(one, argparse._SubParsersAction))
+    return commands.choices[command]
+
+
+@cache
+def options_of(command: str) -> frozenset[str]:
+    return frozenset(parser_of(command)._option_string_actions)
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command line, without its remark."""
+    try:
+        return shlex.split(command, comments=True)
+    except ValueError:
+        return command.split()
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """Every call of ours in a shell script, beginning with the name of the command."""
+    found = []
+    for line in re.sub(r"\\\n", " ", text).split("\n"):
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        call: list[str] = []
+        for word in [*lexer, ";"]:
+            if word and set(word) <= set("|&;<>"):
+                found += [call]
+                call = []
+            else:
+                call.append(word)
+    ours = []
+    for call in found:
+        words = [word for word in call if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+        for name, rest in (("textmover", 1), ("evaluate.py", 1), ("train.py", 1)):
+            if name in words:
+                words = words[words.index(name) + rest :]
+                ours.append({"evaluate.py": ["evaluate"], "train.py": ["train"]}.get(name, []) + words)
+                break
+    return ours
+
+
+def shell_text(block: Block) -> str:
+    """A shell script, or the lines of a text that are commands."""
+    if block.language in ("bash", "sh"):
+        return block.text
+    return "\n".join(re.findall(r"^(?:textmover|python evaluate\.py) .*", block.text, re.MULTILINE))
+
+
+def parsed(command: str, arguments: list[str]) -> argparse.Namespace | object:
+    """The options of a command, or the code that it exits with."""
+    try:
+        return command_line._parser(command).parse_args([command, *arguments])
+    except SystemExit as stop:
+        return stop.code
+
+
+@pytest.mark.parametrize("page", all_blocks())
+def test_commands_of_blocks_are_understood(page, capsys):
+    """Also those that are not run, such as the ones that results were made with."""
+    for block in all_blocks()[page]:
+        for command, *arguments in commands_of(shell_text(block)):
+            if command == "train":
+                recipes = [value for option, value in pairwise(arguments) if option == "--config"]
+                ours = [one for one in recipes if one.startswith(("configs/", "examples/"))]
+                assert [one for one in ours if not (ROOT / one).is_file()] == []
+            elif not command.startswith("-"):
+                assert command in command_line.COMMANDS
+                options = parsed(command, arguments)
+                assert isinstance(options, argparse.Namespace) or options == 0, f"{block}: {capsys.readouterr().err}"
+                experiment = getattr(options, "experiment", None)
+                assert experiment is None or (ROOT / experiment).is_file()
+
+
+SCRIPT = r"python ((?:benchmarks|examples)/[\w/]+\.py)((?:[^\n#\\]|\\\n)*)"
+
+
+def test_options_of_scripts_are_in_them():
+    wrong = []
+    for blocks in all_blocks().values():
+        for block in blocks:
+            for script, rest in re.findall(
+                r"python ((?:benchmarks|examples)/[\w/]+\.py)((?:[^\n#\\]|\\\n)*)", block.text
+            ):
+                source = (ROOT / script).read_text(encoding="utf-8")
+                wrong += [f"{block}: {one}" for one in re.findall(r"--[\w-]+", rest) if f'"{one}"' not in source]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_in_the_prose_exist(page):
+    """In code spans: those behind `textmover COMMAND`, and for a span with options alone, those of any command."""
+    everywhere = frozenset().union(*(options_of(name) for name in command_line.COMMANDS if name != "train"))
+    sources = [one.read_text(encoding="utf-8") for one in (ROOT / "benchmarks").glob("*.py")]
+    scripts = {option for one in sources for option in re.findall(r'"(--[\w-]+)"', one)}
+    text, wrong = prose(PAGES[page]), []
+    for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", text):
+        words = words_of(span.replace(ELLIPSIS, " "))
+        command = words[1] if len(words) > 1 and words[0] == "textmover" else None
+        if command in ("train", None) and not span.startswith("--"):
+            continue
+        if command is not None and not command.startswith("-") and command not in command_line.COMMANDS:
+            if re.fullmatch(r"[a-z-]+", command) and command not in PRESETS:
+                wrong.append(span)
+            continue
+        known = options_of(command) if command in command_line.COMMANDS else everywhere
+        given = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
+        wrong += [f"{one} in {span}" for one in given if "." not in one and one not in known | OTHERS | scripts]
+    assert wrong == []
+
+
+OTHERS = {"--config", "--seed_everything", "--ckpt_path", "--print_config", "--adapter", "--help", "--version"}
+"""Of Lightning's command line, and of all."""
+
+
+def test_the_checks_see_what_is_wrong(tmp_path):
+    text = "# A b\n[x](no.md) `textmover score --none`\n\n```bash\na | textmover score -i x \\\n  y --z  # --w\n```\n"
+    assert blocks_of(text, "x")[0].language == "bash"
+    assert commands_of(blocks_of(text, "x")[0].text) == [["score", "-i", "x", "y", "--z"]]
+    assert "textmover score -i" not in without_blocks(text)
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert anchors(page) == {"a-b"}
+    with pytest.raises(ValueError, match="the end of the block"):
+        blocks_of("```bash\nls\n", "x")
+    with pytest.raises(ValueError, match="'no run'"):
+        blocks_of("<!-- no run: why -->\n```bash\nls\n```\n", "x")
+    assert "--z" not in options_of("score")
