@@ -1,4 +1,3 @@
-# TEMPORARY: whoever edits this file, read /tmp/helpers/NOTE-compare-rank.md first, then delete this line.
 """Comparing systems on the command line: what is printed, written and refused."""
 
 import json

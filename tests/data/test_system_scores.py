@@ -1,5 +1,6 @@
 """Ready scores of systems: whatever `textmover score` writes, plain tables, and what is no score."""
 
+import gzip
 import io
 import json
 
@@ -160,3 +161,23 @@ def test_files_that_do_not_belong_together(tmp_path):
         read_system_scores([a, b], ["x"])
     with pytest.raises(InputError, match="there is none"):
         read_system_scores([str(tmp_path / "none.csv"), a])
+
+
+def test_compressed_tables_and_single_columns_with_a_header(tmp_path):
+    path = tmp_path / "s.tsv.gz"
+    path.write_bytes(gzip.compress(b"a\tb\n1\t2\n"))
+    assert {name: values.tolist() for name, values in read_system_scores([str(path)]).scores.items()} == {
+        "a": [1.0],
+        "b": [2.0],
+    }
+    path = tmp_path / "comet.txt"
+    path.write_text("COMET\n0.5\n-1\n")
+    assert list(read_system_scores([str(path)]).scores) == ["COMET"]
+
+
+def test_signatures_of_several_files_have_to_be_one(tmp_path):
+    paths = [tmp_path / f"{name}.json" for name in "abc"]
+    for path, signature in zip(paths, "sst", strict=True):
+        path.write_text(json.dumps({"scores": [1, 2], "signature": signature}))
+    assert read_system_scores(list(map(str, paths[:2]))).signature == "s"
+    assert read_system_scores(list(map(str, paths))).signature == ""

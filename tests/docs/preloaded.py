@@ -47,7 +47,7 @@ sys.exit(code)
 
 LIBRARIES = """
     datasets jinja2 jsonargparse matplotlib.pyplot ot pandas pyarrow.parquet pytorch_lightning.cli rich.progress
-    sacrebleu scipy.optimize scipy.stats torch torch.distributed.tensor torch.utils.tensorboard torchmetrics
+    sacrebleu scipy.optimize scipy.stats torch torch.distributed.tensor torchmetrics
     transformers.generation transformers.models.auto.modeling_auto transformers.models.bert.modeling_bert
     transformers.models.bert.tokenization_bert textmover.cli.compare textmover.cli.evaluate textmover.cli.experiment
     textmover.cli.explain textmover.cli.export textmover.cli.perturb textmover.cli.score textmover.cli.sweep
