@@ -52,7 +52,8 @@ def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site
 
     shown = (site / "api" / "functional.html").read_text(encoding="utf-8")
     for name in textmover.functional.__all__:
-        assert f'id="textmover.functional.{name}"' in shown, name
+        # A function of its module's name stands on the page as the module's.
+        assert re.search(rf'id="textmover\.functional\.({name}\.)?{name}"', shown), name
     assert "<math" in shown
     help_page = (site / "cli.html").read_text(encoding="utf-8")
     assert "--batch-tokens" in help_page
