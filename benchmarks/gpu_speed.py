@@ -32,7 +32,7 @@ from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from textmover import Scorer
 from textmover.scoring.batching import token_batches
-from textmover.scoring.engine import default_batch_tokens
+from textmover.scoring.text_work import default_batch_tokens
 from textmover.scoring.workers import spread, worker_count
 
 ROOT = Path(__file__).resolve().parents[1]

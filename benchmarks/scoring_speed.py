@@ -72,8 +72,8 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
     def run(pairs: Pairs) -> Measured:
         from textmover import Scorer
         from textmover.scoring.batching import token_batches
-        from textmover.scoring.engine import default_batch_tokens
         from textmover.scoring.rows import row_groups
+        from textmover.scoring.text_work import default_batch_tokens
         from textmover.scoring.workers import spread, worker_count
 
         start = time.perf_counter()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from textmover.cli.citing import PHRASES, describe_metric, latex_paragraph
+from textmover.cli.metric_words import PHRASES, describe_metric, latex_paragraph
 from textmover.presets import PRESETS
 from textmover.types import InputError, Signature
 

@@ -89,6 +89,15 @@ def test_a_reader_that_stops_is_no_error():
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_a_closed_output_is_one_line_and_nobody_is_told_where_nobody_listens():
+    command = f"{sys.executable} -m textmover list"
+    ran = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
+    said = "textmover: standard output: it is closed, so that nothing can be written there\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", said)
+    ran = subprocess.run(f"{command} --nothing 2>&-", shell=True, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "")
+
+
 def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
     with guarded() as outcome:
         raise InputError("Expected one\nbut got two.")
@@ -105,7 +114,7 @@ def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
 def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
-    from textmover.cli.options import field_flag
+    from textmover.cli.field_flags import field_flag
     from textmover.modules.config import MetricConfig
 
     text = run("score", "--help").out

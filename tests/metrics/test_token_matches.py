@@ -83,9 +83,10 @@ def test_rows_can_be_selected_in_any_order():
 @pytest.mark.parametrize(("batch_tokens", "block"), [(None, 1 << 20), (1, 1), (12, 60)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, caplog, batch_tokens, block, threads):
-    from textmover.scoring import engine
+    from textmover.scoring import engine, text_work
 
-    monkeypatch.setattr(engine, "worker_count", lambda _: threads)
+    for module in (engine, text_work):
+        monkeypatch.setattr(module, "worker_count", lambda _: threads)
     special = dict.fromkeys(("hypothesis_special_tokens", "reference_special_tokens"), "targets")
     model = tiny_metric(matching="bertscore", normalize=False, punctuation="drop", **special)
     scorer = Scorer(model, batch_tokens=batch_tokens)

@@ -1,6 +1,12 @@
 """Made-up judgements, scores and alignments for tables and pages."""
 
+import html
+import json
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,3 +139,52 @@ def made_explanation(hypothesis: str, reference: str, *, plans: int = 2, seed: i
 def explained() -> Callable[..., Explanation]:
     """A function that makes an explanation of two texts; fields may be given."""
     return made_explanation
+
+
+FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
+addEventListener("message", (event) => { document.body.dataset.found = event.data; });
+</script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""
+"""A browser without a head has no window as narrow as a phone, but a frame can be."""
+
+
+@pytest.fixture(scope="session")
+def browse(tmp_path_factory) -> Callable[..., str]:
+    """A function that opens a page and gives what the browser printed; the console must stay silent."""
+    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if binary is None:
+        pytest.skip("needs chromium")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def run(path: Path, *options: str, silent: bool = True) -> str:
+        command = [binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
+        command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}", "--enable-logging=stderr"]
+        command += ["--v=0", "--virtual-time-budget=3000", "--window-size=1280,2000"]
+        ran = subprocess.run(
+            [*command, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        )
+        said = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
+        assert (said == []) == silent, said
+        return ran.stdout
+
+    return run
+
+
+@pytest.fixture
+def probe(browse, tmp_path) -> Callable[..., dict]:
+    """A function that runs a script in a page (its text), as wide as a window or, framed, as narrow as a phone.
+
+    The script leaves what it found as JSON in ``document.body.dataset.found`` and posts it to the page's parent.
+    """
+
+    def run(page: str, script: str, *options: str, framed: bool = False) -> dict:
+        path = tmp_path / "page.html"
+        path.write_text(page.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+        if framed:
+            path = tmp_path / "frame.html"
+            path.write_text(FRAME, encoding="utf-8")
+        found = re.search(r'data-found="([^"]+)"', browse(path, "--dump-dom", *options))
+        assert found is not None, "the script in the page came to no end"
+        return json.loads(html.unescape(found[1]))
+
+    return run

@@ -1,10 +1,7 @@
 """The report page in a browser: no error, nothing that sticks out, light and dark, sorting, words, and print."""
 
-import json
 import re
-import shutil
 import struct
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -13,7 +10,7 @@ from textmover.report import ReportHead, write_report
 
 pytestmark = pytest.mark.slow
 
-PROBE = """<script>
+PROBE = """
 addEventListener("load", () => {
   const found = {
     width: innerWidth,
@@ -44,34 +41,7 @@ addEventListener("load", () => {
   document.body.dataset.found = JSON.stringify(found);
   parent.postMessage(JSON.stringify(found), "*");
 });
-</script>"""
-
-FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
-addEventListener("message", (event) => { document.body.dataset.found = event.data; });
-</script><iframe src="index.html" style="border:0;width:360px;height:4000px"></iframe>"""
-"""A browser without a head has no window as narrow as a phone, but a frame can be."""
-
-
-@pytest.fixture(scope="module")
-def browse(tmp_path_factory):
-    """A function that opens a page and gives what the browser printed; the console must stay silent."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if binary is None:
-        pytest.skip("needs chromium")
-    profile = tmp_path_factory.mktemp("profile")
-
-    def run(path, *options, silent=True):
-        command = [binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
-        command += ["--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"]
-        command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000"]
-        ran = subprocess.run(
-            [*command, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-        )
-        said = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
-        assert (said == []) == silent, said
-        return ran.stdout
-
-    return run
+"""
 
 
 @pytest.fixture
@@ -81,15 +51,6 @@ def page(section, align, tmp_path):
     return write_report(tmp_path, ReportHead("today", "a command " * 20), [replace(made, disagreements=found)])
 
 
-def probed(browse, page, *options, framed=False):
-    page.write_text(page.read_text(encoding="utf-8").replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-    if framed:
-        page = page.with_name("frame.html")
-        page.write_text(FRAME, encoding="utf-8")
-    dom = browse(page, "--dump-dom", *options)
-    return json.loads(re.search(r'data-found="([^"]+)"', dom)[1].replace("&quot;", '"'))
-
-
 def test_the_console_is_listened_to(browse, tmp_path):
     path = tmp_path / "loud.html"
     path.write_text("<script>throw new Error('on purpose')</script>")
@@ -97,8 +58,8 @@ def test_the_console_is_listened_to(browse, tmp_path):
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
-def test_the_page_fits_and_works(browse, page, framed):
-    found = probed(browse, page, "--window-size=1280,2000", framed=framed)
+def test_the_page_fits_and_works(probe, page, framed):
+    found = probe(page.read_text(encoding="utf-8"), PROBE, framed=framed)
     assert found["width"] == (360 if framed else 1280)
     assert found["needed"] <= found["width"]
     assert found["paper"] == "rgb(255, 255, 255)"
@@ -116,8 +77,9 @@ def test_the_page_fits_and_works(browse, page, framed):
     assert 1 <= len(found["pinned"]) <= 2
 
 
-def test_dark_where_that_is_preferred(browse, page):
-    assert probed(browse, page, "--blink-settings=preferredColorScheme=0")["paper"] == "rgb(22, 24, 27)"
+def test_dark_where_that_is_preferred(probe, page):
+    found = probe(page.read_text(encoding="utf-8"), PROBE, "--blink-settings=preferredColorScheme=0")
+    assert found["paper"] == "rgb(22, 24, 27)"
 
 
 @pytest.mark.parametrize("options", [[], ["--blink-settings=preferredColorScheme=0"]], ids=["light", "dark"])

@@ -1,10 +1,5 @@
 """The pages of compared and of ranked systems in a browser: no error, nothing that sticks out, light, dark, sorting."""
 
-import json
-import re
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
@@ -14,7 +9,7 @@ from textmover.report.ranking import render_ranking
 
 pytestmark = pytest.mark.slow
 
-PROBE = """<script>
+PROBE = """
 addEventListener("load", () => setTimeout(() => {
   for (const one of document.querySelectorAll("details")) one.open = true;
   const table = document.querySelector("table.sortable");
@@ -33,46 +28,10 @@ addEventListener("load", () => setTimeout(() => {
   document.body.dataset.found = JSON.stringify(found);
   parent.postMessage(JSON.stringify(found), "*");
 }, 100));
-</script>"""
-
-FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
-addEventListener("message", (event) => { document.body.dataset.found = event.data; });
-</script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""
-"""A browser without a head has no window as narrow as a phone, but a frame can be."""
+"""
 
 NASTY = '<script>document.title="x"</script><b>'
 LONG = "a-name-without-any-space-in-it-" * 8
-
-
-@pytest.fixture(scope="module")
-def browse(tmp_path_factory):
-    """A function that opens a page and gives its final state; the console must stay silent."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if binary is None:
-        pytest.skip("needs chromium")
-    profile = tmp_path_factory.mktemp("profile")
-
-    def run(folder, page, *options, framed=False):
-        path = folder / "page.html"
-        path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-        if framed:
-            path = folder / "frame.html"
-            path.write_text(FRAME, encoding="utf-8")
-        command = [binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
-        command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}", "--enable-logging=stderr"]
-        command += ["--v=0", "--virtual-time-budget=3000", "--window-size=1280,2000", "--dump-dom"]
-        ran = subprocess.run(
-            [*command, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-        )
-        assert [line for line in ran.stderr.splitlines() if "CONSOLE" in line] == []
-        found = re.search(r'data-found="([^"]+)"', ran.stdout)
-        text = found[1]
-        for entity, character in (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-            text = text.replace(entity, character)
-        return json.loads(text)
-
-    return run
 
 
 def compared(names, n=12):
@@ -112,10 +71,10 @@ def ranked(names, n=12):
 @pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
 @pytest.mark.parametrize("make", [compared, ranked])
 @pytest.mark.parametrize("names", [("one", NASTY), ("one", LONG, *(f"s{place}" for place in range(10)))], ids=len)
-def test_nothing_sticks_out_and_tables_can_be_sorted(browse, tmp_path, make, names, framed):
+def test_nothing_sticks_out_and_tables_can_be_sorted(probe, make, names, framed):
     page = make(names)
     scripts = page.count("<script")
-    found = browse(tmp_path, page, framed=framed)
+    found = probe(page, PROBE, framed=framed)
     assert found["width"] == (360 if framed else 1280)
     assert found["needed"] <= found["width"]
     assert found["paper"] == "rgb(255, 255, 255)"
@@ -128,6 +87,6 @@ def test_nothing_sticks_out_and_tables_can_be_sorted(browse, tmp_path, make, nam
 
 
 @pytest.mark.parametrize("make", [compared, ranked])
-def test_dark_where_that_is_preferred(browse, tmp_path, make):
-    found = browse(tmp_path, make(("a", "b")), "--blink-settings=preferredColorScheme=0")
+def test_dark_where_that_is_preferred(probe, make):
+    found = probe(make(("a", "b")), PROBE, "--blink-settings=preferredColorScheme=0")
     assert found["paper"] == "rgb(22, 24, 27)"

@@ -1,17 +1,12 @@
 """The page of explanations in a browser: words light up by every means, nothing sticks out, light and dark."""
 
-import json
-import re
-import shutil
-import subprocess
-
 import pytest
 
 from textmover.report.explanation_page import ExplainedLine, render_explanations
 
 pytestmark = pytest.mark.slow
 
-PROBE = """<script>
+PROBE = """
 addEventListener("load", () => setTimeout(() => {
   const found = {
     width: innerWidth,
@@ -63,50 +58,13 @@ addEventListener("load", () => setTimeout(() => {
     parent.postMessage(JSON.stringify(found), "*");
   }, 100);
 }, 100));
-</script>"""
-
-FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
-addEventListener("message", (event) => { document.body.dataset.found = event.data; });
-</script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""
-"""A browser without a head has no window as narrow as a phone, but a frame can be."""
-
-
-@pytest.fixture(scope="module")
-def browse(tmp_path_factory):
-    """A function that opens a page and gives its final state; the console must stay silent."""
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if binary is None:
-        pytest.skip("needs chromium")
-    profile = tmp_path_factory.mktemp("profile")
-
-    def run(path, *options):
-        command = [binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"]
-        command += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
-        command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}", "--enable-logging=stderr"]
-        command += ["--v=0", "--virtual-time-budget=3000", "--dump-dom"]
-        ran = subprocess.run(
-            [*command, *options, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
-        )
-        assert [line for line in ran.stderr.splitlines() if "CONSOLE" in line] == []
-        found = re.search(r'data-found="([^"]+)"', ran.stdout)
-        return json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
-
-    return run
-
-
-def written(tmp_path, page, *, framed):
-    path = tmp_path / "page.html"
-    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
-    if framed:
-        path = tmp_path / "frame.html"
-        path.write_text(FRAME, encoding="utf-8")
-    return path
+"""
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
-def test_words_light_up_by_every_means_and_nothing_sticks_out(browse, explained, tmp_path, framed):
+def test_words_light_up_by_every_means_and_nothing_sticks_out(probe, explained, framed):
     page = explained("a small cat sat", "the cat sat there, " + "x" * 300).to_html()
-    found = browse(written(tmp_path, page, framed=framed), "--window-size=1280,2000")
+    found = probe(page, PROBE, framed=framed)
     assert found["width"] == (360 if framed else 1280)
     assert found["needed"] <= found["width"]
     assert found["neededOpen"] <= found["width"]
@@ -120,22 +78,27 @@ def test_words_light_up_by_every_means_and_nothing_sticks_out(browse, explained,
     assert found["byPointer"][0] == "cat"
     assert found["afterEscape"] == found["afterSecondClick"] == found["afterPointer"] == []
     assert found["cells"] == 6 * 7
-    if not framed:
-        assert found["atRest"] > 0
 
 
-def test_dark_where_that_is_preferred(browse, explained, tmp_path):
-    path = written(tmp_path, explained("a small cat sat", "the cat sat there").to_html(), framed=False)
-    assert browse(path, "--blink-settings=preferredColorScheme=0")["paper"] == "rgb(22, 24, 27)"
+def test_threads_at_rest_only_where_they_can_be_told_apart(probe, explained):
+    """Of texts of at most two rows each."""
+    for length, drawn in ((1, True), (60, False)):
+        page = explained("a small cat sat", "the cat sat there, " + "xxxxxxxxx " * length).to_html()
+        assert (probe(page, PROBE)["atRest"] > 0) == drawn
+
+
+def test_dark_where_that_is_preferred(probe, explained):
+    page = explained("a small cat sat", "the cat sat there").to_html()
+    assert probe(page, PROBE, "--blink-settings=preferredColorScheme=0")["paper"] == "rgb(22, 24, 27)"
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])
-def test_several_lines_can_be_ordered_and_run_their_way(browse, explained, tmp_path, framed):
+def test_several_lines_can_be_ordered_and_run_their_way(probe, explained, framed):
     texts = ["a small cat sat", "مرحبا بالعالم cat", '<script>document.title="x"</script> a b', "a cat sat there " * 60]
     lines = [
         ExplainedLine(explained(text, "the cat sat there", seed=place), place + 1) for place, text in enumerate(texts)
     ]
-    found = browse(written(tmp_path, render_explanations(lines), framed=framed), "--window-size=1280,2000")
+    found = probe(render_explanations(lines), PROBE, framed=framed)
     assert found["neededOpen"] <= found["width"]
     assert found["list"] == 4
     assert found["order"] == sorted(one.found.score for one in lines)

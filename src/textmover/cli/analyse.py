@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from textmover.cli.console import console, print_table, set_up_logging
 from textmover.cli.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
-from textmover.cli.options import check_output, write_output
+from textmover.cli.output_files import check_output, write_output
 from textmover.data.readers import read_texts
 from textmover.modules.analysis import CENTERINGS, Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from textmover.cli.compare_report import Comparison, as_html, as_json, as_latex, print_comparison
 from textmover.cli.console import set_up_logging
-from textmover.cli.options import check_output, take_default, write_output
+from textmover.cli.metric_loading import take_default
+from textmover.cli.output_files import check_output, write_output
 from textmover.cli.system_input import add_system_options, check_numbers, inputs_of, scored_systems
 from textmover.meta_evaluation import compare_systems
 from textmover.report.templating import check_jinja

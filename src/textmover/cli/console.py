@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import logging
 import os
 import sys
@@ -14,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Outcome", "console", "guarded", "print_table", "set_up_logging"]
+__all__ = ["Outcome", "console", "guarded", "open_streams", "print_table", "set_up_logging"]
 
 UNWRAPPED = 100_000
 """Width of a file or pipe in characters: no line is ever broken or cut there."""
@@ -75,6 +77,14 @@ def set_up_logging(*, quiet: bool = False) -> None:
     logging.getLogger("textmover").setLevel(logging.WARNING if quiet else logging.INFO)
 
 
+def open_streams() -> None:
+    """Put something in the place of standard streams that are closed (``>&-``), which Python leaves as ``None``."""
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
+    if sys.stderr is None:  # what is said there is for whom it may concern: nobody
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (open until the process ends)
+
+
 @contextlib.contextmanager
 def guarded() -> Iterator[Outcome]:
     """Turn unusable input into one sentence on standard error and exit code 2; defects keep their traceback."""
@@ -104,6 +114,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Stands for a closed standard output: results cannot be written there, which is an error once there are any."""
+
+    def write(self, _: str) -> int:
+        raise OSError(errno.EBADF, "it is closed, so that nothing can be written there", "standard output")
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

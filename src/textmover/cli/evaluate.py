@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from textmover.cli.column_options import add_column_options
 from textmover.cli.console import console, set_up_logging
 from textmover.cli.evaluation_judged import (
     Failure,
@@ -26,7 +27,8 @@ from textmover.cli.evaluation_report import report_section, write_page
 from textmover.cli.evaluation_rows import Metrics, add_row_options
 from textmover.cli.evaluation_sets import add_set_options, read_sets, set_files
 from textmover.cli.experiment import add_experiment_option, load_experiment, run_experiment
-from textmover.cli.options import add_cache_option, add_column_options, add_metric_options, check_folder
+from textmover.cli.options import add_cache_option, add_metric_options
+from textmover.cli.output_files import check_folder
 from textmover.meta_evaluation import Evaluation, Protocol, evaluate
 from textmover.report import check_jinja, set_title
 from textmover.types import InputError

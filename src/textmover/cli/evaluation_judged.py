@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from textmover.cli.options import flags_named
+from textmover.cli.column_options import flags_named
 from textmover.data.judgements import repeated_rows
 from textmover.data.judgements.formats import READERS
 from textmover.meta_evaluation import (

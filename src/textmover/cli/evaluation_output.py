@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from textmover.cli.evaluation_sets import SetFiles, scores_table
-from textmover.cli.options import check_output, write_output
+from textmover.cli.output_files import check_output, write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.types import InputError, Judgements
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from textmover.cli.column_options import flags_named
 from textmover.cli.evaluation_output import SUFFIX
 from textmover.cli.evaluation_sets import SetFiles, metric_columns
-from textmover.cli.options import flags_named
 from textmover.data.judgements import read_scores
 from textmover.data.tables import is_table
 from textmover.meta_evaluation import MetricScores

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from textmover.cli.evaluation_ready import add_ready_options
-from textmover.cli.options import folder_limit, given_fields, load_scorer
+from textmover.cli.field_flags import given_fields
+from textmover.cli.metric_loading import folder_limit, load_scorer
 from textmover.meta_evaluation import MetricScores
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
 from textmover.scoring.released import default_metric

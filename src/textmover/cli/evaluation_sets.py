@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from textmover.cli.options import COLUMN_OPTIONS, flags_named
+from textmover.cli.column_options import COLUMN_OPTIONS, flags_named
 from textmover.data.judgements import SetDescription, load_description, read_judgements
 from textmover.data.judgements.formats import READERS
 from textmover.meta_evaluation import MetricScores

@@ -28,7 +28,7 @@ from textmover.cli.experiment_results import Absences, Findings, figure_metrics,
 from textmover.cli.experiment_scores import ExperimentMetrics, Scored
 from textmover.cli.experiment_values import Place, converted, read_yaml
 from textmover.cli.layers import draw_layers
-from textmover.cli.options import check_output, write_output
+from textmover.cli.output_files import check_output, write_output
 from textmover.cli.progress_bars import Advance, progress_bars
 from textmover.types import InputError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from textmover.cli.evaluation_output import scores_table, write_scores
-from textmover.cli.options import write_output
+from textmover.cli.output_files import write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.types import InputError, Judgements
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from textmover.cli.experiment_specs import LayerSpec
+from textmover.cli.field_flags import FIELD
 from textmover.cli.layers import CONFIDENCE, choose_texts, layered_metric
-from textmover.cli.options import FIELD
 from textmover.data.readers import read_texts
 from textmover.modules.analysis import Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER

@@ -11,7 +11,8 @@ from pathlib import Path
 from textmover.cli.experiment_config import Experiment
 from textmover.cli.experiment_output import FORMATS
 from textmover.cli.experiment_results import figure_metrics
-from textmover.cli.options import FIELD, check_output, field_flag, given_fields
+from textmover.cli.field_flags import FIELD, field_flag, given_fields
+from textmover.cli.output_files import check_output
 from textmover.report import check_matplotlib
 from textmover.types import InputError
 

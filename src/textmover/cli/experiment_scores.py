@@ -13,7 +13,8 @@ import numpy as np
 from torch import Tensor
 
 from textmover.cli.experiment_specs import MetricSpec
-from textmover.cli.options import build_scorer, folder_limit, given_fields, load_scorer
+from textmover.cli.field_flags import given_fields
+from textmover.cli.metric_loading import build_scorer, folder_limit, load_scorer
 from textmover.cli.settings import BEHIND_VECTORS
 from textmover.meta_evaluation import MetricScores
 from textmover.modules.assembly import Parts

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.cli.console import set_up_logging
 from textmover.cli.explain_output import Target, add_output_options, choose_target, write_explained
-from textmover.cli.options import add_metric_options, load_scorer, take_default
+from textmover.cli.metric_loading import load_scorer, take_default
+from textmover.cli.options import add_metric_options
 from textmover.data.streams import Row, TextFiles
 from textmover.types import InputError
 

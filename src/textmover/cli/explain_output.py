@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from textmover.cli.options import check_output
+from textmover.cli.output_files import check_output
 from textmover.files import atomic_file
 from textmover.types import InputError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from textmover.cli.column_options import COLUMN_OPTIONS, add_column_options, flags_named, read_tables
 from textmover.cli.export_card import made_from, write_card
 from textmover.cli.export_runs import metric_and_card
-from textmover.cli.options import COLUMN_OPTIONS, add_column_options, flags_named, read_tables
 from textmover.scoring.averaging import average_metrics, fitted_names, interpolate, refit
 from textmover.types import InputError, Segment, SegmentMetric
 

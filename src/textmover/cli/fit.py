@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from textmover.cli.column_options import add_split_option
 from textmover.cli.console import set_up_logging
-from textmover.cli.options import FIELD, add_metric_options, build_scorer, check_output, field_flag, given_fields
+from textmover.cli.field_flags import FIELD, field_flag, given_fields
+from textmover.cli.metric_loading import build_scorer
+from textmover.cli.options import add_metric_options
+from textmover.cli.output_files import check_output
 from textmover.data.readers import read_texts
 from textmover.scoring.released import DEFAULT_PRESET
 from textmover.scoring.statistics import size_of, unfitted_statistics
@@ -56,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "hub:owner/name each",
     )
     parser.add_argument("--column", metavar="COLUMN", help="column of the tables that holds the texts")
-    parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
+    add_split_option(parser)
     parser.add_argument("--output", required=True, metavar="FILE", help="where the statistics go, as .safetensors")
     parser.add_argument("--corpus", metavar="TEXT", help="what the texts are, for the file; their names if not given")
     add_metric_options(parser, fit_on=False, default=DEFAULT_PRESET)

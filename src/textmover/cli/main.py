@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from textmover import __version__
-from textmover.cli.console import guarded
+from textmover.cli.console import guarded, open_streams
 
 __all__ = ["COMMANDS", "main"]
 
@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: After ``--help`` and ``--version``, and with code 2 for arguments that do not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    open_streams()
     _never_fail_to_encode()
     with guarded() as outcome:
         if arguments[:1] == ["train"]:

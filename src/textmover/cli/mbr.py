@@ -9,16 +9,11 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from textmover.cli.column_options import add_format_option, add_split_option, flags_named
 from textmover.cli.console import set_up_logging
 from textmover.cli.mbr_output import FORMATS, choose_output, open_output, refuse_breaks
-from textmover.cli.options import (
-    add_cache_option,
-    add_format_option,
-    add_metric_options,
-    flags_named,
-    load_scorer,
-    take_default,
-)
+from textmover.cli.metric_loading import load_scorer, take_default
+from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import Advance, progress_bar
 from textmover.data.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.types import InputError
@@ -91,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write there instead of to standard output; .gz or .zst at its end compresses it",
     )
-    parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
+    add_split_option(parser)
     add_format_option(parser)
     add_metric_options(parser)
     add_cache_option(parser)

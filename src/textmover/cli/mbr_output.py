@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from textmover.cli.options import check_output
+from textmover.cli.output_files import check_output
 from textmover.data.candidates import Candidates
 from textmover.files import atomic_bytes
 from textmover.scoring.score_formats import SUFFIXES, compressed, split_suffix

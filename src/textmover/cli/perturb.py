@@ -13,8 +13,9 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from textmover.cli.column_options import add_split_option, flags_named
 from textmover.cli.console import console, print_table, set_up_logging
-from textmover.cli.options import check_output, flags_named
+from textmover.cli.output_files import check_output
 from textmover.cli.perturbation_options import (
     NEEDED,
     PERTURBATION_FLAGS,
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "hub:owner/name",
     )
     parser.add_argument("--column", metavar="COLUMN", help="column of the table that holds the texts")
-    parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
+    add_split_option(parser)
     parser.add_argument(
         "-o",
         "--output",

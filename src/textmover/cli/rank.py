@@ -14,8 +14,10 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from textmover.cli.column_options import flags_named
 from textmover.cli.console import set_up_logging
-from textmover.cli.options import check_output, flags_named, load_scorer, take_default, write_output
+from textmover.cli.metric_loading import load_scorer, take_default
+from textmover.cli.output_files import check_output, write_output
 from textmover.cli.rank_report import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
 from textmover.cli.system_input import (
     READY,

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from textmover.cli.column_options import add_split_option, flags_named
 from textmover.cli.console import print_table, set_up_logging
 from textmover.cli.evaluation_output import write_scores
 from textmover.cli.evaluation_rows import Metrics, add_baselines_option
 from textmover.cli.experiment_output import FORMATS, TEXT_HEADERS, Page, as_text
-from textmover.cli.options import add_cache_option, add_metric_options, check_output, flags_named, write_output
+from textmover.cli.options import add_cache_option, add_metric_options
+from textmover.cli.output_files import check_output, write_output
 from textmover.cli.perturbation_options import (
     NEEDED,
     PERTURBATION_FLAGS,
@@ -100,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what the columns mean: a built-in description of judged texts (docs/judgement-sets.md) or a YAML file",
     )
-    parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
+    add_split_option(parser)
     parser.add_argument(
         "--limit",
         type=int,

@@ -10,17 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
+from textmover.cli.column_options import add_column_options, add_format_option, flags_named, refuse_table_options
 from textmover.cli.console import set_up_logging
-from textmover.cli.options import (
-    add_cache_option,
-    add_column_options,
-    add_format_option,
-    add_metric_options,
-    flags_named,
-    load_scorer,
-    refuse_table_options,
-    take_default,
-)
+from textmover.cli.metric_loading import load_scorer, take_default
+from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.cli.score_processes import add_process_options, score_in_processes, several

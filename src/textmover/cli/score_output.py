@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from textmover.cli.options import check_output
+from textmover.cli.output_files import check_output
 from textmover.files import atomic_file
 from textmover.scoring.score_formats import FORMATS, SUFFIXES, Layout, compressed, is_compressed, split_suffix
 from textmover.types import InputError

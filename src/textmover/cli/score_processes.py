@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from textmover.cli.options import flags_named
+from textmover.cli.column_options import flags_named
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, choose_target, keeping, open_sink
 from textmover.cli.score_work import confirm_complete, parts_of, texts_and_scorer

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from textmover.cli.options import flags_named, load_scorer
+from textmover.cli.column_options import flags_named
+from textmover.cli.metric_loading import load_scorer
 from textmover.cli.score_output import Target
 from textmover.data.streams import TableFile, TextFiles
 

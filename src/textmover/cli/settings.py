@@ -15,7 +15,8 @@ from typing import Any
 
 from torch import Tensor
 
-from textmover.cli.options import FIELD, build_scorer, given_fields, load_scorer
+from textmover.cli.field_flags import FIELD, given_fields
+from textmover.cli.metric_loading import build_scorer, load_scorer
 from textmover.data.readers import read_lines
 from textmover.modules.assembly import Parts
 from textmover.modules.metric_model import MetricModel

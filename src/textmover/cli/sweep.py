@@ -17,16 +17,11 @@ from typing import Any, NoReturn
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from textmover.cli.column_options import add_column_options, read_tables
 from textmover.cli.console import console, print_table, set_up_logging
-from textmover.cli.options import (
-    FIELD,
-    add_column_options,
-    add_metric_options,
-    check_output,
-    field_flag,
-    read_tables,
-    write_output,
-)
+from textmover.cli.field_flags import FIELD, field_flag
+from textmover.cli.options import add_metric_options
+from textmover.cli.output_files import check_output, write_output
 from textmover.cli.settings import Settings, scorers
 from textmover.meta_evaluation import (
     Interval,

@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.cli.options import (
-    FIELD,
-    add_cache_option,
-    add_column_options,
-    add_format_option,
-    add_metric_options,
-    flags_named,
-    load_scorer,
-    refuse_table_options,
-)
+from textmover.cli.column_options import add_column_options, add_format_option, flags_named, refuse_table_options
+from textmover.cli.field_flags import FIELD
+from textmover.cli.metric_loading import load_scorer
+from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import progress_bar
 from textmover.data.lines import COMPRESSIONS
 from textmover.data.streams import Row, TableFile, TextFiles

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from textmover.scoring.encoder_memory import EncoderMemory
-from textmover.scoring.engine import unusual
+from textmover.scoring.reckoning import unusual
 from textmover.scoring.scorer import Scorer
 from textmover.types import SegmentScores
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from textmover.presets import preset_config
-from textmover.scoring import EncoderMemory, Scorer, engine
+from textmover.scoring import EncoderMemory, Scorer
 from textmover.scoring.backends import BackendError, attach, graph, prepare
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.precision import AUTO_BOUND
@@ -182,7 +182,7 @@ def test_small_budgets_and_shared_states_have_no_rows(tiny_encoder, monkeypatch)
     options = {"encoder": str(tiny_encoder), "device": "cpu", "backend": "openvino"}
     wanted = Scorer.from_pretrained("twmd", **options).score(MANY[:60], MANY[1:61]).scores
     grouped = []
-    monkeypatch.setattr(engine, "encoded_in_rows", counted(engine.encoded_in_rows, grouped))
+    monkeypatch.setattr(text_work, "encoded_in_rows", counted(text_work.encoded_in_rows, grouped))
     for more in ({"batch_tokens": 100}, {"memory": EncoderMemory()}):
         scorer = Scorer.from_pretrained("twmd", **options, **more)
         np.testing.assert_allclose(scorer.score(MANY[:60], MANY[1:61]).scores, wanted, rtol=0, atol=1e-6)

@@ -1,0 +1,145 @@
+"""What a metric needs of each text, made once: tokenised ahead, encoded in batches or rows, and kept."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Generator, Iterator, Sequence
+
+import numpy as np
+import torch
+
+from textmover.scoring.batching import token_batches
+from textmover.scoring.reckoning import Progress
+from textmover.scoring.rows import encoded_in_rows, row_groups
+from textmover.scoring.text_cache import TextCache
+from textmover.scoring.text_chunk import TextChunk
+from textmover.scoring.text_table import Reference, TextTable
+from textmover.scoring.workers import read_ahead, spread, worker_count
+from textmover.types import InputError, SegmentMetric, TokenBatch
+
+__all__ = ["ENCODING", "TextWork", "default_batch_tokens"]
+
+logger = logging.getLogger(__name__)
+
+AHEAD = 4
+"""Batches of tokens that wait for the encoder."""
+
+ROW_GROUPS = 1
+"""Groups of tokens that wait for an encoder that reads texts side by side."""
+
+ROW_CHARACTERS = 8
+"""Characters to a token of texts that may stand side by side; longer texts are not tried."""
+
+ENCODING = 0.9
+"""Share of the work on a window that is behind us when its texts are encoded, as progress is told."""
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    """Tokens to a batch of the encoder: what stays in a processor's caches, or what fills a GPU."""
+    return 1024 if device.type == "cpu" else 16384
+
+
+class TextWork:
+    """The half of an engine that reads texts.
+
+    Args:
+        metric: The metric, on the device to use.
+        batch_tokens: Tokens to a batch of the encoder; :func:`default_batch_tokens` if ``None``.
+        cache_bytes: Memory that the features of texts may take between calls; 0 keeps none.
+
+    Raises:
+        InputError: If a batch could hold no token.
+    """
+
+    def __init__(self, metric: SegmentMetric, *, batch_tokens: int | None, cache_bytes: int) -> None:
+        if batch_tokens is not None and batch_tokens < 1:
+            raise InputError(f"Expected `batch_tokens` to be at least 1, but got {batch_tokens}.")
+        self.metric = metric
+        self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
+        self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
+
+    def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
+        """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
+        table = TextTable()
+        for names, chunk in self._cache.find(texts):
+            table.add(names, chunk)
+        missing = [text for text in texts if text not in table.rows]
+        encoded_characters, characters = 0, sum(map(len, missing))
+        for names, encoded in self._encoded(missing):
+            if encoded is None:
+                return None
+            table.add(names, encoded)
+            self._cache.keep(names, encoded)
+            encoded_characters += sum(map(len, names))
+            progress.reach(ENCODING * encoded_characters / max(1, characters))
+        return table
+
+    def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[list[str], TextChunk | None]]:
+        """What is needed of each text, in batches; they are tokenised in a thread of its own."""
+        runner = None if self.metric.runnable_encoder is None else self.metric.runnable_encoder.row_runner
+        if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
+            longest = ROW_CHARACTERS * runner.row_shape[1]
+            short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
+            with read_ahead(row_groups(self.metric.tokenize, short, runner), ROW_GROUPS) as groups:
+                # One thread more than compute at a time: while it uses what was made, the back-end goes on.
+                for rows, chunk in encoded_in_rows(groups, runner, self._encode, self.batch_tokens, self._workers + 1):
+                    yield [short[row] for row in rows], chunk
+        with read_ahead(self._token_batches(texts), AHEAD) as batches:
+            for rows, chunk in spread(self._encode, batches, self._workers):
+                yield [texts[row] for row in rows], chunk
+
+    @property
+    def _workers(self) -> int:
+        encoder = self.metric.runnable_encoder
+        return worker_count(self.metric.device) if encoder is None or encoder.concurrent else 1
+
+    def _token_batches(self, texts: Sequence[str]) -> Generator[tuple[list[int], TokenBatch], None, None]:
+        return token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens)
+
+    def _encode(self, given: tuple[list[int], TokenBatch]) -> tuple[list[int], TextChunk | None]:
+        """Rows as they were given, and what is needed of their texts."""
+        rows, batch = given
+        return rows, self._chunk(batch)
+
+    def _chunk(self, batch: TokenBatch) -> TextChunk | None:
+        try:
+            features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
+        except torch.OutOfMemoryError as error:
+            halves = self._halves(len(batch), error)
+        else:
+            lengths = batch.lengths.numpy()
+            return None if features is None else TextChunk(features.pack(lengths), lengths, np.array(batch.truncated))
+        longest = int(batch.lengths.max())
+        self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
+        logger.warning(
+            "Out of memory on %s: going on with batches of %d tokens.", self.metric.device, self.batch_tokens
+        )
+        chunks = [self._chunk(batch.select(half)) for half in halves]
+        return TextChunk.join([chunk for chunk in chunks if chunk is not None])
+
+    def _halves(self, size: int, error: torch.OutOfMemoryError) -> tuple[range, range]:
+        """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
+        if size == 1:
+            raise InputError(
+                f"Expected texts that the memory of {self.metric.device} has room for, but a single one is too long: "
+                "set `max_length`, choose a smaller encoder, or score on the CPU with --device cpu."
+            ) from error
+        if self.metric.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return range(size // 2), range(size // 2, size)
+
+    def _add_joined(self, table: TextTable, references: Sequence[Reference]) -> None:
+        """Several references as one text; a single one is itself."""
+        groups = [group for group in dict.fromkeys(references) if not isinstance(group, str)]
+        for group in groups:
+            if len(group) == 1:
+                table.rows[group] = table.rows[group[0]]
+        joined = [group for group in groups if len(group) > 1]
+        if not joined:
+            return
+        for group in joined:
+            rows = [table.rows[text] for text in group]
+            features = self.metric.join([table.pad([row]) for row in rows])
+            lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
+            table.add([group], TextChunk(features.pack(lengths), lengths, truncated))
