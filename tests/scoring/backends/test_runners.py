@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from textmover.presets import preset_config
-from textmover.scoring import EncoderMemory, Scorer
+from textmover.scoring import EncoderMemory, Scorer, text_work
 from textmover.scoring.backends import BackendError, attach, graph, prepare
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.precision import AUTO_BOUND
