@@ -1,5 +1,6 @@
 """Paired tests of two systems against loops over samples, as sacrebleu defines them."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import paired_bootstrap, paired_randomisation, rows
+from textmover.meta_evaluation.system_comparison import bootstrap_pairs, randomise_pairs
 from textmover.types import InputError
 
 
@@ -96,3 +98,16 @@ def test_bad_input(test):
         test([1], [1], samples=0)
     with pytest.raises(InputError, match="finite scores of the system"):
         test([1, 2], [1, math.nan])
+
+
+def test_pairs_tested_together_are_those_tested_alone():
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=35)
+    scores = [base + gain + rng.normal(size=35) for gain in (0.0, 0.2, 0.4, 0.4)]
+    pairs = list(itertools.permutations(range(4), 2))
+    for inclusive in (False, True):
+        found = randomise_pairs(scores, pairs, samples=400, bootstrap_samples=50, seed=3, inclusive=inclusive)
+        options = {"samples": 400, "bootstrap_samples": 50, "seed": 3, "inclusive": inclusive}
+        assert found == [paired_randomisation(scores[one], scores[other], **options) for one, other in pairs]
+    found = bootstrap_pairs(scores, pairs, samples=100, seed=3)
+    assert found == [paired_bootstrap(scores[one], scores[other], samples=100, seed=3) for one, other in pairs]

@@ -16,9 +16,9 @@ from textmover.meta_evaluation.system_comparison import (
     SEED,
     SystemComparison,
     bootstrap_means,
+    bootstrap_pairs,
     interval_of,
-    paired_bootstrap,
-    paired_randomisation,
+    randomise_pairs,
 )
 from textmover.types import InputError
 
@@ -151,7 +151,7 @@ def compare_systems(
         (3, 1, [3])
 
     Reference:
-        Koehn (2004); Riezler and Maxwell (2005); Post (2018), as for :func:`paired_bootstrap`.
+        Koehn (2004); Riezler and Maxwell (2005); Post (2018).
     """
     if len(scores) < 2:
         raise InputError(f"Expected at least two systems to compare, but got {len(scores)}: name another.")
@@ -170,9 +170,10 @@ def compare_systems(
     pairs = []
     p_values = np.ones((len(names), len(names)))
     better = values if higher_is_better else -values
-    for one, other in itertools.combinations(range(len(names)), 2):
-        bootstrap = paired_bootstrap(values[one], values[other], samples=samples, seed=seed)
-        randomisation = paired_randomisation(values[one], values[other], samples=trials, bootstrap_samples=0, seed=seed)
+    places = list(itertools.combinations(range(len(names)), 2))
+    bootstraps = bootstrap_pairs(table, places, samples=samples, seed=seed)
+    randomisations = randomise_pairs(table, places, samples=trials, seed=seed)
+    for (one, other), bootstrap, randomisation in zip(places, bootstraps, randomisations, strict=True):
         gap = better[other] - better[one]
         wins, losses = int((gap > tie).sum()), int((gap < -tie).sum())
         ties = values.shape[1] - wins - losses

@@ -15,9 +15,9 @@ from textmover.meta_evaluation.correlation import finite_scores, group_positions
 from textmover.meta_evaluation.system_comparison import (
     SEED,
     bootstrap_means,
+    bootstrap_pairs,
     interval_of,
-    paired_bootstrap,
-    paired_randomisation,
+    randomise_pairs,
 )
 from textmover.meta_evaluation.systems import item_table, soft_pairwise_accuracy, system_agreement
 from textmover.types import InputError
@@ -125,8 +125,9 @@ def rank_systems(
         systems: What produced each segment, ``n`` names.
         items: What each segment is an output for, ``n`` names within its group; one segment per system and item.
         groups: Group of each segment, such as its language pair; all are one group if ``None``.
-        test: ``randomisation``, which is :func:`paired_randomisation` with ``inclusive``, since systems may share few
-            items, or ``bootstrap``: :func:`paired_bootstrap`.
+        test: ``randomisation``, which is :func:`~textmover.meta_evaluation.paired_randomisation` with
+            ``inclusive``, since systems may share few items, or ``bootstrap``:
+            :func:`~textmover.meta_evaluation.paired_bootstrap`.
         samples: Bootstrap samples, for the intervals of the means and for the test.
         trials: Trials of the randomisation.
         seed: Seed of both, for each system and each two systems anew.
@@ -204,17 +205,38 @@ def _tested(
     known = ~np.isnan(better)
     shared = known.astype(np.int64) @ known.T.astype(np.int64)
     p_values = np.full(shared.shape, np.nan)
+    by_count: dict[int, list[tuple[int, int]]] = {}  # what is drawn depends on the number of items alone
     for one, other in itertools.combinations(range(len(better)), 2):
-        if shared[one, other] < fewest:
-            continue
-        both = known[one] & known[other]
-        first, second = better[one, both], better[other, both]
+        if shared[one, other] >= fewest:
+            by_count.setdefault(int(shared[one, other]), []).append((one, other))
+    for pairs in by_count.values():
+        scores, places = _paired_rows(better, pairs)
         if test == "bootstrap":
-            found = paired_bootstrap(first, second, samples=draws, seed=seed)
+            found = bootstrap_pairs(scores, places, samples=draws, seed=seed)
         else:
-            found = paired_randomisation(first, second, samples=draws, bootstrap_samples=0, seed=seed, inclusive=True)
-        p_values[one, other] = p_values[other, one] = found.p_value
+            found = randomise_pairs(scores, places, samples=draws, seed=seed, inclusive=True)
+        for (one, other), tested in zip(pairs, found, strict=True):
+            p_values[one, other] = p_values[other, one] = tested.p_value
     return p_values, shared
+
+
+def _paired_rows(
+    better: NDArray[np.float64], pairs: list[tuple[int, int]]
+) -> tuple[list[NDArray[np.float64]], list[tuple[int, int]]]:
+    """Scores of systems on the items that both of a pair have, each kept once, and their places for each pair."""
+    known = ~np.isnan(better)
+    rows: list[NDArray[np.float64]] = []
+    at: dict[tuple[int, bytes], int] = {}
+    places = []
+    for pair in pairs:
+        both = known[pair[0]] & known[pair[1]]
+        items = both.tobytes()
+        for system in pair:
+            if (system, items) not in at:
+                at[system, items] = len(rows)
+                rows.append(better[system, both])
+        places.append((at[pair[0], items], at[pair[1], items]))
+    return rows, places
 
 
 def _directed(better: NDArray[np.float64], p_values: NDArray[np.float64]) -> NDArray[np.float64]:

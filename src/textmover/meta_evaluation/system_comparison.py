@@ -1,7 +1,8 @@
 """Is one system better than another under a metric? Paired tests as sacrebleu has them, on segment scores.
 
 A corpus score is the mean of the segment scores, so both tests are matrix products. With the same seed they draw the
-same samples as sacrebleu's tests.
+same samples as sacrebleu's tests. What they draw depends on the number of segments alone, so that it is drawn once for
+however many pairs of systems.
 
 Reference: Koehn (2004), Statistical Significance Tests for Machine Translation Evaluation (bootstrap); Riezler and
 Maxwell (2005), On Some Pitfalls in Automatic Evaluation and Significance Testing for MT (approximate randomisation);
@@ -21,7 +22,15 @@ from textmover.meta_evaluation.drawn_correlation import Vector
 from textmover.meta_evaluation.rows import ROUNDING, chunks
 from textmover.types import InputError
 
-__all__ = ["SystemComparison", "bootstrap_means", "interval_of", "paired_bootstrap", "paired_randomisation"]
+__all__ = [
+    "SystemComparison",
+    "bootstrap_means",
+    "bootstrap_pairs",
+    "interval_of",
+    "paired_bootstrap",
+    "paired_randomisation",
+    "randomise_pairs",
+]
 
 SEED = 12345
 """sacrebleu's seed."""
@@ -95,10 +104,32 @@ def paired_bootstrap(
         >>> round(better.difference, 3), round(better.p_value, 3)
         (0.1, 0.001)
     """
-    first, second = _scores(baseline, system, samples)
-    draws = bootstrap_means([first, second], samples, np.random.default_rng(seed))
-    distances = np.abs(draws[1] - draws[0])
-    return _comparison(first, second, distances - distances.mean(), draws, "paired-bootstrap", samples, seed)
+    return bootstrap_pairs(_scores(baseline, system, samples), [(0, 1)], samples=samples, seed=seed)[0]
+
+
+def bootstrap_pairs(
+    scores: Sequence[Vector], pairs: Sequence[tuple[int, int]], *, samples: int, seed: int
+) -> list[SystemComparison]:
+    """:func:`paired_bootstrap` of several pairs of systems.
+
+    Args:
+        scores: Segment scores of each system on the same segments, ``[n]`` each.
+        pairs: Places of baseline and system of each pair.
+        samples: Number of samples.
+        seed: Seed of the samples.
+
+    Returns:
+        What :func:`paired_bootstrap` finds for each pair.
+    """
+    draws = bootstrap_means(scores, samples, np.random.default_rng(seed))
+    found = []
+    for one, other in pairs:
+        distances = np.abs(draws[other] - draws[one])
+        difference, room = _difference(scores[one], scores[other])
+        exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
+        tested = ("paired-bootstrap", samples, seed)
+        found.append(_comparison(scores[one], scores[other], exceeding, (draws[one], draws[other]), *tested))
+    return found
 
 
 def paired_randomisation(
@@ -141,17 +172,50 @@ def paired_randomisation(
     Reference:
         Phipson and Smyth (2010), Permutation P-values Should Never Be Zero.
     """
-    first, second = _scores(baseline, system, samples)
+    scores = _scores(baseline, system, samples)
+    options = {"samples": samples, "bootstrap_samples": bootstrap_samples, "seed": seed}
+    return randomise_pairs(scores, [(0, 1)], inclusive=inclusive, **options)[0]
+
+
+def randomise_pairs(
+    scores: Sequence[Vector],
+    pairs: Sequence[tuple[int, int]],
+    *,
+    samples: int,
+    bootstrap_samples: int = 0,
+    seed: int,
+    inclusive: bool = False,
+) -> list[SystemComparison]:
+    """:func:`paired_randomisation` of several pairs of systems.
+
+    Args:
+        scores: Segment scores of each system on the same segments, ``[n]`` each.
+        pairs: Places of baseline and system of each pair.
+        samples: Number of trials.
+        bootstrap_samples: Number of bootstrap samples for the intervals; 0 leaves them out.
+        seed: Seed of trials and samples.
+        inclusive: Whether trials count that give a difference as large as the one that was found.
+
+    Returns:
+        What :func:`paired_randomisation` finds for each pair.
+    """
     rng = np.random.default_rng(seed)
-    half = (first - second) / len(first)
-    keeps = rng.integers(2, size=(samples, len(first)), dtype=bool)  # as sacrebleu draws them
-    differences = np.concatenate(
-        [np.where(keeps[rows], half, -half).sum(axis=1) for rows in chunks(samples, len(first))]
-    )
-    draws = bootstrap_means([first, second], bootstrap_samples, rng) if bootstrap_samples else None
-    return _comparison(
-        first, second, np.abs(differences), draws, "paired-randomisation", samples, seed, inclusive=inclusive
-    )
+    segments = len(scores[0])
+    keeps = rng.integers(2, size=(samples, segments), dtype=bool)  # as sacrebleu draws them
+    halves = np.stack([(scores[one] - scores[other]) / segments for one, other in pairs], axis=1)
+    differences, rooms = np.array([_difference(scores[one], scores[other]) for one, other in pairs]).T
+    limits = np.abs(differences) - rooms if inclusive else np.nextafter(np.abs(differences) + rooms, np.inf)
+    reached = np.zeros(len(pairs), dtype=np.int64)
+    for rows in chunks(samples, segments + len(pairs)):
+        reached += (np.abs(np.where(keeps[rows], 1.0, -1.0) @ halves) >= limits).sum(axis=0)
+    draws = bootstrap_means(scores, bootstrap_samples, rng) if bootstrap_samples else None
+    tested = ("paired-randomisation", samples, seed)
+    return [
+        _comparison(
+            scores[one], scores[other], int(count), None if draws is None else (draws[one], draws[other]), *tested
+        )
+        for (one, other), count in zip(pairs, reached, strict=True)
+    ]
 
 
 def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vector, Vector]:
@@ -172,21 +236,23 @@ def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Gener
     return [np.concatenate([one[drawn[rows]].mean(axis=1) for rows in chunks(samples, len(one))]) for one in scores]
 
 
+def _difference(first: Vector, second: Vector) -> tuple[float, float]:
+    """Difference of the means, and by how much it may be off by rounding."""
+    room = ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
+    return float(second.mean() - first.mean()), room
+
+
 def _comparison(
     first: Vector,
     second: Vector,
-    statistics: Vector,
-    draws: Sequence[Vector] | None,
+    exceeding: int,
+    draws: tuple[Vector, Vector] | None,
     test: str,
     samples: int,
     seed: int,
-    *,
-    inclusive: bool = False,
 ) -> SystemComparison:
-    difference = float(second.mean() - first.mean())
-    room = ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
-    reached = statistics >= abs(difference) - room if inclusive else statistics > abs(difference) + room
-    exceeding = int(reached.sum())
+    """What is told of two systems, of whose samples so many have a larger difference; draws are bootstrap means."""
+    difference, room = _difference(first, second)
     # sacrebleu's count would call equal scores the most significant difference there is.
     p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)
     nothing = (float("nan"), float("nan"))
