@@ -134,7 +134,8 @@ def run(options: argparse.Namespace) -> None:
     if options.output is not None:
         if shape == "text":
             raise InputError(
-                "Expected `--output` together with --format json, latex, csv or html, but got text: choose one."
+                f"Expected `--output` to end in .json, .tex, .csv or .html, or one of these formats as --format, but got "
+                f"{options.output}: text is printed only."
             )
         output = check_output(options.output, inputs_of(options))
     ranking = _ranking(options, _long(options) if options.system_column is not None else _wide(options))
