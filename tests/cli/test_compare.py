@@ -112,7 +112,10 @@ def test_files_of_one_name_are_told_apart(run, metric, tmp_path, files):
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--names", "A"], "a name for each of the 2 systems"),
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--names", "A", "A"], "tell the systems apart"),
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--samples", "0"], "--samples to be at least 1"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--output", "{text}"], "--format json, latex or html"),
+        (
+            ["--hypotheses", "{0}", "{1}", "--references", "{2}", "--output", "{text}"],
+            ".json, .tex or .html, or --format to name one",
+        ),
         (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--split", "x"], "together with --data"),
         (["--data", "{0}", "--hypothesis-column", "a"], "Expected two systems to compare"),
         (["--data", "{0}", "--references", "{2}"], "leave one out"),

@@ -207,7 +207,7 @@ def test_what_is_not_complete_is_said(run, write):
         (["--scores", "wide.csv", "--group", "a"], "together with --data and --system-column"),
         (["--scores", "wide.csv", "--fewest", "1"], "--fewest to be at least 2"),
         (["--scores", "wide.csv", "--trials", "0"], "--trials to be at least 1"),
-        (["--scores", "wide.csv", "--output", "x.txt"], "--format json, latex, csv or html"),
+        (["--scores", "wide.csv", "--output", "x.txt"], ".json, .tex, .csv or .html, or --format to name one"),
         (["--scores", "wide.csv", "--score-columns", "a"], "those of a alone"),
         (["--data", "empty.csv", *COLUMNS], "empty"),
         (["--data", "none.csv", *COLUMNS], "none.csv"),

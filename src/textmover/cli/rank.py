@@ -134,7 +134,7 @@ def run(options: argparse.Namespace) -> None:
     if options.output is not None:
         if shape == "text":
             raise InputError(
-                f"Expected `--output` to end in .json, .tex, .csv or .html, or one of these formats as --format, but got "
+                f"Expected `--output` to end in .json, .tex, .csv or .html, or --format to name one, but got "
                 f"{options.output}: text is printed only."
             )
         output = check_output(options.output, inputs_of(options))
