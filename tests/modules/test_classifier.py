@@ -157,6 +157,15 @@ def test_cut_texts_are_told(build):
     assert build("single", {"max_length": 5}).cut(*build("single", {"max_length": 5}).tokenize(["a b c", "a b c d"])).tolist() == [False, True]  # fmt: skip  # noqa: E501
 
 
+def test_pairs_that_do_not_fit_one_sequence_are_refused_where_texts_are_not_to_be_cut(build):
+    strict = build("joint", {"max_length": 10, "long_texts": "error"})
+    assert strict.predict(["the cat is red"], ["a dog"]).shape == (1, 3)
+    with pytest.raises(InputError, match="at most 7 tokens beside the special ones, but got texts of 4 and 6"):
+        strict.predict(["the cat", "the cat is red"], ["a dog", "a dog is big and old"])
+    separate = build("separate", {"max_length": 10, "long_texts": "error"})
+    assert separate.predict(["the cat is red"], ["a dog is big and old"]).shape == (1, 3)
+
+
 def test_gradients_reach_encoder_and_head(build):
     for encoding in ("joint", "separate"):
         classifier = build(encoding).train()

@@ -196,6 +196,18 @@ def test_partners_are_told_by_the_highest_score_among_other_clusters(task_and_ba
     assert task.outcome(metric, batch).tolist() == [-1] * 4
 
 
+def test_partners_without_others_to_be_told_from_have_no_recall(task_and_batch):
+    task, metric, batch = task_and_batch(size=4)
+    batch.clusters[:, 0] = 7
+    task.source.parts = {"held-back": task.source.items[:4]}
+    batch.positions[:] = torch.arange(4)
+    task.start_judging(torch.device("cpu"))
+    task.collect("held-back", metric, batch)
+    found = task.judge("held-back")
+    assert math.isnan(found.values["recall"])
+    assert "none has another" in found.table
+
+
 @pytest.mark.long
 def test_negatives_are_mined_by_the_metric(tiny_encoder, tmp_path):
     data = paraphrases(write_paraphrases(tmp_path / "same.tsv", 30), negatives=2, mining="metric")

@@ -141,8 +141,17 @@ def _load_best(module: StageModule, trainer: pl.Trainer) -> None:
     watchers: list[Any] = [
         one for one in trainer.callbacks if isinstance(one, ModelCheckpoint) and one.monitor is not None
     ]
-    path = next((one.best_model_path for one in watchers if one.best_model_path), None)
-    if path is not None:
-        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-        module.load_state_dict(state)
-        logger.info("Best weights: %s", path)
+    watcher = next((one for one in watchers if one.best_model_path), None)
+    if watcher is None:
+        return
+    named = Path(watcher.best_model_path)
+    # A run that goes on elsewhere still names the folder that it began in.
+    path = named if named.is_file() or watcher.dirpath is None else Path(watcher.dirpath) / named.name
+    if not path.is_file():
+        raise InputError(
+            f"Expected the weights of the best validation in {named}, but there is no such file: put it back, or turn "
+            "another checkpoint into a metric with `textmover export`."
+        )
+    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    module.load_state_dict(state)
+    logger.info("Best weights: %s", path)

@@ -322,10 +322,15 @@ class TextClassifier(nn.Module):
         return tuple(self.metric.tokenize(one) for one in (texts, others) if one is not None)
 
     def forward(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
-        """Logits ``[B, C]`` of texts or pairs, with gradients."""
+        """Logits ``[B, C]`` of texts or pairs, with gradients.
+
+        Raises:
+            InputError: If a pair is too long for one sequence and ``long_texts`` is ``"error"``.
+        """
         if second is None:
             return self.head(self._pool(self.metric.token_vectors(first), first.mask))
         if self.template is not None:
+            self._check_room(first, second)
             joined = join_texts(first, second, self.template, self.limit)
             return self.head(self._pool(joint_vectors(self.metric, joined), joined.mask))
         both = TokenBatch.concatenate([first, second])  # one pass through the encoder
@@ -341,6 +346,21 @@ class TextClassifier(nn.Module):
             return found
         ordinary = sum((one.mask & (one.special == SpecialToken.NONE)).sum(dim=1) for one in sides)
         return found | (ordinary > self.limit - self.template.size)
+
+    def _check_room(self, first: TokenBatch, second: TokenBatch) -> None:
+        """Refuse pairs that one sequence has no room for, where texts are not to be cut."""
+        tokenizer, template = self.metric.tokenizer, self.template
+        if template is None or tokenizer.long_texts != "error":
+            return
+        cut = self.cut(first, second)
+        if cut.any():
+            pair = int(cut.int().argmax())
+            tokens = [int((one.special[pair] == SpecialToken.NONE)[one.mask[pair]].sum()) for one in (first, second)]
+            raise InputError(
+                f"Expected pairs of at most {self.limit - template.size} tokens beside the special ones, but got texts "
+                f"of {tokens[0]} and {tokens[1]}: shorten them, set `long_texts` to 'truncate', or take the encoding "
+                "`separate`."
+            )
 
     @torch.no_grad()
     def predict(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:

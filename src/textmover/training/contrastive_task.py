@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -107,8 +108,12 @@ class ContrastiveTask(Task[ParaphraseSource]):
         if len(outcome) < len(self.source.parts[part]):
             return None
         found = outcome[outcome != ALONE]
-        recall = float(found.mean()) if len(found) else 0.0
         size = self.source.validation_batch_size
+        if not len(found):
+            return Judgement(
+                {"recall": math.nan}, f"  recall@1 among up to {size} texts: none has another to be told from"
+            )
+        recall = float(found.mean())
         return Judgement({"recall": recall}, f"  recall@1 among up to {size} texts: {recall:.4f} (n={len(found)})")
 
 
