@@ -37,6 +37,28 @@ def test_means_by_hand(project, rate_all):
     assert (found.rows, found.annotators, found.incomplete) == (2, ("Ada", "Bob"), 1)
 
 
+def test_single_ratings_with_comments(project, rate_all):
+    rate_all(project, "Ada", {0: (1, 2, 3)})
+    project.comment("Ada", "i1", 'odd, "quoted"\nand broken')
+    project.rate("Bob", "i0", "fluency", 3)
+    with export_ratings(project).single.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    names = ("fluency", "semantic_correctness", "grammatical_correctness", "comment")
+    assert [(row["id"], row["annotator"], *(row[name] for name in names)) for row in rows] == [
+        ("i0", "Ada", "1", "2", "3", ""),
+        ("i1", "Ada", "", "", "", 'odd, "quoted"\nand broken'),
+        ("i0", "Bob", "3", "", "", ""),
+    ]
+    assert all(row["time"].endswith("+00:00") for row in rows)
+
+
+def test_a_damaged_file_is_in_no_table_and_is_named(project, rate_all):
+    rate_all(project, "Ada", {0: 1})
+    (project.place / "bob-1.jsonl").write_text("x")
+    found = export_ratings(project)
+    assert (found.annotators, found.damaged) == (("Ada",), ("bob-1.jsonl",))
+
+
 def test_standardised_by_hand(project, rate_all):
     rate_all(project, "strict", {0: 1, 1: 2, 2: 1})
     rate_all(project, "lenient", {0: 2, 1: 3, 2: 2, 3: 3})

@@ -11,7 +11,17 @@ import time
 import numpy as np
 import pytest
 
-from textmover.annotation import Progress, Scale, clean_name, item_files, known_scale, open_project, parse_criteria
+from textmover.annotation import (
+    CRITERIA,
+    Progress,
+    Scale,
+    clean_name,
+    item_files,
+    known_criteria,
+    known_scale,
+    open_project,
+    parse_criteria,
+)
 from textmover.annotation.store import annotator_key
 from textmover.types import InputError
 
@@ -228,10 +238,46 @@ def test_a_file_that_somebody_damaged_is_named_and_left_alone(project, content):
     project.place.mkdir(parents=True)
     path = project.place / f"{annotator_key('Ada')}.jsonl"
     path.write_text(content)
-    for act in (project.annotators, lambda: project.rate("Ada", "i0", "fluency", 1)):
-        with pytest.raises(InputError, match=path.name):
-            act()
+    with pytest.raises(InputError, match=path.name):
+        project.rate("Ada", "i0", "fluency", 1)
     assert path.read_text() == content
+    project.rate("Bob", "i0", "fluency", 1)  # others go on
+    assert (project.annotators(), project.damaged()) == (("Bob",), (path.name,))
+    assert open_project(project.folder).matrix("fluency")[0] == ("Bob",)
+
+
+def test_texts_that_changed_since_they_were_seen_are_not_rated(folder, project):
+    seen = project.items[0].fingerprint
+    assert project.rate("Ada", "i0", "fluency", 1, seen=seen).ratings == {"fluency": 1}
+    rows = json.loads((folder / "items.json").read_text())
+    rows[0]["hypothesis"] = "another text"
+    (folder / "items.json").write_text(json.dumps(rows))
+    now = open_project(folder)
+    for act in (
+        lambda: now.rate("Ada", "i0", "fluency", 3, seen=seen),
+        lambda: now.comment("Ada", "i0", "well", seen=seen),
+    ):
+        with pytest.raises(InputError, match="changed since"):
+            act()
+    assert now.said("Ada") == {}
+    assert now.outdated() == 1
+
+
+def test_criteria_are_those_of_the_last_rating(folder):
+    own = parse_criteria(["adequacy: Does it say all?", "style"])
+    project = open_project(folder, criteria=own)
+    project.rate("Ada", "i0", "style", 2)
+    assert known_criteria(folder, "items.json") == open_project(folder).criteria == own
+    assert open_project(folder).said("Ada")["i0"].ratings == {"style": 2}
+    assert open_project(folder, criteria=CRITERIA).criteria == CRITERIA
+
+
+def test_what_a_killed_process_left_is_cleared(project):
+    project.rate("Ada", "i0", "fluency", 1)
+    left = project.place / ".ada-12345678.jsonl.x1y2z3"
+    left.write_text("half")
+    project.rate("Ada", "i0", "fluency", 2)
+    assert not left.exists()
 
 
 RATING = """

@@ -245,6 +245,73 @@ def test_a_slider(folder, serve, visit):
     assert values == ["75", "100"]
 
 
+def test_a_number_beyond_the_slider_is_said_and_taken_back(folder, serve, visit):
+    server = serve(folder, "--scale", "0-100", "--criteria", "fluency", "style")
+    page = visit(server)
+    page.begin("Ada")
+    page.press("999")
+    page.window.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until_text("#tm-status", "Expected a whole number from 0 to 100")
+    assert open_project(folder).said("Ada").get("i0") is None
+    page.wait(lambda: page.one("#tm-criterion-0 input[type=number]").get_attribute("value") == "0")
+    page.press(Keys.ARROW_UP)
+    page.press("80")
+    page.window.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until_text("#tm-status", "fluency 80; 1 to go")
+    assert server.said() == ""
+
+
+def test_the_digit_that_is_chosen_already_changes_nothing(folder, serve, visit):
+    page = visit(serve(folder))
+    page.begin("Ada")
+    page.rate("123")
+    page.go(Keys.ARROW_RIGHT)
+    page.go(Keys.ARROW_LEFT)
+    page.press("12")
+    assert "Saving" not in page.text("#tm-status")
+    page.press("1")
+    page.until_text("#tm-status", "grammatical correctness 1; all rated")
+    assert (page.key(), page.checked()) == ("i0", [1, 2, 1])
+
+
+def test_agreement_and_export_are_of_the_file_that_is_rated(folder, serve, visit):
+    (folder / "another.json").write_text((folder / "items.json").read_text())
+    page = visit(serve(folder), "?annotator=Ada&items=items.json")
+    page.one(".tm-card")
+    page.rate("123")
+    page.tab("agreement")
+    page.until_text("#tm-agreement", "Annotators of items.json")
+    page.one("#tm-export").click()
+    page.until_text("#tm-written", "1 text, rated by 1 annotator")
+    assert (open_project(folder, "items.json").place / "ratings.csv").is_file()
+    page.tab("annotate")
+    page.one("#tm-leave").click()
+    page.one("#tm-start")
+    page.tab("agreement")
+    page.until_text("#tm-agreement", "Nobody has rated anything of another.json")
+
+
+def test_texts_that_change_or_vanish_while_they_are_shown(folder, serve, visit):
+    server = serve(folder)
+    page = visit(server)
+    page.begin("Ada")
+    path = folder / "items.json"
+    path.write_text(path.read_text().replace("number 0 sat", "number 0 ran"))
+    page.press("3")
+    page.until_text("#tm-status", "changed since")
+    page.until_text(".tm-judged", "number 0 ran")
+    assert page.checked() == [0, 0, 0]
+    page.press(Keys.ARROW_UP + Keys.ARROW_UP)
+    page.rate("333")
+    path.rename(folder / "away")
+    page.press(Keys.ARROW_RIGHT)
+    page.until_text("#tm-status", "Put the file back")
+    (folder / "away").rename(path)
+    page.go(Keys.ARROW_RIGHT)
+    assert page.key() == "i1"
+    assert server.said() == ""
+
+
 def test_a_full_disk_is_said_and_the_rating_is_taken_back(folder, serve, visit):
     server = serve(folder)
     page = visit(server)

@@ -140,6 +140,65 @@ def test_the_scale_of_what_has_been_rated_is_taken_up(folder):
         Desk(folder, scale=Scale(1, 3)).start(FILE, "Ada")
 
 
+def test_files_that_were_rated_differently_are_not_one_page(folder):
+    (folder / "more.json").write_text(json.dumps([{"id": "m0", "hypothesis": "a", "reference": "b"}]))
+    Desk(folder, FILE, scale=Scale(0, 100)).rate(FILE, "Ada", "i0", 0, 75)
+    assert str(Desk(folder).scale) == "0-100"
+    Desk(folder, "more.json", scale=Scale(1, 3)).rate("more.json", "Ada", "m0", 0, 3)
+    with pytest.raises(
+        InputError, match=r"the scale 0-100 for items\.json and 1-3 for more\.json: choose one with --items"
+    ):
+        Desk(folder)
+    assert str(Desk(folder, "more.json").scale) == "1-3"
+
+
+def test_criteria_of_what_has_been_rated_are_taken_up(folder):
+    Desk(folder, criteria=parse_criteria(["adequacy", "style: How?"])).rate(FILE, "Ada", "i0", 1, 2)
+    found = Desk(folder)
+    assert [str(one) for one in found.criteria] == ["adequacy", "style: How?"]
+    assert found.start(FILE, "Ada").ratings == (None, 2)
+
+
+def test_texts_that_changed_while_they_were_shown_are_shown_anew_and_not_rated(folder):
+    desk = Desk(folder)
+    seen = desk.start(FILE, "Ada").seen
+    assert not desk.rate(FILE, "Ada", "i0", 0, 1, seen=seen).refused
+    rows = json.loads((folder / FILE).read_text())
+    rows[0]["hypothesis"] = "quite another text"
+    (folder / FILE).write_text(json.dumps(rows))
+    for found in (desk.rate(FILE, "Ada", "i0", 0, 3, seen=seen), desk.comment(FILE, "Ada", "i0", "mine", seen=seen)):
+        assert found.refused
+        assert "changed since" in text(found.status)
+        assert "quite another text" in found.card
+        assert found.ratings == (None, None, None)
+        assert found.seen != seen
+    assert found.comment == "mine"  # to be sent again
+    assert not desk.rate(FILE, "Ada", "i0", 0, 3, seen=found.seen).refused
+
+
+def test_a_file_that_is_gone_is_told(folder):
+    desk = Desk(folder, FILE)
+    desk.start(FILE, "Ada")
+    (folder / FILE).rename(folder / "away")
+    with pytest.raises(InputError, match=r"the texts in items\.json, but got: No such file"):
+        desk.move(FILE, "Ada", "i0", 1)
+
+
+def test_a_page_that_is_loaded_again_stays_at_its_text(desk):
+    for criterion in range(3):
+        desk.rate(FILE, "Ada", "i0", criterion, 3)
+    assert [desk.start(FILE, "Ada", key).key for key in ("i0", "i5", None, "gone")] == ["i0", "i5", "i1", "i1"]
+
+
+def test_a_damaged_file_stops_nobody_else_and_is_named(folder):
+    desk = Desk(folder)
+    desk.rate(FILE, "Ada", "i0", 0, 3)
+    place = open_project(folder).place
+    (place / "bob-1.jsonl").write_text("garbage")
+    assert Desk(folder).start(FILE, "Carl").key == "i0"
+    assert "bob-1.jsonl holds something else" in agreement_view(open_project(folder))
+
+
 def test_a_folder_without_texts(tmp_path):
     assert Desk(tmp_path).files() == []
 

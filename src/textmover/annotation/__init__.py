@@ -6,7 +6,7 @@ Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a 
 from textmover.annotation.agreement import CriterionAgreement, Pair, criterion_agreement
 from textmover.annotation.export import Exported, export_ratings
 from textmover.annotation.items import Item, ItemColumns, read_items
-from textmover.annotation.project import Progress, Project, item_files, known_scale, open_project
+from textmover.annotation.project import Progress, Project, item_files, known_criteria, known_scale, open_project
 from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.store import Rated, Ratings, clean_name
 
@@ -27,6 +27,7 @@ __all__ = [
     "criterion_agreement",
     "export_ratings",
     "item_files",
+    "known_criteria",
     "known_scale",
     "open_project",
     "parse_criteria",

@@ -23,9 +23,10 @@ from textmover.data.split import split_held_back
 from textmover.files import atomic_file
 from textmover.types import InputError
 
-__all__ = ["RECIPE", "TABLE", "Exported", "export_ratings"]
+__all__ = ["RECIPE", "SINGLE", "TABLE", "Exported", "export_ratings"]
 
 TABLE = "ratings.csv"
+SINGLE = "single_ratings.csv"
 RECIPE = "recipe.yaml"
 """Names of the files of an export, in the folder of the ratings."""
 
@@ -44,7 +45,8 @@ class Exported:
     """What an export has written.
 
     Attributes:
-        table: The ratings.
+        table: The mean ratings.
+        single: What each annotator said of each text, with comments and times, complete or not.
         recipe: How to train on them; ``None`` where they cannot be trained on.
         rows: Items in the table.
         annotators: Whose ratings are in it.
@@ -52,9 +54,11 @@ class Exported:
         without_reference: Rated items left out since others have a reference and they have none.
         command: What trains on the table, to be typed into a terminal; empty where that cannot be.
         reason: Why that cannot be; empty where it can.
+        damaged: Names of the files of ratings that could not be read, which are in neither table.
     """
 
     table: Path
+    single: Path
     recipe: Path | None
     rows: int
     annotators: tuple[str, ...]
@@ -62,6 +66,7 @@ class Exported:
     without_reference: int
     command: str
     reason: str
+    damaged: tuple[str, ...] = ()
 
 
 def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
@@ -94,11 +99,13 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     kept = referenced or rated
     table = inside(project.folder, project.place / TABLE)
     columns = _write(table, project, kept, means, counts)
+    single = _write_single(project)
     recipe, reason = _recipe(project, table, columns) if referenced else (None, "the texts have no references")
     command = "" if recipe is None else f"textmover train --config {shlex.quote(str(recipe))}"
     taking_part = tuple(name for name, row in zip(names, values[0], strict=True) if not np.isnan(row[kept]).all())
     return Exported(
         table,
+        single,
         recipe,
         rows=len(kept),
         annotators=taking_part,
@@ -106,6 +113,7 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
         without_reference=len(rated) - len(kept),
         command=command,
         reason=reason,
+        damaged=project.damaged(),
     )
 
 
@@ -151,6 +159,23 @@ def _write(
             others = {**item.sources, **item.others}
             writer.writerow([item.key, item.hypothesis, *texts, *numbers, *(others.get(name, "") for name in given)])
     return references
+
+
+def _write_single(project: Project) -> Path:
+    """Write what each annotator said, a row for each of them and each text of which they said something."""
+    path = inside(project.folder, project.place / SINGLE)
+    with atomic_file(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["id", "annotator", *(one.column for one in project.criteria), "comment", "time"])
+        for name in project.annotators():
+            said = project.said(name)
+            for item in project.items:
+                one = said.get(item.key)
+                if one is not None:
+                    given = [one.ratings.get(criterion.name) for criterion in project.criteria]
+                    numbers = ["" if value is None else _number(value) for value in given]
+                    writer.writerow([item.key, name, *numbers, one.comment, one.time])
+    return path
 
 
 def _most(items: Sequence[Item]) -> int:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.annotation.items import SUFFIXES, Item, ItemColumns, read_items
-from textmover.annotation.scale import CRITERIA, Criterion, Scale
+from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteria
 from textmover.annotation.store import AnnotatorFile, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
 
-__all__ = ["FOLDER", "Progress", "Project", "item_files", "known_scale", "open_project"]
+__all__ = ["FOLDER", "Progress", "Project", "item_files", "known_criteria", "known_scale", "open_project"]
 
 FOLDER = "annotations"
 """Folder of the ratings, in that of the items."""
@@ -54,7 +54,7 @@ def open_project(
     folder: str | Path,
     items: str | Path | None = None,
     *,
-    criteria: Sequence[Criterion] = CRITERIA,
+    criteria: Sequence[Criterion] | None = None,
     scale: Scale | None = None,
     columns: ItemColumns | None = None,
 ) -> Project:
@@ -63,7 +63,8 @@ def open_project(
     Args:
         folder: Nothing outside of it is read or written.
         items: The file, as a path in the folder; the only one there if ``None``.
-        criteria: What is rated.
+        criteria: What is rated; what was rated last if ``None``, and :data:`~textmover.annotation.CRITERIA` where
+            nothing has been.
         scale: How; that of the ratings that are there if ``None``, and 1-3 where there are none.
         columns: What the columns of the file are called.
 
@@ -96,6 +97,7 @@ def open_project(
             f"Expected the scale {known}, on which {name} has been rated, but got {scale}: leave it out, or move "
             f"{place} away to begin anew."
         )
+    criteria = criteria or known_criteria(folder, name) or CRITERIA
     return Project(folder, name, found, tuple(criteria), scale or known or Scale(), place)
 
 
@@ -135,8 +137,12 @@ class Project:
         return tuple(one.annotator for one in self.all_ratings())
 
     def all_ratings(self) -> tuple[Ratings, ...]:
-        """What each annotator said, by name."""
-        return tuple(sorted(_all_ratings(self.folder, self.place), key=lambda one: one.annotator.casefold()))
+        """What each annotator said, by name; files that are damaged are left out, see :meth:`damaged`."""
+        return tuple(sorted(_all_ratings(self.folder, self.place)[0], key=lambda one: one.annotator.casefold()))
+
+    def damaged(self) -> tuple[str, ...]:
+        """Names of the files of ratings that cannot be read: they stay as they are, and count nowhere."""
+        return tuple(_all_ratings(self.folder, self.place)[1])
 
     def said(self, annotator: str) -> Mapping[str, Rated]:
         """What an annotator says of the items as they are now, by key."""
@@ -146,25 +152,40 @@ class Project:
         """Number of ratings, over all annotators, of items that have changed or left the file since."""
         return sum(len(one.rated) - len(self._valid(one)) for one in self.all_ratings())
 
-    def rate(self, annotator: str, key: str, criterion: str, value: float) -> Rated:
+    def rate(self, annotator: str, key: str, criterion: str, value: float, *, seen: str = "") -> Rated:
         """Save a rating; an earlier one of the same annotator is replaced.
+
+        Args:
+            annotator: Who rates.
+            key: Of the item.
+            criterion: For what.
+            value: The rating.
+            seen: Fingerprint of the texts that the annotator saw; empty where they are those of :attr:`items`.
 
         Returns:
             What is saved of the item now.
 
         Raises:
-            InputError: If there is no such item, criterion or rating, or it cannot be saved.
+            InputError: If there is no such item, criterion or rating, its texts have changed since they were seen, or
+                it cannot be saved.
         """
         if criterion not in {one.name for one in self.criteria}:
             raise InputError(f"Expected a criterion of this project, but got {str(criterion)[:60]!r}: load it again.")
-        item = self.items[self.find(key)]
+        item = self._seen(key, seen)
         ratings = {criterion: self.scale.check(value)}
         return self._file(annotator).change(item.key, item.fingerprint, _now(), ratings=ratings)
 
-    def comment(self, annotator: str, key: str, text: str) -> Rated:
+    def comment(self, annotator: str, key: str, text: str, *, seen: str = "") -> Rated:
         """Save a comment; see :meth:`rate`."""
-        item = self.items[self.find(key)]
+        item = self._seen(key, seen)
         return self._file(annotator).change(item.key, item.fingerprint, _now(), comment=text)
+
+    def _seen(self, key: str, seen: str) -> Item:
+        """An item, which has to be the one that somebody saw."""
+        item = self.items[self.find(key)]
+        if seen and seen != item.fingerprint:
+            raise InputError("Expected the text as it was shown, but it has changed since: read it as it is now.")
+        return item
 
     def complete(self, rated: Rated | None) -> bool:
         """Whether an item is rated for every criterion."""
@@ -204,7 +225,8 @@ class Project:
 
     def _file(self, annotator: str) -> AnnotatorFile:
         name = clean_name(annotator)
-        return AnnotatorFile(self.folder, self.place / f"{annotator_key(name)}.jsonl", name, str(self.scale))
+        path = self.place / f"{annotator_key(name)}.jsonl"
+        return AnnotatorFile(self.folder, path, name, str(self.scale), tuple(map(str, self.criteria)))
 
     def _valid(self, ratings: Ratings) -> dict[str, Rated]:
         now = {item.key: item.fingerprint for item in self.items}
@@ -221,13 +243,23 @@ def _only(folder: Path) -> str:
     )
 
 
-def _all_ratings(folder: Path, place: Path) -> list[Ratings]:
+def _all_ratings(folder: Path, place: Path) -> tuple[list[Ratings], list[str]]:
+    """What all files of ratings say that can be read, and names of the others."""
     inside(folder, place)
     try:
         paths = sorted(place.glob("*.jsonl"))
     except OSError as error:
         raise InputError(f"Expected a folder at {place}, but got: {error.strerror or error}.") from error
-    return [AnnotatorFile(folder, path).read() for path in paths if not path.name.startswith(".")]
+    found, damaged = [], []
+    for path in paths:
+        if path.name.startswith("."):
+            continue
+        inside(folder, path)
+        try:
+            found.append(AnnotatorFile(folder, path).read())
+        except InputError:
+            damaged.append(path.name)
+    return found, damaged
 
 
 def _place(folder: Path, path: Path) -> Path:
@@ -246,14 +278,33 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
         The scale; ``None`` if nobody has rated anything.
 
     Raises:
-        InputError: If the file lies outside of the folder, or ratings are damaged or on several scales.
+        InputError: If the file lies outside of the folder, or ratings are on several scales.
     """
     folder = Path(folder)
     place = _place(folder, inside(folder, folder / items))
-    scales = sorted({one.scale for one in _all_ratings(folder, place)})
+    scales = sorted({one.scale for one in _all_ratings(folder, place)[0]})
     if len(scales) > 1:
         raise InputError(f"Expected ratings on one scale in {place}, but got {' and '.join(scales)}: move some away.")
     return Scale.parse(scales[0]) if scales else None
+
+
+def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ...]:
+    """What the items of a file were last rated for.
+
+    Args:
+        folder: That of the project.
+        items: The file, as a path in it.
+
+    Returns:
+        The criteria; none if nobody has rated anything.
+
+    Raises:
+        InputError: If the file lies outside of the folder.
+    """
+    folder = Path(folder)
+    said = _all_ratings(folder, _place(folder, inside(folder, folder / items)))[0]
+    last = max((one for one in said if one.criteria), key=lambda one: one.last, default=None)
+    return () if last is None else parse_criteria(last.criteria)
 
 
 def _now() -> str:

@@ -14,7 +14,7 @@ __all__ = ["CRITERIA", "RESERVED", "Criterion", "Scale", "parse_criteria"]
 MOST_POINTS = 9
 """Points of a scale that are chosen one by one, each with a key; larger scales are sliders."""
 
-RESERVED = ("id", "hypothesis", "reference", "score", "annotators", "comments")
+RESERVED = ("id", "hypothesis", "reference", "score", "annotators", "annotator", "comment", "time")
 """Columns of an export that no criterion can be called."""
 
 
@@ -38,6 +38,10 @@ class Criterion:
     def column(self) -> str:
         """Its column in an export."""
         return re.sub(r"\W+", "_", self.name.strip().lower()).strip("_")
+
+    def __str__(self) -> str:
+        """As :func:`parse_criteria` reads it."""
+        return f"{self.name}: {self.hint}" if self.hint else self.name
 
 
 CRITERIA = (

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,19 @@ class Ratings:
     Attributes:
         annotator: The name.
         scale: That of the ratings, as it is written.
+        criteria: What was rated last, each as it is written; none in files of before these were kept.
         rated: By key of the item, in the order in which they were first rated.
     """
 
     annotator: str
     scale: str
+    criteria: tuple[str, ...] = ()
     rated: Mapping[str, Rated] = field(default_factory=dict)
+
+    @property
+    def last(self) -> str:
+        """When something was last changed; empty where nothing has been."""
+        return max((one.time for one in self.rated.values()), default="")
 
 
 def clean_name(name: object) -> str:
@@ -131,11 +138,14 @@ class AnnotatorFile:
         path: The file, which need not exist.
         annotator: The name for a new file.
         scale: The scale for a new file.
+        criteria: What is rated, to be kept with the ratings.
     """
 
-    def __init__(self, folder: Path, path: Path, annotator: str = "", scale: str = "") -> None:
+    def __init__(
+        self, folder: Path, path: Path, annotator: str = "", scale: str = "", criteria: Sequence[str] = ()
+    ) -> None:
         self.folder, self.path = folder, path
-        self._new = Ratings(annotator, scale)
+        self._new = Ratings(annotator, scale, tuple(criteria))
 
     def read(self) -> Ratings:
         """What is saved.
@@ -155,7 +165,8 @@ class AnnotatorFile:
             if head["textmover_ratings"] != VERSION:
                 raise ValueError("another version")
             rated = [_rated(json.loads(line)) for line in lines[1:]]
-            return Ratings(str(head["annotator"]), str(head["scale"]), {one.key: one for one in rated})
+            criteria = tuple(map(str, head.get("criteria", ())))
+            return Ratings(str(head["annotator"]), str(head["scale"]), criteria, {one.key: one for one in rated})
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise InputError(
                 f"Expected ratings that this program saved in {self.path.name}, but it holds something else: move the "
@@ -201,11 +212,21 @@ class AnnotatorFile:
                 comment=before.comment if comment is None else comment,
                 time=time,
             )
-            self._write(replace(saved, rated={**saved.rated, key: after}))
+            criteria = self._new.criteria or saved.criteria
+            self._write(replace(saved, criteria=criteria, rated={**saved.rated, key: after}))
         return after
 
     def _write(self, ratings: Ratings) -> None:
-        head = {"textmover_ratings": VERSION, "annotator": ratings.annotator, "scale": ratings.scale}
+        for left in self.path.parent.glob(
+            ".*.jsonl.*"
+        ):  # of a process that was killed: who holds the lock writes alone
+            left.unlink(missing_ok=True)
+        head = {
+            "textmover_ratings": VERSION,
+            "annotator": ratings.annotator,
+            "scale": ratings.scale,
+            "criteria": list(ratings.criteria),
+        }
         with atomic_file(self.path) as stream:
             for entry in (head, *map(_entry, ratings.rated.values())):
                 stream.write(json.dumps(entry, ensure_ascii=True) + "\n")

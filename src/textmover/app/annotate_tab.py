@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,7 +29,17 @@ QUICK: dict[str, Any] = {
 arrives last is what was done last. Each is sent at once: one that waits for another is sent with what the page shows by
 then, which may be the next text."""
 
-ORDERED = "(file, who, key, order, value) => [file, who, key, window.textmoverOrder(), value]"
+
+class _Slider(gr.Slider):
+    """A slider that leaves it to the desk what to say of numbers beyond its ends, which people can type."""
+
+    is_template = True  # the page draws it as what it is derived from
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+
+
+ORDERED = "(file, who, key, seen, order, value) => [file, who, key, seen, window.textmoverOrder(), value]"
 """Says when a rating was sent, since two that are sent at once may arrive in either order."""
 
 
@@ -60,6 +71,7 @@ class AnnotateTab:
             self.key = gr.Textbox(elem_id="tm-key")
             self.who = gr.Textbox(elem_id="tm-annotator")
             self.file = gr.Textbox(elem_id="tm-items")
+            self.seen = gr.Textbox()
             self.order = gr.Textbox()
 
     def _lay_out_begin(self) -> None:
@@ -106,7 +118,7 @@ class AnnotateTab:
             "interactive": True,
         }
         if scale.slider:
-            return gr.Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
+            return _Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
         names = POINTS.get((scale.low, scale.high))
         labels = [f"{point} {names[place]}" if names else str(point) for place, point in enumerate(scale.points)]
         return gr.Radio(list(zip(labels, scale.points, strict=True)), value=None, **shared)
@@ -116,7 +128,7 @@ class AnnotateTab:
     def wire(self, page: gr.Blocks) -> None:
         """Let the components do what they are for."""
         everything = [
-            self.welcome, self.key, self.who, self.file, self.bar, self.card, self.status,
+            self.welcome, self.key, self.seen, self.who, self.file, self.bar, self.card, self.status,
             self.comment, *self.ratings,
         ]  # fmt: skip
         place = [self.file, self.who, self.key]
@@ -131,16 +143,17 @@ class AnnotateTab:
         for event, act in steps:
             event(self._safely(act), place, everything, **QUICK)
         self.number.submit(self._safely(self.desk.go_to), [*place, self.number], everything, **QUICK)
-        self.leave.click(lambda: ("", "", ""), None, [self.key, self.bar, self.card], **QUICK)
+        self.leave.click(lambda: [""] * 4, None, [self.key, self.file, self.bar, self.card], **QUICK)
         for number, component in enumerate(self.ratings):
             save = self._safely(partial(_rated, self.desk, number))
-            component.input(save, [*place, self.order, component], everything, js=ORDERED, **QUICK)
-        save = self._safely(self.desk.comment)
-        gr.on([self.comment.blur, self.comment.submit], save, [*place, self.comment], everything, **QUICK)
+            component.input(save, [*place, self.seen, self.order, component], everything, js=ORDERED, **QUICK)
+        save = self._safely(partial(_commented, self.desk))
+        told = [*place, self.seen, self.comment]
+        gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
 
-    def _begin(self, file: Any, name: Any) -> list[Any]:
+    def _begin(self, file: Any, name: Any, key: Any = None) -> list[Any]:
         try:
-            found = self.desk.start(file, name)
+            found = self.desk.start(file, name, key)
         except InputError as error:
             return self._only(welcome=notice(str(error)))
         return self._all(found, file, " ".join(str(name).split()))
@@ -150,7 +163,7 @@ class AnnotateTab:
         asked = request.query_params
         name = asked.get("annotator", self._annotator)
         file = asked.get("items", self._files[0] if len(self._files) == 1 else None)
-        return self._begin(file, name) if name and file else self._only()
+        return self._begin(file, name, asked.get("text")) if name and file else self._only()
 
     def _safely(self, act: Callable[..., Shown]) -> Callable[..., list[Any]]:
         """What is to be shown after an act; what cannot be done is said in the place for that."""
@@ -159,7 +172,7 @@ class AnnotateTab:
             try:
                 found = act(file, who, key, *given)
             except InputError as error:
-                return self._only(status=f'<div class="tm-said">{notice(f"Not done. {error}")}</div>')
+                return self._only(status=failed(f"Not done. {error}"))
             if found.key == key and given and not found.refused:
                 # The rest stays as it is: the annotator may be elsewhere by the time that this arrives.
                 return self._only(bar=found.bar, status=found.status)
@@ -170,22 +183,31 @@ class AnnotateTab:
     def _all(self, found: Shown, file: Any, who: Any) -> list[Any]:
         ratings = [self.desk.scale.low if one is None and self.desk.scale.slider else one for one in found.ratings]
         return [
-            "", found.key, who, file, found.bar, found.card,
+            "", found.key, found.seen, who, file, found.bar, found.card,
             found.status, found.comment, *(gr.update(value=one) for one in ratings),
         ]  # fmt: skip
 
     def _only(self, **changed: Any) -> list[Any]:
         """Change some of the components and leave the others."""
-        names = ["welcome", "key", "who", "file", "bar", "card", "status", "comment"]
+        names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment"]
         return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
+
+
+def failed(said: str) -> str:
+    """What could not be done, in the place of what has been done; the page then takes keys again."""
+    return f'<div class="tm-said" data-failed="{time.time_ns()}">{notice(said)}</div>'
 
 
 def _moved(desk: Desk, step: int, file: Any, who: Any, key: Any) -> Shown:
     return desk.move(file, who, key, step)
 
 
-def _rated(desk: Desk, number: int, file: Any, who: Any, key: Any, order: Any, value: Any) -> Shown:
-    return desk.rate(file, who, key, number, value, order)
+def _rated(desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, value: Any) -> Shown:
+    return desk.rate(file, who, key, number, value, order, seen)
+
+
+def _commented(desk: Desk, file: Any, who: Any, key: Any, seen: Any, text: Any) -> Shown:
+    return desk.comment(file, who, key, text, seen)
 
 
 def _keys(*, slider: bool, points: tuple[int, ...]) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from textmover.annotation import (
     CRITERIA,
@@ -19,6 +20,7 @@ from textmover.annotation import (
     Scale,
     clean_name,
     item_files,
+    known_criteria,
     known_scale,
     open_project,
 )
@@ -30,6 +32,8 @@ __all__ = ["Desk", "Shown"]
 MOST_SENT = 10_000
 """Ratings of which it is remembered when they were sent."""
 
+Known = TypeVar("Known")
+
 SOURCE_NAMES = {"mr": "meaning representation"}
 """What columns are called on the page, where it is not their name."""
 
@@ -40,6 +44,7 @@ class Shown:
 
     Attributes:
         key: Of the item.
+        seen: Fingerprint of its texts.
         bar: Who rates, and how far they are, as HTML.
         card: The item, as HTML.
         status: What has just been done, as HTML.
@@ -49,6 +54,7 @@ class Shown:
     """
 
     key: str
+    seen: str
     bar: str
     card: str
     status: str
@@ -63,9 +69,12 @@ class Desk:
     Args:
         folder: Nothing outside of it is read or written.
         items: The one file of items that may be chosen; if ``None``, all that lie in the folder.
-        criteria: What is rated.
+        criteria: What is rated; ``None`` for what was rated before, and the usual three where nothing was.
         scale: How; ``None`` for that of earlier ratings, and 1-3 where there are none.
         columns: What the columns of the file are called.
+
+    Raises:
+        InputError: If nothing is said of criteria or scale, and files of the folder have been rated differently.
     """
 
     def __init__(
@@ -73,16 +82,28 @@ class Desk:
         folder: Path,
         items: str | None = None,
         *,
-        criteria: Sequence[Criterion] = CRITERIA,
+        criteria: Sequence[Criterion] | None = None,
         scale: Scale | None = None,
         columns: ItemColumns | None = None,
     ) -> None:
-        self.folder, self.criteria = folder, tuple(criteria)
-        self._items, self._columns = items, columns
-        self.scale = scale or next(filter(None, (known_scale(folder, name) for name in self.files())), Scale())
+        self.folder, self._items, self._columns = folder, items, columns
+        self.scale = scale or self._known("the scale", known_scale) or Scale()
+        self.criteria = tuple(criteria or self._known("the criteria", known_criteria) or CRITERIA)
         self._open: dict[str, tuple[tuple[int, int], Project]] = {}
         self._lock = threading.Lock()
         self._sent: dict[tuple[str, object, int], int] = {}
+
+    def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
+        """What the files have been rated on or for: one for all of them, as the page has one."""
+        known = {name: found for name in self.files() if (found := find(self.folder, name))}
+        for name, found in known.items():
+            first, other = next(iter(known.items()))
+            if found != other:
+                raise InputError(
+                    f"Expected the files in {self.folder} to have been rated alike, but got {what} {_told(other)} for "
+                    f"{first} and {_told(found)} for {name}: choose one with --items."
+                )
+        return next(iter(known.values()), None)
 
     def files(self) -> list[str]:
         """Files of items that may be chosen."""
@@ -94,10 +115,15 @@ class Desk:
         Raises:
             InputError: If it is none of :meth:`files`, or cannot be used.
         """
-        if not isinstance(name, str) or name not in self.files():
+        if not isinstance(name, str) or (name not in self._open and name not in self.files()):
             raise InputError(f"Expected a file of items of this folder, but got {str(name)[:60]!r}: choose one.")
         with self._lock:
-            found = (self.folder / name).stat()
+            try:
+                found = (self.folder / name).stat()
+            except OSError as error:
+                raise InputError(
+                    f"Expected the texts in {name}, but got: {error.strerror or error}. Put the file back."
+                ) from error
             stamp = (found.st_mtime_ns, found.st_size)
             if name not in self._open or self._open[name][0] != stamp:
                 project = open_project(
@@ -108,10 +134,14 @@ class Desk:
 
     # --- what annotators do -------------------------------------------------------------------------------------------
 
-    def start(self, name: object, annotator: object) -> Shown:
-        """Begin, or go on, at the first item that is not rated yet."""
+    def start(self, name: object, annotator: object, key: object = None) -> Shown:
+        """Begin, or go on, at the item of a key; where there is none, at the first one that is not rated yet."""
         project, who = self.project(name), clean_name(annotator)
-        return self._show(project, who, project.next_unrated(who) or 0, self._greeting(project, who))
+        try:
+            number = project.find(key)
+        except InputError:
+            number = project.next_unrated(who) or 0
+        return self._show(project, who, number, self._greeting(project, who))
 
     def move(self, name: object, annotator: object, key: object, step: int) -> Shown:
         """Go to an item so many places further on; it stays at the first and the last one."""
@@ -139,7 +169,14 @@ class Desk:
         return self._show(project, who, found)
 
     def rate(
-        self, name: object, annotator: object, key: object, criterion: int, value: object, order: object = ""
+        self,
+        name: object,
+        annotator: object,
+        key: object,
+        criterion: int,
+        value: object,
+        order: object = "",
+        seen: object = "",
     ) -> Shown:
         """Save a rating, and show the same item with what is saved of it.
 
@@ -151,6 +188,7 @@ class Desk:
             value: The rating.
             order: Name of the window and, behind a colon, when this was sent: what arrives after something that the
                 same window sent later is not saved.
+            seen: Fingerprint of the texts that the annotator saw; ratings of texts that have changed are not saved.
 
         Returns:
             What stands on the page then.
@@ -161,7 +199,7 @@ class Desk:
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
             number, one = project.scale.check(value), project.criteria[criterion]
-            return project.rate(who, str(key), one.name, number), f"{one.name} {number:g}"
+            return project.rate(who, str(key), one.name, number, seen=str(seen)), f"{one.name} {number:g}"
 
         return self._saved(name, annotator, key, save)
 
@@ -176,23 +214,29 @@ class Desk:
                 del self._sent[next(iter(self._sent))]
         return int(sent) < last
 
-    def comment(self, name: object, annotator: object, key: object, text: object) -> Shown:
+    def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> Shown:
         """Save a comment, and show the same item with what is saved of it."""
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
-            return project.comment(who, str(key), str(text or "")), "comment"
+            return project.comment(who, str(key), str(text or ""), seen=str(seen)), "comment"
 
-        return self._saved(name, annotator, key, save)
+        return self._saved(name, annotator, key, save, tried=str(text or ""))
 
     def _saved(
-        self, name: object, annotator: object, key: object, save: Callable[[Project, str], tuple[Rated, str]]
+        self,
+        name: object,
+        annotator: object,
+        key: object,
+        save: Callable[[Project, str], tuple[Rated, str]],
+        tried: str = "",
     ) -> Shown:
         project, who = self.project(name), clean_name(annotator)
         number = self._place(project, key)
         try:
             rated, what = save(project, who)
         except InputError as error:
-            return replace(self._show(project, who, number, notice(f"Not saved. {error}")), refused=True)
+            shown_now = self._show(project, who, number, notice(f"Not saved. {error}"))
+            return replace(shown_now, comment=tried or shown_now.comment, refused=True)  # what was typed is not lost
         left = [one.name for one in project.criteria if one.name not in rated.ratings]
         rest = f"{len(left)} to go" if left else "all rated"
         clock = time.strftime("%H:%M:%S")
@@ -227,6 +271,7 @@ class Desk:
         about = f'data-key="{shown(item.key)}" data-at="{time.time_ns()}"'
         return Shown(
             key=item.key,
+            seen=item.fingerprint,
             bar=_bar(project, who, project.progress(who)),
             card=_card(item, number, len(project.items), about),
             status=f'<div class="tm-said" {about} data-rated="{done}">{status}</div>',
@@ -235,12 +280,17 @@ class Desk:
         )
 
 
+def _told(known: object) -> str:
+    return ", ".join(one.name for one in known) if isinstance(known, tuple) else str(known)
+
+
 def _bar(project: Project, who: str, progress: Progress) -> str:
     share = 100 * progress.complete / progress.items
     begun = f", {progress.begun} begun" if progress.begun else ""
     said = f"{progress.complete} of {progress.items} rated{begun}"
     return (
-        f'<div class="tm-bar" data-annotator="{shown(who)}" data-items="{shown(project.name)}">'
+        f'<div class="tm-bar" data-at="{time.time_ns()}" data-annotator="{shown(who)}" '
+        f'data-items="{shown(project.name)}">'
         f'<span class="tm-who" dir="auto">{shown(who)}</span><span class="tm-file">{shown(project.name)}</span>'
         f'<span class="tm-count">{said}</span>'
         f'<div class="tm-track" role="progressbar" aria-valuemin="0" aria-valuemax="{progress.items}" '

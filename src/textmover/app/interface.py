@@ -49,7 +49,7 @@ def build_page(desk: Desk, explorer: Explorer, annotator: str = "") -> gr.Blocks
                 annotate = AnnotateTab(desk, annotator)
                 annotate.wire(page)
             with gr.Tab("Agreement", id="agreement") as tab:
-                _agreement(desk, annotate.choice, tab)
+                _agreement(desk, annotate, tab)
             with gr.Tab("Explore", id="explore"):
                 _explore(explorer)
     return page
@@ -80,8 +80,8 @@ def page_options() -> dict[str, Any]:
     }
 
 
-def _agreement(desk: Desk, choice: gr.Dropdown, tab: gr.Tab) -> None:
-    """The tab of agreement and export."""
+def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
+    """The tab of agreement and export: of the file that is rated, and before that of the one that is chosen."""
     with gr.Column(elem_classes="tm-page"):
         tables = gr.HTML(elem_id="tm-agreement")
         refresh = gr.Button("Refresh", elem_id="tm-refresh", size="md")
@@ -95,21 +95,22 @@ def _agreement(desk: Desk, choice: gr.Dropdown, tab: gr.Tab) -> None:
         export = gr.Button("Export", variant="primary", elem_id="tm-export")
         written = gr.HTML(elem_id="tm-written")
 
-    def agree(name: Any) -> str:
+    def agree(rated: Any, chosen: Any) -> str:
         try:
-            return agreement_view(desk.project(name))
+            return agreement_view(desk.project(rated or chosen))
         except InputError as error:
             return notice(str(error))
 
-    def write(name: Any, standardised: Any) -> str:
+    def write(rated: Any, chosen: Any, standardised: Any) -> str:
         try:
-            return export_view(desk.project(name), standardise=bool(standardised))
+            return export_view(desk.project(rated or chosen), standardise=bool(standardised))
         except InputError as error:
             return notice(str(error))
 
     shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal"}
-    gr.on([tab.select, refresh.click, choice.change], agree, choice, tables, **shared)
-    export.click(write, [choice, standardise], written, **shared)
+    files = [annotate.file, annotate.choice]
+    gr.on([tab.select, refresh.click, annotate.choice.change], agree, files, tables, **shared)
+    export.click(write, [*files, standardise], written, **shared)
 
 
 def _explore(explorer: Explorer) -> None:

@@ -22,15 +22,17 @@ FEW_RATINGS = 100
 def agreement_view(project: Project) -> str:
     """Tables of who has rated how much, and how well they agree."""
     names = project.annotators()
+    lost = "".join(notice(damaged(one)) for one in project.damaged())
     if not names:
-        return notice("Nobody has rated anything yet.", "plain")
-    parts = ["<h3>Annotators</h3>", _people(project, names)]
+        return lost + notice(f"Nobody has rated anything of {project.name} yet.", "plain")
+    parts = [lost, f'<h3 dir="auto">Annotators of {shown(project.name)}</h3>', _people(project, names)]
     found = criterion_agreement(project)
     if any(one.statistics.items for one in found):
         parts += ["<h3>Agreement</h3>", _statistics(found, slider=project.scale.slider)]
         fewest = min(one.statistics.items for one in found)
         if fewest < FEW_ITEMS:
-            parts.append(notice(f"With {fewest} common texts, these numbers are rough.", "plain"))
+            texts = "a single common text" if fewest == 1 else f"{fewest} common texts"
+            parts.append(notice(f"With {texts}, these numbers are rough.", "plain"))
         if len(names) > 2:
             parts += ["<h3>Each two of them</h3>", _pairs(found)]
     else:
@@ -47,13 +49,22 @@ def export_view(project: Project, *, standardise: bool) -> str:
         found = export_ratings(project, standardise=standardise)
     except InputError as error:
         return notice(str(error))
-    return f'<div class="tm-review">{notice(_written(found), "good")}{_training(found)}</div>'
+    lost = "".join(notice(damaged(one)) for one in found.damaged)
+    return f'<div class="tm-review">{notice(_written(found), "good")}{lost}{_training(found)}</div>'
+
+
+def damaged(name: str) -> str:
+    """What is said of a file of ratings that cannot be read."""
+    return f"{name} holds something else than ratings, and is left out. Put back what it held, or move it away."
 
 
 def _written(found: Exported) -> str:
     people = "annotator" if len(found.annotators) == 1 else "annotators"
     texts = "text" if found.rows == 1 else "texts"
-    said = [f"Written: {found.rows} {texts}, rated by {len(found.annotators)} {people}, to {found.table}."]
+    said = [
+        f"Written: {found.rows} {texts}, rated by {len(found.annotators)} {people}, to {found.table}; "
+        f"single ratings and comments to {found.single.name} beside it."
+    ]
     if found.incomplete:
         said.append(f"{found.incomplete} left out that nobody rated for every criterion.")
     if found.without_reference:

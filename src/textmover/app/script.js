@@ -10,6 +10,7 @@
   let drawn = null;
   let asked = 0; // when the server was last asked for something
   let run = null;
+  let failed = null;
 
   // Which window sends something, and as the how-manieth.
   const name = Math.random().toString(36).slice(2);
@@ -44,10 +45,29 @@
     const here = new URL(location.href);
     here.searchParams.set("annotator", bar.dataset.annotator);
     here.searchParams.set("items", bar.dataset.items);
+    here.searchParams.delete("text");
     if (here.href !== location.href) history.replaceState(null, "", here);
   };
 
+  // Answers may be drawn in another order than they were given in: what is newest stays.
+  const newest = {};
+  const keepNewest = (selector) => {
+    const found = find(selector);
+    if (!found?.dataset.at) return;
+    const before = newest[selector];
+    if (before && before.at > found.dataset.at && before.key === found.dataset.key) found.outerHTML = before.html;
+    else if (before?.at !== found.dataset.at) newest[selector] = { at: found.dataset.at, key: found.dataset.key, html: found.outerHTML };
+  };
+
   const changed = () => {
+    keepNewest("#tm-status .tm-said");
+    keepNewest("#tm-bar .tm-bar");
+    const problem = find("#tm-status [data-failed]")?.dataset.failed;
+    if (problem && problem !== failed) { // what was asked for is not coming
+      failed = problem;
+      waiting = false;
+      kept.length = 0;
+    }
     const card = find("#tm-card .tm-card");
     told();
     address();
@@ -80,8 +100,10 @@
     if (boxes.length) {
       const wanted = boxes.find((box) => box.closest("label").textContent.trim().startsWith(digit));
       if (!wanted) return;
-      wanted.click();
-      saving();
+      if (!wanted.checked) { // else it has been sent, and nothing would answer
+        wanted.click();
+        saving();
+      }
       activate(active + 1);
       return;
     }
@@ -158,16 +180,23 @@
       : "";
   };
 
+  const again = () => { // at the text that is shown
+    const here = new URL(location.href);
+    if (shownKey) here.searchParams.set("text", shownKey);
+    if (here.href === location.href) location.reload();
+    else location.replace(here);
+  };
+
   const watch = async () => {
     try {
       const answer = await fetch("/alive", { cache: "no-store" });
       if (!answer.ok) throw new Error(String(answer.status));
       const found = (await answer.json()).run;
-      if (run !== null && found !== run) location.reload(); // started anew: show what is saved
+      if (run !== null && found !== run) again(); // started anew: show what is saved
       run = found;
       lost(false);
       // The server is there, and its answer got lost: show what is saved.
-      if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) location.reload();
+      if ((waiting || find("#tm-saving")) && Date.now() - asked > 15000) again();
     } catch {
       lost(true);
     }
@@ -176,7 +205,7 @@
 
   const begin = () => {
     new MutationObserver(changed).observe(document.body, {
-      childList: true, subtree: true, attributes: true, attributeFilter: ["data-at", "data-key", "data-annotator"],
+      childList: true, subtree: true, attributes: true, attributeFilter: ["data-at", "data-key", "data-annotator", "data-failed"],
     });
     watch();
   };

@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--criteria",
         nargs="+",
         metavar="NAME",
-        help="what to rate, as 'name' or 'name: hint'; fluency, semantic and grammatical correctness by default",
+        help="what to rate, as 'name' or 'name: hint'; what was rated before by default, first fluency, semantic and "
+        "grammatical correctness",
     )
     scores = parser.add_argument_group("scores")
     scores.add_argument(
@@ -99,7 +100,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _desk(options: argparse.Namespace) -> Desk:
     """Where annotators work, once it is clear that the texts can be used."""
-    from textmover.annotation import CRITERIA, ItemColumns, Scale, clean_name, parse_criteria
+    from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
     from textmover.app.desk import Desk
 
     folder = Path(options.folder)
@@ -110,7 +111,7 @@ def _desk(options: argparse.Namespace) -> Desk:
     desk = Desk(
         folder,
         None if options.items is None else _within(folder, options.items),
-        criteria=CRITERIA if options.criteria is None else parse_criteria(options.criteria),
+        criteria=None if options.criteria is None else parse_criteria(options.criteria),
         scale=None if options.scale is None else Scale.parse(options.scale),
         columns=ItemColumns(options.hypothesis_column or "hypothesis", tuple(options.reference_column or ())),
     )

@@ -1,0 +1,228 @@
+"""The tab in which texts are rated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from textmover.app.desk import Desk, Shown
+from textmover.app.html import notice, shown
+from textmover.types import InputError
+
+__all__ = ["AnnotateTab"]
+
+POINTS = {(1, 3): ("poor", "fair", "good")}
+"""What the points of a scale are called beside their numbers."""
+
+QUICK: dict[str, Any] = {
+    "show_progress": "hidden",
+    "api_visibility": "private",
+    "concurrency_id": "annotate",
+    "concurrency_limit": 1,
+    "trigger_mode": "multiple",
+}
+"""How what annotators do is run: without anything that covers the page meanwhile, and one after the other, so that what
+arrives last is what was done last. Each is sent at once: one that waits for another is sent with what the page shows by
+then, which may be the next text."""
+
+from gradio.events import Dependency
+
+class _Slider(gr.Slider):
+    """A slider that leaves it to the desk what to say of numbers beyond its ends, which people can type."""
+
+    is_template = True  # the page draws it as what it is derived from
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
+    from gradio.blocks import Block
+    if TYPE_CHECKING:
+        from gradio.components import Timer
+        from gradio.components.base import Component
+
+
+ORDERED = "(file, who, key, seen, order, value) => [file, who, key, seen, window.textmoverOrder(), value]"
+"""Says when a rating was sent, since two that are sent at once may arrive in either order."""
+
+
+class AnnotateTab:
+    """The components of the tab, laid out where this is called.
+
+    All that is needed to go on (who rates, which file, which item) stands in the page, so that it goes on after the
+    server has been started anew.
+
+    Args:
+        desk: Who annotates what.
+        annotator: Who rates, where the page's address names nobody.
+    """
+
+    def __init__(self, desk: Desk, annotator: str = "") -> None:
+        self.desk, self._annotator = desk, annotator
+        self._files = desk.files()
+        with gr.Column(elem_id="tm-begin"):  # style.css shows this or what follows, as there is a text to rate or none
+            self._lay_out_begin()
+        with gr.Column(elem_id="tm-work"):
+            self.bar = gr.HTML(elem_id="tm-bar")
+            with gr.Row(elem_id="tm-desk", equal_height=False):
+                with gr.Column(scale=5, min_width=320):
+                    self.card = gr.HTML(elem_id="tm-card")
+                    gr.HTML(_keys(slider=desk.scale.slider, points=desk.scale.points))
+                with gr.Column(scale=4, min_width=320):
+                    self._lay_out_ratings()
+        with gr.Column(elem_id="tm-held"):
+            self.key = gr.Textbox(elem_id="tm-key")
+            self.who = gr.Textbox(elem_id="tm-annotator")
+            self.file = gr.Textbox(elem_id="tm-items")
+            self.seen = gr.Textbox()
+            self.order = gr.Textbox()
+
+    def _lay_out_begin(self) -> None:
+        gr.HTML('<p class="tm-lead">Rate texts. Each rating is saved at once; stop and go on whenever you like.</p>')
+        self.name = gr.Textbox(label="Your name", value=self._annotator, max_length=80, max_lines=1, elem_id="tm-name")
+        self.choice = gr.Dropdown(
+            self._files,
+            value=self._files[0] if self._files else None,
+            label="Texts",
+            visible=len(self._files) > 1,
+            elem_id="tm-file",
+        )
+        self.start = gr.Button("Start", variant="primary", elem_id="tm-start")
+        self.welcome = gr.HTML(
+            "" if self._files else notice(
+                f"There are no texts in {self.desk.folder}: put a .json, .jsonl, .csv or .tsv file there, and start "
+                "again.", "plain",
+            ), elem_id="tm-welcome",
+        )  # fmt: skip
+
+    def _lay_out_ratings(self) -> None:
+        self.ratings = [self._rating(number) for number in range(len(self.desk.criteria))]
+        self.status = gr.HTML(elem_id="tm-status")
+        with gr.Row(elem_id="tm-steps"):
+            self.previous = gr.Button("← Previous", elem_id="tm-previous", min_width=80)
+            self.next = gr.Button("Next →", elem_id="tm-next", min_width=80, variant="primary")
+            self.unrated = gr.Button("Next unrated", elem_id="tm-unrated", min_width=100)
+        self.comment = gr.Textbox(
+            label="Comment (optional)", lines=1, max_lines=6, max_length=2000, elem_id="tm-comment"
+        )
+        with gr.Row(elem_id="tm-jump", equal_height=True):
+            self.number = gr.Textbox(
+                label="Go to text number", max_length=9, max_lines=1, elem_id="tm-number", min_width=120
+            )
+            self.leave = gr.Button("Change annotator", elem_id="tm-leave", min_width=120)
+
+    def _rating(self, number: int) -> Any:
+        criterion, scale = self.desk.criteria[number], self.desk.scale
+        shared: dict[str, Any] = {
+            "label": criterion.name[:1].upper() + criterion.name[1:],
+            "info": criterion.hint or None,
+            "elem_id": f"tm-criterion-{number}",
+            "elem_classes": ["tm-criterion"],
+            "interactive": True,
+        }
+        if scale.slider:
+            return _Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
+        names = POINTS.get((scale.low, scale.high))
+        labels = [f"{point} {names[place]}" if names else str(point) for place, point in enumerate(scale.points)]
+        return gr.Radio(list(zip(labels, scale.points, strict=True)), value=None, **shared)
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    def wire(self, page: gr.Blocks) -> None:
+        """Let the components do what they are for."""
+        everything = [
+            self.welcome, self.key, self.seen, self.who, self.file, self.bar, self.card, self.status,
+            self.comment, *self.ratings,
+        ]  # fmt: skip
+        place = [self.file, self.who, self.key]
+        alone: dict[str, Any] = {**QUICK, "queue": False}  # nothing is before them, so that nothing need be waited for
+        gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **alone)
+        page.load(self._load, None, everything, **alone)
+        steps: list[tuple[Any, Callable[..., Shown]]] = [
+            (self.previous.click, partial(_moved, self.desk, -1)),
+            (self.next.click, partial(_moved, self.desk, 1)),
+            (self.unrated.click, self.desk.next_unrated),
+        ]
+        for event, act in steps:
+            event(self._safely(act), place, everything, **QUICK)
+        self.number.submit(self._safely(self.desk.go_to), [*place, self.number], everything, **QUICK)
+        self.leave.click(lambda: [""] * 4, None, [self.key, self.file, self.bar, self.card], **QUICK)
+        for number, component in enumerate(self.ratings):
+            save = self._safely(partial(_rated, self.desk, number))
+            component.input(save, [*place, self.seen, self.order, component], everything, js=ORDERED, **QUICK)
+        save = self._safely(partial(_commented, self.desk))
+        told = [*place, self.seen, self.comment]
+        gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
+
+    def _begin(self, file: Any, name: Any, key: Any = None) -> list[Any]:
+        try:
+            found = self.desk.start(file, name, key)
+        except InputError as error:
+            return self._only(welcome=notice(str(error)))
+        return self._all(found, file, " ".join(str(name).split()))
+
+    def _load(self, request: gr.Request) -> list[Any]:
+        """Go on where the page's address says who rates what."""
+        asked = request.query_params
+        name = asked.get("annotator", self._annotator)
+        file = asked.get("items", self._files[0] if len(self._files) == 1 else None)
+        return self._begin(file, name, asked.get("text")) if name and file else self._only()
+
+    def _safely(self, act: Callable[..., Shown]) -> Callable[..., list[Any]]:
+        """What is to be shown after an act; what cannot be done is said in the place for that."""
+
+        def run(file: Any, who: Any, key: Any, *given: Any) -> list[Any]:
+            try:
+                found = act(file, who, key, *given)
+            except InputError as error:
+                return self._only(status=failed(f"Not done. {error}"))
+            if found.key == key and given and not found.refused:
+                # The rest stays as it is: the annotator may be elsewhere by the time that this arrives.
+                return self._only(bar=found.bar, status=found.status)
+            return self._all(found, file, who)
+
+        return run
+
+    def _all(self, found: Shown, file: Any, who: Any) -> list[Any]:
+        ratings = [self.desk.scale.low if one is None and self.desk.scale.slider else one for one in found.ratings]
+        return [
+            "", found.key, found.seen, who, file, found.bar, found.card,
+            found.status, found.comment, *(gr.update(value=one) for one in ratings),
+        ]  # fmt: skip
+
+    def _only(self, **changed: Any) -> list[Any]:
+        """Change some of the components and leave the others."""
+        names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment"]
+        return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
+
+
+def failed(said: str) -> str:
+    """What could not be done, in the place of what has been done; the page then takes keys again."""
+    return f'<div class="tm-said" data-failed="{time.time_ns()}">{notice(said)}</div>'
+
+
+def _moved(desk: Desk, step: int, file: Any, who: Any, key: Any) -> Shown:
+    return desk.move(file, who, key, step)
+
+
+def _rated(desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, value: Any) -> Shown:
+    return desk.rate(file, who, key, number, value, order, seen)
+
+
+def _commented(desk: Desk, file: Any, who: Any, key: Any, seen: Any, text: Any) -> Shown:
+    return desk.comment(file, who, key, text, seen)
+
+
+def _keys(*, slider: bool, points: tuple[int, ...]) -> str:
+    rate = "digits, then Enter" if slider else f"{points[0]} – {points[-1]}"
+    keys = [
+        (rate, "rate what is marked"),
+        ("↑ ↓", "mark another criterion"),
+        ("← →", "previous, next"),
+        ("u", "next unrated"),
+    ]
+    listed = "".join(f"<span><kbd>{shown(key)}</kbd> {shown(what)}</span>" for key, what in keys)
+    return f'<p class="tm-keys">{listed}</p>'
