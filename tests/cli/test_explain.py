@@ -22,7 +22,7 @@ def test_a_pair_is_explained(run, metric):
     assert lines[2].startswith("score       0.")
     assert any(line.startswith("recall") and "flow times similarity" in line for line in lines)
     assert any(line.split()[:2] == ["cat", "cat"] for line in lines)
-    assert any(line.startswith("Not in the reference: ") for line in lines)
+    assert any(line.startswith("Without a counterpart in the reference: ") for line in lines)
     assert ended.err.startswith("Signature: textmover:")
     assert "Signature" not in run("explain", "the cat sat", "a cat sat", *metric, "--quiet").err
 
@@ -124,7 +124,7 @@ def test_rome_shows_features_words_and_trees(run, embedded):
     for name in ("semantic", "syntactic", "acceptability"):
         assert any(line.startswith(name) for line in out.splitlines())
     assert "aligned with" in out
-    assert "Not in the hypothesis: by" in out
+    assert 'Without a counterpart in the hypothesis: "by"' in out
     assert "Trees, from the reference to the hypothesis: " in out
     assert any(line.split()[:3] == ["kept", "Musk", "Musk"] for line in out.splitlines())
 

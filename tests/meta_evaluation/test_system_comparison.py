@@ -47,7 +47,7 @@ class TestAgainstLoops:
     def test_chunks_do_not_matter(self, monkeypatch):
         data = systems()
         whole = paired_bootstrap(*data), paired_randomisation(*data, samples=500)
-        monkeypatch.setattr(rows, "CHUNK_ENTRIES", 300)
+        monkeypatch.setattr(rows, "CHUNK_ENTRIES", 300)  # draws are those of a single call all the same
         assert (paired_bootstrap(*data), paired_randomisation(*data, samples=500)) == whole
 
 
@@ -73,6 +73,13 @@ class TestLaws:
             for seed in range(300)
         ]
         assert stats.kstest(p_values, "uniform").pvalue > 0.01
+
+    def test_the_two_sided_bootstrap_keeps_its_level_and_sacrebleus_does_not(self):
+        rng = np.random.default_rng(4)
+        data = [rng.normal(size=(2, 100)) for _ in range(400)]
+        for two_sided, low, high in ((True, 0.02, 0.085), (False, 0.09, 0.2)):
+            found = [paired_bootstrap(*one, samples=300, two_sided=two_sided).p_value for one in data]
+            assert low < np.mean(np.array(found) <= 0.05) < high
 
     def test_margin_is_that_of_theory(self):
         _, system = systems(1000)

@@ -266,7 +266,7 @@ def test_an_empty_side_has_no_plan(tiny_metric):
     rescaled = explain(scorer_of(tiny_metric, rescale=True), "", REFERENCE)
     assert [one.name for one in rescaled.remainders] == ["empty"]
     parts_give_the_score(rescaled)
-    assert [found.reference.words[place] for place in found.unmatched_reference] == ["[start]", *REFERENCE.split()]
+    assert [found.reference.words[place] for place in found.unmatched_reference] == REFERENCE.split()
     both = explain(scorer_of(tiny_metric, hypothesis_special_tokens="drop"), " ", " ")
     assert both.flags == ("empty",)
 
@@ -325,3 +325,34 @@ def test_words_of_static_vectors(tmp_path):
     assert found.hypothesis.words == ("a", "well-known", "cat")
     assert found.hypothesis.spans == ((0, 1), (2, 12), (13, 16))
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
+
+
+def test_words_without_a_counterpart_are_those_that_nothing_is_like(embedded):
+    scorer = Scorer.from_pretrained("twmd")
+    for hypothesis, reference, alone, other in (
+        (
+            "There sat a cat on the mat.",
+            "A cat was sitting on the mat yesterday, quietly.",
+            set(),
+            {"yesterday", "quietly"},
+        ),
+        ("There sat a small cat, purring.", "A little cat sat there.", {",", "purring"}, set()),
+        ("good", "bad", set(), set()),
+        ("", "a b", set(), {"a", "b"}),
+    ):
+        found = scorer.explain(hypothesis, reference)
+        said = [
+            {getattr(found, side).words[place] for place in found.unmatched(side)}
+            for side in ("hypothesis", "reference")
+        ]
+        assert alone <= said[0]
+        assert other <= said[1]
+        assert "." not in said[0] | said[1]
+        assert not {"[start]", "[end]"} & (said[0] | said[1])
+
+
+def test_a_word_has_as_many_counterparts_as_it_stands_there(embedded):
+    found = Scorer.from_pretrained("bertscore-f1").explain("the cat and the cat and the cat", "the cat")
+    words = [found.hypothesis.words[place] for place in found.unmatched("hypothesis")]
+    assert sorted(words) == ["and", "and", "cat", "cat", "the", "the"]
+    assert found.unmatched("reference") == ()

@@ -29,8 +29,6 @@ QUICK: dict[str, Any] = {
 arrives last is what was done last. Each is sent at once: one that waits for another is sent with what the page shows by
 then, which may be the next text."""
 
-from gradio.events import Dependency
-
 class _Slider(gr.Slider):
     """A slider that leaves it to the desk what to say of numbers beyond its ends, which people can type."""
 
@@ -38,16 +36,17 @@ class _Slider(gr.Slider):
 
     def preprocess(self, payload: Any) -> Any:
         return payload
-    from typing import Callable, Literal, Sequence, Any, TYPE_CHECKING
+    from collections.abc import Callable, Sequence
+    from typing import TYPE_CHECKING, Any, Literal
+
     from gradio.blocks import Block
+
     if TYPE_CHECKING:
         from gradio.components import Timer
         from gradio.components.base import Component
 
-
 ORDERED = "(file, who, key, seen, order, value) => [file, who, key, seen, window.textmoverOrder(), value]"
 """Says when a rating was sent, since two that are sent at once may arrive in either order."""
-
 
 class AnnotateTab:
     """The components of the tab, laid out where this is called.
@@ -198,23 +197,18 @@ class AnnotateTab:
         names = ["welcome", "key", "seen", "who", "file", "bar", "card", "status", "comment"]
         return [changed.get(name, gr.skip()) for name in names] + [gr.skip()] * len(self.ratings)
 
-
 def failed(said: str) -> str:
     """What could not be done, in the place of what has been done; the page then takes keys again."""
     return f'<div class="tm-said" data-failed="{time.time_ns()}">{notice(said)}</div>'
 
-
 def _moved(desk: Desk, step: int, file: Any, who: Any, key: Any) -> Shown:
     return desk.move(file, who, key, step)
-
 
 def _rated(desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, value: Any) -> Shown:
     return desk.rate(file, who, key, number, value, order, seen)
 
-
 def _commented(desk: Desk, file: Any, who: Any, key: Any, seen: Any, text: Any) -> Shown:
     return desk.comment(file, who, key, text, seen)
-
 
 def _keys(*, slider: bool, points: tuple[int, ...]) -> str:
     rate = "digits, then Enter" if slider else f"{points[0]} – {points[-1]}"

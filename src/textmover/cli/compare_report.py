@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,9 @@ __all__ = ["Comparison", "as_html", "as_json", "as_latex", "print_comparison"]
 
 FEW = 30
 """Segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat."""
+
+MOST_TOLD = 15
+"""Pairs of systems up to which each is told in a sentence: those of six systems."""
 
 LONGEST = 300
 """Characters of a text that are shown."""
@@ -53,19 +57,17 @@ class Comparison(NamedTuple):
     def remarks(self) -> list[str]:
         """What a reader has to know before all else."""
         count = self.found.scores.shape[1]
-        if count >= FEW:
-            return []
         these = "This is 1 segment" if count == 1 else f"These are {count} segments"
-        return [f"{these}: intervals and tests say little of fewer than {FEW}.", *map(too_sure, self._too_few())]
+        few = [f"{these}: intervals and tests say little of fewer than {FEW}."] if count < FEW else []
+        return [*few, *map(too_sure, self._too_few())]
 
-    def _too_few(self) -> list[tuple[SystemPair, int]]:
-        """Systems that a test tells apart though no count of their segments could, and how many segments differ."""
-        scores = dict(zip(self.found.systems, self.found.scores, strict=True))
-        found = [(pair, int((scores[pair.first] != scores[pair.second]).sum())) for pair in self.found.pairs]
+    def _too_few(self) -> list[SystemPair]:
+        """Systems that a test tells apart though no count of their segments could."""
+        level = self.found.significant
         return [
-            (pair, differ)
-            for pair, differ in found
-            if pair.randomisation.p_value <= self.found.significant < 2 / 2**differ
+            pair
+            for pair in self.found.pairs
+            if min(pair.bootstrap.p_value, pair.randomisation.p_value) <= level < pair.least
         ]
 
 
@@ -78,9 +80,10 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
     """
     found = comparison.found
     headers, rows = system_table(found)
+    pairs, left = _told_pairs(found)
     print_table(headers, [tuple(map(readable, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
     sys.stdout.write("\n")
-    for said in (*(pair_sentence(pair, found) for pair in found.pairs), *comparison.remarks):
+    for said in (*(pair_sentence(pair, found) for pair in pairs), *left, *comparison.remarks):
         sys.stdout.write(f"{readable(said)}\n")
     places = found.differing(comparison.shown)
     if places:
@@ -100,13 +103,26 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
         sys.stderr.write(f"Tests: {first.bootstrap.signature}, {first.randomisation.signature}\n")
 
 
-def too_sure(pair_and_count: tuple[SystemPair, int]) -> str:
-    """Why a decision is not to be trusted: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
-    pair, differ = pair_and_count
-    only = "1 segment differs" if differ == 1 else f"{differ} segments differ"
+def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
+    """The pairs that are told in sentences: of many systems each beside the next, and where the others are."""
+    if len(found.pairs) <= MOST_TOLD:
+        return list(found.pairs), []
+    names = [found.systems[one] for one in found.order]
+    neighbours = {frozenset(two) for two in itertools.pairwise(names)}
+    told = [pair for pair in found.pairs if frozenset((pair.first, pair.second)) in neighbours]
+    told.sort(key=lambda pair: min(names.index(pair.first), names.index(pair.second)))
+    return told, [
+        f"These are {len(told)} of {len(found.pairs)} pairs, each system beside the next: --format json has all of "
+        "them, and `textmover rank` makes a table of many systems."
+    ]
+
+
+def too_sure(pair: SystemPair) -> str:
+    """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
+    only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
     return (
-        f"Between {pair.first} and {pair.second} only {only}: p cannot be below {2 / 2**differ:.2g} there, and "
-        "sacrebleu's way of counting, which these tests share, says otherwise; `textmover rank` counts such cases."
+        f"Between {pair.first} and {pair.second} only {only}, where no p can be below {pair.least:.2g}: smaller ones "
+        "are sacrebleu's way of counting, and decide nothing here."
     )
 
 
@@ -174,6 +190,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "wins": pair.wins,
                 "ties": pair.ties,
                 "losses": pair.losses,
+                "differing": pair.differing,
                 "bootstrap": {"p_value": pair.bootstrap.p_value, "signature": pair.bootstrap.signature},
                 "randomisation": {"p_value": pair.randomisation.p_value, "signature": pair.randomisation.signature},
             }

@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from typing import Literal, TextIO
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 __all__ = ["Outcome", "console", "guarded", "open_streams", "print_table", "set_up_logging"]
 
 UNWRAPPED = 100_000
 """Width of a file or pipe in characters: no line is ever broken or cut there."""
+
+LEGIBLE = 12
+"""Width below which a column of text is not folded further."""
 
 
 @dataclass
@@ -57,11 +62,19 @@ def print_table(
     for header in headers:
         justify: Literal["left", "right"] = "right" if header in numbers else "left"
         table.add_column(header, justify=justify, overflow="fold", no_wrap=header in narrow)
+    rows = list(rows)
     for row in rows:
         table.add_row(*row)
-    if stream.is_terminal:
+    for column, header in zip(table.columns, headers, strict=True):
+        longest = max(cell_len(line) for one in (header, *column.cells) for line in (str(one).splitlines() or [""]))
+        column.min_width = longest if column.no_wrap else min(longest, LEGIBLE)
+    anywhere = stream.options.update(max_width=UNWRAPPED)
+    if stream.is_terminal and Measurement.get(stream, anywhere, table).minimum <= stream.width:
         stream.print(table)
         return
+    # Too narrow for that: the terminal wraps whole lines, and no name or number is cut.
+    table.box = None
+    stream = Console(highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
     with stream.capture() as captured:
         stream.print(table)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -142,8 +142,8 @@ def _print_words(found: Explanation) -> None:
             for column, group in groupby(found.pairs, key=lambda one: one.hypothesis)
         ]
         print_table(("word", "draws on (cosine, share of its mass)", "   adds"), partners, narrow=("word", "   adds"))
-    _say_words("Not in the reference: ", words, found.unmatched_hypothesis)
-    _say_words("Not in the hypothesis: ", others, found.unmatched_reference)
+    _say_words("Without a counterpart in the reference: ", words, found.unmatched_hypothesis)
+    _say_words("Without a counterpart in the hypothesis: ", others, found.unmatched_reference)
 
 
 def _added(value: float, largest: float) -> str:
@@ -186,7 +186,7 @@ def _word(text: ExplainedText, place: int) -> str:
 
 
 def _say_words(what: str, text: ExplainedText, places: Iterable[int]) -> None:
-    words: Sequence[str] = [_word(text, place) for place in places]
+    words = [f'"{_word(text, place)}"' for place in places]  # a word may be a comma
     if words:
         _say(what + ", ".join(words))
 

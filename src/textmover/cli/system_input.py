@@ -105,12 +105,21 @@ def add_system_options(parser: argparse.ArgumentParser) -> None:
     add_cache_option(parser)
 
 
+MOST_SAMPLES = 10_000_000
+"""Of segments, and trials."""
+
+
 def check_numbers(options: argparse.Namespace, **least: int) -> None:
-    """Refuse numbers that are too small.
+    """Refuse numbers that are too small, and so many samples that memory could not hold their means.
 
     Raises:
-        InputError: If one is below its least value.
+        InputError: If there is one.
     """
+    for name in ("samples", "trials"):
+        if getattr(options, name) > MOST_SAMPLES:
+            raise InputError(
+                f"Expected --{name} to be at most {MOST_SAMPLES:,}, but got {getattr(options, name):,}: take fewer."
+            )
     for name, smallest in {"samples": 1, "trials": 1, "seed": 0, **least}.items():
         if getattr(options, name) < smallest:
             flag = name.replace("_", "-")

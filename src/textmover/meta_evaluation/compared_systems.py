@@ -36,6 +36,7 @@ class SystemPair(NamedTuple):
         wins: Segments on which ``second`` is better.
         ties: Segments on which their scores differ by no more than a tie allows.
         losses: Segments on which ``first`` is better.
+        differing: Segments on which their scores are not the same number.
     """
 
     first: str
@@ -45,6 +46,12 @@ class SystemPair(NamedTuple):
     wins: int
     ties: int
     losses: int
+    differing: int
+
+    @property
+    def least(self) -> float:
+        """The least two-sided p-value that so many differing segments allow: 2 of all ways to exchange their scores."""
+        return min(1.0, 2.0 ** (1 - self.differing))
 
 
 class Decision(NamedTuple):
@@ -69,7 +76,7 @@ class ComparedSystems:
         means: Mean score of each, ``[S]``.
         low: Lower end of the 95 % bootstrap interval of each mean, ``[S]``.
         high: Upper end.
-        ranks: Of each, from 1: systems share a rank where randomisation does not tell them apart.
+        ranks: Of each, from 1: systems share a rank where randomisation does not tell them apart, or could not.
         pairs: One for each two systems, in the order in which they were given.
         higher_is_better: False for distances.
         significant: Largest p-value that is taken for significant.
@@ -97,12 +104,13 @@ class ComparedSystems:
         return np.argsort(-scores if self.higher_is_better else scores, kind="stable").tolist()
 
     def decision(self, pair: SystemPair) -> Decision:
-        """Which of two systems is better, as far as both tests say so.
+        """Which of two systems is better, as far as both tests say so, and differ on enough segments to say it.
 
         Args:
             pair: One of :attr:`pairs`.
         """
-        significant = [one.p_value <= self.significant for one in (pair.bootstrap, pair.randomisation)]
+        tests = (pair.bootstrap, pair.randomisation)
+        significant = [max(one.p_value, pair.least) <= self.significant for one in tests]
         better = (pair.bootstrap.difference > 0) == self.higher_is_better
         winner = pair.second if better else pair.first
         return Decision(winner if all(significant) else None, significant[0] == significant[1])
@@ -128,7 +136,8 @@ def compare_systems(
     A system's score is the mean over all segments. Each two are compared by paired bootstrap and by paired approximate
     randomisation, with the seed and the samples that sacrebleu draws; p-values are not corrected for the number of
     comparisons. Ranks come from the two-sided p-values of randomisation by the rule of
-    :func:`~textmover.meta_evaluation.significance_clusters`.
+    :func:`~textmover.meta_evaluation.significance_clusters`. Where two systems differ on so few segments that no
+    two-sided test could tell them apart, neither ranks nor decisions do, whatever sacrebleu's way of counting gives.
 
     Args:
         scores: Scores of each of ``S`` systems on the same ``n`` segments, by its name.
@@ -177,9 +186,11 @@ def compare_systems(
         gap = better[other] - better[one]
         wins, losses = int((gap > tie).sum()), int((gap < -tie).sum())
         ties = values.shape[1] - wins - losses
-        pairs.append(SystemPair(names[one], names[other], bootstrap, randomisation, wins, ties, losses))
+        differing = int((gap != 0).sum())
+        pair = SystemPair(names[one], names[other], bootstrap, randomisation, wins, ties, losses, differing)
+        pairs.append(pair)
         winner, loser = (other, one) if better[other].mean() > better[one].mean() else (one, other)
-        p_values[winner, loser] = randomisation.p_value
+        p_values[winner, loser] = max(randomisation.p_value, pair.least)
     # The samples of the tests, so that intervals and p-values are of one piece.
     ends = [interval_of(draws) for draws in bootstrap_means(table, samples, np.random.default_rng(seed))]
     ranks = significance_clusters(better.mean(axis=1), p_values, threshold=significant)

@@ -127,7 +127,7 @@ def rank_systems(
         groups: Group of each segment, such as its language pair; all are one group if ``None``.
         test: ``randomisation``, which is :func:`~textmover.meta_evaluation.paired_randomisation` with
             ``inclusive``, since systems may share few items, or ``bootstrap``:
-            :func:`~textmover.meta_evaluation.paired_bootstrap`.
+            :func:`~textmover.meta_evaluation.paired_bootstrap` with ``two_sided``.
         samples: Bootstrap samples, for the intervals of the means and for the test.
         trials: Trials of the randomisation.
         seed: Seed of both, for each system and each two systems anew.
@@ -212,7 +212,7 @@ def _tested(
     for pairs in by_count.values():
         scores, places = _paired_rows(better, pairs)
         if test == "bootstrap":
-            found = bootstrap_pairs(scores, places, samples=draws, seed=seed)
+            found = bootstrap_pairs(scores, places, samples=draws, seed=seed, two_sided=True)
         else:
             found = randomise_pairs(scores, places, samples=draws, seed=seed, inclusive=True)
         for (one, other), tested in zip(pairs, found, strict=True):

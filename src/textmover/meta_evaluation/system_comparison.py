@@ -11,7 +11,7 @@ Post (2018), A Call for Clarity in Reporting BLEU Scores (sacrebleu).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,9 @@ __all__ = [
 SEED = 12345
 """sacrebleu's seed."""
 
+TURN = 32
+"""Samples that are drawn together at least."""
+
 
 class SystemComparison(NamedTuple):
     """A system beside a baseline.
@@ -43,7 +46,7 @@ class SystemComparison(NamedTuple):
         baseline: Mean score of the baseline.
         system: Mean score of the system.
         difference: ``system - baseline``.
-        p_value: Two-sided.
+        p_value: Of the test.
         mean: Mean of the system's score over bootstrap samples; NaN where none were drawn.
         margin: Half the width of the system's 95 % interval; NaN where none were drawn.
         baseline_mean: The same for the baseline.
@@ -81,17 +84,20 @@ class SystemComparison(NamedTuple):
 
 
 def paired_bootstrap(
-    baseline: ArrayLike, system: ArrayLike, *, samples: int = 1000, seed: int = SEED
+    baseline: ArrayLike, system: ArrayLike, *, samples: int = 1000, seed: int = SEED, two_sided: bool = False
 ) -> SystemComparison:
     """Paired bootstrap: segments are drawn with replacement, the same for both systems.
 
-    ``p = (1 + #(|δ*| - mean |δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the samples.
+    ``p = (1 + #(|δ*| - mean |δ*| > |δ|))/(1 + samples)`` with the differences ``δ*`` of the samples, as sacrebleu
+    counts. Where ``|δ|`` is larger than the spread of ``δ*``, that is one tail of two: of pairs of systems that are
+    equally good, about one in eight has p ≤ .05. ``two_sided`` counts ``|δ* - mean δ*| ≥ |δ|`` instead, both tails.
 
     Args:
         baseline: Segment scores of the baseline, ``[n]``.
         system: Segment scores of the system on the same segments, ``[n]``.
         samples: Number of samples.
         seed: Seed of the samples.
+        two_sided: Whether both tails count.
 
     Returns:
         p-value and intervals; the p-value of equal corpus scores is 1.
@@ -104,11 +110,17 @@ def paired_bootstrap(
         >>> round(better.difference, 3), round(better.p_value, 3)
         (0.1, 0.001)
     """
-    return bootstrap_pairs(_scores(baseline, system, samples), [(0, 1)], samples=samples, seed=seed)[0]
+    scores = _scores(baseline, system, samples)
+    return bootstrap_pairs(scores, [(0, 1)], samples=samples, seed=seed, two_sided=two_sided)[0]
 
 
 def bootstrap_pairs(
-    scores: Sequence[Vector], pairs: Sequence[tuple[int, int]], *, samples: int, seed: int
+    scores: Sequence[Vector],
+    pairs: Sequence[tuple[int, int]],
+    *,
+    samples: int,
+    seed: int,
+    two_sided: bool = False,
 ) -> list[SystemComparison]:
     """:func:`paired_bootstrap` of several pairs of systems.
 
@@ -117,6 +129,7 @@ def bootstrap_pairs(
         pairs: Places of baseline and system of each pair.
         samples: Number of samples.
         seed: Seed of the samples.
+        two_sided: Whether both tails count.
 
     Returns:
         What :func:`paired_bootstrap` finds for each pair.
@@ -124,9 +137,13 @@ def bootstrap_pairs(
     draws = bootstrap_means(scores, samples, np.random.default_rng(seed))
     found = []
     for one, other in pairs:
-        distances = np.abs(draws[other] - draws[one])
+        differences = draws[other] - draws[one]
         difference, room = _difference(scores[one], scores[other])
-        exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
+        if two_sided:
+            exceeding = int((np.abs(differences - differences.mean()) >= abs(difference) - room).sum())
+        else:
+            distances = np.abs(differences)
+            exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
         tested = ("paired-bootstrap", samples, seed)
         found.append(_comparison(scores[one], scores[other], exceeding, (draws[one], draws[other]), *tested))
     return found
@@ -201,13 +218,13 @@ def randomise_pairs(
     """
     rng = np.random.default_rng(seed)
     segments = len(scores[0])
-    keeps = rng.integers(2, size=(samples, segments), dtype=bool)  # as sacrebleu draws them
     halves = np.stack([(scores[one] - scores[other]) / segments for one, other in pairs], axis=1)
     differences, rooms = np.array([_difference(scores[one], scores[other]) for one, other in pairs]).T
     limits = np.abs(differences) - rooms if inclusive else np.nextafter(np.abs(differences) + rooms, np.inf)
     reached = np.zeros(len(pairs), dtype=np.int64)
-    for rows in chunks(samples, segments + len(pairs)):
-        reached += (np.abs(np.where(keeps[rows], 1.0, -1.0) @ halves) >= limits).sum(axis=0)
+    for rows in _turns(samples, segments + len(pairs)):
+        keeps = rng.integers(2, size=(rows, segments), dtype=bool)  # as sacrebleu draws them
+        reached += (np.abs(np.where(keeps, 1.0, -1.0) @ halves) >= limits).sum(axis=0)
     draws = bootstrap_means(scores, bootstrap_samples, rng) if bootstrap_samples else None
     tested = ("paired-randomisation", samples, seed)
     return [
@@ -232,8 +249,25 @@ def _scores(baseline: ArrayLike, system: ArrayLike, samples: int) -> tuple[Vecto
 
 def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Generator) -> list[Vector]:
     """Mean of each list over the same drawn segments, ``[samples]`` each."""
-    drawn = rng.choice(len(scores[0]), size=(samples, len(scores[0])), replace=True)
-    return [np.concatenate([one[drawn[rows]].mean(axis=1) for rows in chunks(samples, len(one))]) for one in scores]
+    segments = len(scores[0])
+    means = np.empty((len(scores), samples))
+    start = 0
+    for rows in _turns(samples, segments):
+        drawn = rng.choice(segments, size=(rows, segments), replace=True)
+        for place, one in enumerate(scores):
+            means[place, start : start + rows] = one[drawn].mean(axis=1)
+        start += rows
+    return list(means)
+
+
+def _turns(samples: int, entries: int) -> Iterator[int]:
+    """Numbers of samples to draw at a time, so that memory is bounded.
+
+    All but the last are multiples of 32: a random generator makes 32 booleans of a number, and draws in turns are those
+    of a single call only where none is left over.
+    """
+    for blocks in chunks(-(-samples // TURN), TURN * entries):
+        yield min(samples, blocks.stop * TURN) - blocks.start * TURN
 
 
 def _difference(first: Vector, second: Vector) -> tuple[float, float]:

@@ -9,7 +9,7 @@ __all__ = ["FLAGS", "decomposition", "plan_words", "signed_terms"]
 
 FLAGS = {
     "empty": "a side has nothing to match",
-    "truncated": "a text is longer than the encoder allows and was cut: words behind the cut are not shown",
+    "truncated": "a text is longer than the encoder allows and was cut: words behind the cut are not read",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
     "undefined": "a self-similarity is 0 or below: the value is 0",
     "long": "a text has so many words that the trees were compared in stretches",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -197,10 +198,9 @@ def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, simila
 def _partners(
     matches: Sequence[ExplainedMatch], similarity: np.ndarray, texts: tuple[ExplainedText, ExplainedText]
 ) -> tuple[tuple[WordPair, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The words that belong together, and those of reference and hypothesis that nobody draws on most."""
+    """The words that belong together, and those of reference and hypothesis that have no counterpart."""
     if not matches:
-        words = tuple(tuple(np.flatnonzero(text.weights > 0).tolist()) for text in texts)
-        return (), (words[0], words[1])
+        return (), (_taking(texts[0]), _taking(texts[1]))
     recall, precision = matches[0], matches[-1]
     # What counts is mass that finds something alike; mass has to go somewhere in a plan with fixed sums.
     drawn = precision.plan * similarity.clip(min=0)
@@ -211,11 +211,47 @@ def _partners(
             at = int(row), int(column)
             pairs.append(WordPair(*at, *(float(one[at]) for one in (similarity, precision.plan, precision.rates))))
     back = (recall.plan * similarity.clip(min=0)).T
-    lonely = []
-    for text, flow in zip(texts, (drawn, back), strict=True):
-        wanted = {int(one) for one in flow.argmax(axis=0)[flow.max(axis=0) > 0]} if flow.size else set()
-        lonely.append(tuple(one for one in np.flatnonzero(text.weights > 0).tolist() if one not in wanted))
+    lonely = [
+        _lonely(texts[0], texts[1], drawn, similarity),
+        _lonely(texts[1], texts[0], back, similarity.T),
+    ]
     return tuple(pairs), (lonely[0], lonely[1])
+
+
+def _taking(text: ExplainedText) -> tuple[int, ...]:
+    """The words of a text that take part, without special tokens."""
+    return tuple(place for place in np.flatnonzero(text.weights > 0).tolist() if text.spans[place] is not None)
+
+
+def _lonely(text: ExplainedText, other: ExplainedText, drawn: np.ndarray, similarity: np.ndarray) -> tuple[int, ...]:
+    """Words of a text that have no counterpart in the other one.
+
+    Either no word draws on them most, or they are no closer to any word than half of all pairs of words are: what is
+    left over of both texts has to go somewhere, and would vouch for one another. A word that stands in the other text
+    as it is has a counterpart, as often as it stands there.
+
+    Args:
+        text: The text, of ``m`` words.
+        other: The other one, of ``n`` words.
+        drawn: What each word of the other text draws from those of this one, ``[m, n]``.
+        similarity: Cosines, ``[m, n]``.
+    """
+    own, others = _taking(text), _taking(other)
+    if not own or not others:
+        return own
+    wanted = set(drawn.argmax(axis=0)[drawn.max(axis=0) > 0].tolist())
+    cosines = similarity[np.ix_(own, others)]
+    close = cosines.max(axis=1) >= np.median(cosines)
+    lonely = [place for place, near in zip(own, close, strict=True) if place not in wanted or not near]
+    left = Counter(other.words[place].casefold() for place in others)
+    left.subtract(text.words[place].casefold() for place in own if place not in lonely)
+    found = []
+    for place in lonely:
+        word = text.words[place].casefold()
+        left[word] -= 1
+        if left[word] < 0:
+            found.append(place)
+    return tuple(found)
 
 
 # --- the score --------------------------------------------------------------------------------------------------------
