@@ -1,5 +1,6 @@
 """The documentation site builds without a warning, holds every page, asks nobody for anything, and shows formulas."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -12,6 +13,17 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+PACKAGES = [
+    path.parent.name
+    for path in sorted((ROOT / "src" / "textmover").glob("*/__init__.py"))
+    if path.parent.name
+    not in ("app", "cli", "interfaces")  # of commands and pages; modules below
+]
+API = {
+    **{f"textmover.{name}": name for name in [*PACKAGES, "presets"]},
+    **{f"textmover.interfaces.{name}": "interfaces" for name in ("evaluate", "pandas", "transformers")},
+}
+"""Packages and modules for use from Python, and the pages that tell of them."""
 
 
 def load(name):
@@ -48,13 +60,12 @@ def test_every_page_has_its_place():
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site):
-    import textmover.functional
-
-    shown = (site / "api" / "functional.html").read_text(encoding="utf-8")
-    for name in textmover.functional.__all__:
-        # A function of its module's name stands on the page as the module's.
-        assert re.search(rf'id="textmover\.functional\.({name}\.)?{name}"', shown), name
-    assert "<math" in shown
+    for module, page in API.items():
+        shown = (site / "api" / f"{page}.html").read_text(encoding="utf-8")
+        for name in importlib.import_module(module).__all__:
+            # A function of its module's name stands on the page as the module's.
+            assert re.search(rf'id="{re.escape(module)}\.({name}\.)?{name}"', shown), (module, name)
+    assert "<math" in (site / "api" / "functional.html").read_text(encoding="utf-8")
     help_page = (site / "cli.html").read_text(encoding="utf-8")
     assert "--batch-tokens" in help_page
 

@@ -146,10 +146,11 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
 
     Example:
         >>> from textmover.meta_evaluation import compare_systems
-        >>> found = compare_systems({"A": [0.2, 0.4, 0.3], "B": [0.3, 0.5, 0.4]}, samples=99, trials=99)
+        >>> scores = {"A": [0.2, 0.4, 0.3] * 5, "B": [0.3, 0.5, 0.4] * 5}
+        >>> found = compare_systems(scores, samples=99, trials=99)
         >>> print(pair_sentence(found.pairs[0], found).replace("; ", ";\n"))
         B against A: +0.1000 (+0.1000 to +0.1000), p = 0.010 (bootstrap) and = 0.010 (randomisation);
-        better in 3, equal in 0, worse in 0 of 3 segments. B is better.
+        better in 15, equal in 0, worse in 0 of 15 segments. B is better.
     """
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
