@@ -99,6 +99,7 @@ def made_explanation(hypothesis: str, reference: str, *, plans: int = 2, seed: i
     similarity = np.array(
         [[1.0 if one == other else rng.uniform(-0.2, 0.6) for other in found.words] for one in given.words]
     )
+    similarity[-1] = similarity[:, -1] = 0  # the end, which is left out, is compared with nothing
     heat = np.exp(similarity / 0.05) * (given.weights > 0)[:, None] * (found.weights > 0)
     recall = heat / np.maximum(heat.sum(axis=1, keepdims=True), 1e-30) * given.weights[:, None]
     precision = heat / np.maximum(heat.sum(axis=0, keepdims=True), 1e-30) * found.weights

@@ -57,6 +57,15 @@ def test_everything_is_within_the_picture_which_is_bounded(explained, pair):
             assert extent.y1 <= box.y1 + 1, label.get_text()
 
 
+def test_words_that_were_compared_with_nothing_have_no_colour(explained):
+    found = explained(*SHORT)
+    (cells,) = (image for axes in explanation_figure(found).axes for image in axes.images)
+    white = (cells.get_array() == 1).all(axis=2)
+    assert white[-1].all()
+    assert white[:, -1].all()
+    assert not white[0, :-1].all()
+
+
 def test_stretches_are_said(explained):
     texts = shown(explanation_figure(explained(LONG, "a b")))
     assert any("Each column stands for 34 words of 2,002" in one for one in texts)

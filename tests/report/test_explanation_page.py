@@ -76,6 +76,8 @@ def test_what_is_added_is_shown(explained):
     drawn = json.loads(unescape(drawn))
     assert len(drawn["cosines"]) == len(found.reference)
     assert drawn["names"] == ["recall", "precision"]
+    ends = [len(found.reference) - 1], [len(found.hypothesis) - 1]  # the end of a text, which this metric leaves out
+    assert drawn["blank"] == [*ends]
 
 
 @pytest.mark.parametrize("text", [NASTY, "\u202eabc", "a\x00b \x1b[31m", "\ud800 lone"])

@@ -205,7 +205,8 @@ def _cells(axes: Axes, grid: Grid) -> None:
     colours = np.ones((rows, columns, 3))
     for row in range(rows):
         for column in range(columns):
-            found = shade(float(grid.similarity[row, column]))
+            blank = grid.rows[row].blank or grid.columns[column].blank
+            found = None if blank else shade(float(grid.similarity[row, column]))
             colours[row, column] = to_rgb("#ffffff" if found is None else found.fill)
     axes.imshow(colours, extent=(0, columns, rows, 0), aspect="auto", interpolation="nearest", zorder=1)
     for at in range(1, columns):

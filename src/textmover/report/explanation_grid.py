@@ -12,7 +12,7 @@ from textmover.report.explanation import ExplainedMatch, Explanation, SideName
 from textmover.report.lines import shortened
 from textmover.types import InputError
 
-__all__ = ["MOST_WORDS", "Grid", "Line", "chosen_plans", "grid_of", "readable", "stretches"]
+__all__ = ["MOST_WORDS", "Grid", "Line", "blank_words", "chosen_plans", "grid_of", "readable", "stretches"]
 
 MOST_WORDS = 60
 """Rows or columns of a picture; words of longer texts are drawn in stretches."""
@@ -30,6 +30,7 @@ class Line(NamedTuple):
         unmatched: Whether none of its words has a counterpart.
         special: Whether it is no word of the text, or takes no part.
         adds: What its words add to the score.
+        blank: Whether its words are neither matched nor compared, so that there are no cosines to show.
     """
 
     label: str
@@ -37,6 +38,7 @@ class Line(NamedTuple):
     unmatched: bool
     special: bool
     adds: float
+    blank: bool = False
 
 
 class Grid(NamedTuple):
@@ -129,8 +131,24 @@ def readable(text: str) -> str:
     )
 
 
+def blank_words(found: Explanation, side: SideName) -> list[bool]:
+    """Which words of a text the metric leaves out, so that they were compared with nothing, as ``[SEP]`` is by some.
+
+    Args:
+        found: The explanation.
+        side: Whose words.
+
+    Returns:
+        A value for each word.
+    """
+    cosines = found.similarity if side == "reference" else found.similarity.T
+    weights = getattr(found, side).weights
+    return [not weight and not row.any() for weight, row in zip(weights, cosines, strict=True)]
+
+
 def _lines(found: Explanation, side: SideName, places: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
     text, adds, lonely = getattr(found, side), found.adds(side), set(found.unmatched(side))
+    blank = blank_words(found, side)
     lines = []
     for first, last in places:
         words = range(first, last)
@@ -143,6 +161,7 @@ def _lines(found: Explanation, side: SideName, places: Sequence[tuple[int, int]]
                 bool(taking) and lonely.issuperset(taking),
                 not taking or (last - first == 1 and text.spans[first] is None),
                 float(adds[first:last].sum()),
+                all(blank[one] for one in words),
             )
         )
     return tuple(lines)

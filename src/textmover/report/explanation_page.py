@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from textmover.report.explanation import ExplainedTrees, Explanation, SideName
-from textmover.report.explanation_grid import readable
+from textmover.report.explanation_grid import blank_words, readable
 from textmover.report.explanation_wording import FLAGS, signed_terms
 from textmover.report.palette import SEQUENTIAL
 from textmover.report.svg import signed
@@ -228,9 +228,9 @@ def _map(found: Explanation, most: int) -> str | None:
     largest = max(float(one.plan.max()) for one in found.matches)
     plans = [np.rint(100 * np.sqrt(one.plan / largest)).astype(int).tolist() for one in found.matches]
     cosines = np.rint(100 * found.similarity).astype(int).tolist()
-    return json.dumps(
-        {"names": [one.name for one in found.matches], "cosines": cosines, "radii": plans}, separators=(",", ":")
-    )
+    blank = [np.flatnonzero(blank_words(found, side)).tolist() for side in ("reference", "hypothesis")]
+    names = [one.name for one in found.matches]
+    return json.dumps({"names": names, "cosines": cosines, "radii": plans, "blank": blank}, separators=(",", ":"))
 
 
 def _trees(trees: ExplainedTrees) -> dict[str, Any]:

@@ -39,6 +39,7 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
       opacity: (strong ? 0.35 + 0.65 * Math.max(0, close) : 0.12 + 0.45 * Math.max(0, close) * (share / 100)).toFixed(2),
     }, threads);
   };
+  const alone = (word) => word.classList.contains("alone");
   const rowsOf = (side) => new Set(side.map((word) => word.offsetTop)).size;
   const draw = () => {
     threads.replaceChildren();
@@ -47,7 +48,7 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
       for (const { place, share, close } of links(shown)) if (others[place]) thread(shown, others[place], share, close, true);
     } else if (words.h.length + words.r.length <= THREADS && Math.max(rowsOf(words.h), rowsOf(words.r)) <= 2) {
       for (const word of words.h) for (const { place, share, close } of links(word)) {
-        if (share >= 25 && words.r[place]) thread(word, words.r[place], share, close, false);
+        if (share >= 25 && words.r[place] && !alone(word) && !alone(words.r[place])) thread(word, words.r[place], share, close, false);
       }
     }
   };
@@ -59,8 +60,8 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
     const found = links(word).filter(({ place }) => others[place]);
     const partners = found.map(({ place, share, close }) => `${name(others[place])} (cosine ${close.toFixed(2)}, ${share} %)`);
     const text = document.createElement("span");
-    const alone = word.classList.contains("alone") ? ", without a counterpart of its own" : "";
-    text.textContent = `${name(word)} adds ${word.dataset.a}${alone}` + (partners.length ? ` · matched with ${partners.join(", ")}` : "");
+    const lonely = alone(word) ? ", without a counterpart of its own" : "";
+    text.textContent = `${name(word)} adds ${word.dataset.a}${lonely}` + (partners.length ? ` · matched with ${partners.join(", ")}` : "");
     said.append(text);
   };
   const light = (word) => {
@@ -116,14 +117,15 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
   const box = pair.querySelector("[data-map]");
   const drawMap = () => {
     if (!box || box.firstChild || !box.closest("details").open) return;
-    const { names, cosines, radii } = JSON.parse(box.dataset.map);
+    const { names, cosines, radii, blank } = JSON.parse(box.dataset.map);
     const label = (one) => { const text = one.querySelector("b").textContent; return text.length > 16 ? text.slice(0, 15) + "…" : text; };
     const rows = words.r.map(label), columns = words.h.map(label);
     const left = 14 + 6.6 * Math.max(...rows.map((one) => one.length), 4);
     const longest = 6.6 * Math.max(...columns.map((one) => one.length), 4);
     const top = 14 + 0.72 * longest;
     const width = left + CELL * columns.length + 0.72 * longest, height = top + CELL * rows.length + 4;
-    const svg = made("svg", { width: width.toFixed(0), height: height.toFixed(0), role: "img", "aria-label": "Cosines of all pairs of words, and what is moved between them" });
+    const svg = made("svg", { viewBox: `0 0 ${width.toFixed(0)} ${height.toFixed(0)}`, role: "img", "aria-label": "Cosines of all pairs of words, and what is moved between them" });
+    svg.style.width = `min(${width.toFixed(0)}px, max(100%, ${(0.6 * width).toFixed(0)}px))`; // smaller before it scrolls
     const name = (text, one, x, y, more) => { made("text", { x, y, class: one.classList.contains("alone") ? "alone" : "", ...more }, svg).textContent = text; };
     rows.forEach((text, row) => name(text, words.r[row], left - 7, top + CELL * row + 15, { "text-anchor": "end" }));
     columns.forEach((text, column) => {
@@ -133,6 +135,7 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
     const half = names.length === 2;
     discs = [];
     rows.forEach((_, row) => columns.forEach((__, column) => {
+      if (blank[0].includes(row) || blank[1].includes(column)) return;
       const cosine = cosines[row][column];
       const cell = made("g", {}, svg);
       const shade = cosine < 0 ? `b${Math.min(4, 1 + Math.floor(-cosine / 25))}` : `h${Math.min(7, Math.floor(cosine / 12.5))}`;
