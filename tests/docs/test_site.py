@@ -16,8 +16,7 @@ DOCS = ROOT / "docs"
 PACKAGES = [
     path.parent.name
     for path in sorted((ROOT / "src" / "textmover").glob("*/__init__.py"))
-    if path.parent.name
-    not in ("app", "cli", "interfaces")  # of commands and pages; modules below
+    if path.parent.name not in ("app", "cli", "interfaces")  # of commands and pages; modules below
 ]
 API = {
     **{f"textmover.{name}": name for name in [*PACKAGES, "presets"]},

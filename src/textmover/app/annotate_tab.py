@@ -30,15 +30,6 @@ arrives last is what was done last. Each is sent at once: one that waits for ano
 then, which may be the next text."""
 
 
-class _Slider(gr.Slider):
-    """A slider that leaves it to the desk what to say of numbers beyond its ends, which people can type."""
-
-    is_template = True  # the page draws it as what it is derived from
-
-    def preprocess(self, payload: Any) -> Any:
-        return payload
-
-
 ORDERED = "(file, who, key, seen, order, value) => [file, who, key, seen, window.textmoverOrder(), value]"
 """Says when a rating was sent, since two that are sent at once may arrive in either order."""
 
@@ -118,7 +109,11 @@ class AnnotateTab:
             "interactive": True,
         }
         if scale.slider:
-            return _Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
+            slider = gr.Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
+            # Numbers beyond its ends can be typed: the desk says what is wrong with them. No class of its own, since
+            # Gradio writes a file beside the source of each.
+            slider.preprocess = lambda payload: payload  # type: ignore[method-assign]
+            return slider
         names = POINTS.get((scale.low, scale.high))
         labels = [f"{point} {names[place]}" if names else str(point) for place, point in enumerate(scale.points)]
         return gr.Radio(list(zip(labels, scale.points, strict=True)), value=None, **shared)

@@ -62,6 +62,19 @@ class Explorer:
         self._scorers: dict[str, Scorer] = {}
         self._lock = threading.Lock()
 
+    def load(self) -> None:
+        """Load the further metrics now.
+
+        Raises:
+            InputError: If one cannot be loaded, or this machine does not have the device.
+        """
+        from textmover.scoring.scorer import resolve_device
+
+        if self._device is not None:
+            resolve_device(self._device)
+        for name in self._models:
+            self._scorer(name)
+
     @property
     def names(self) -> list[str]:
         """Metrics that may be chosen; presets that need statistics of a corpus have none here, and are left out."""

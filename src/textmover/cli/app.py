@@ -16,6 +16,7 @@ from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.app.desk import Desk
+    from textmover.app.explorer import Explorer
     from textmover.app.server import Application
 
 __all__ = ["add_arguments", "run"]
@@ -81,11 +82,14 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     desk = _desk(options)
     _check_gradio()
+    from textmover.app.explorer import Explorer
     from textmover.app.server import is_loopback, listen, private_temporary_folder, serve, url_of
 
+    explorer = Explorer(options.model, options.device)
     with listen(options.host, options.port) as listening, private_temporary_folder():
+        explorer.load()  # says what is wrong before the browser opens
         loopback = is_loopback(options.host)
-        application = _application(desk, options, loopback=loopback)
+        application = _application(desk, explorer, options.annotator, loopback=loopback)
         if not loopback:
             sys.stderr.write(
                 f"Warning: everyone who reaches {options.host} over the network can read these texts and rate them "
@@ -138,13 +142,12 @@ def _check_gradio() -> None:
         raise InputError('Expected Gradio for the page, but it is not installed: pip install "textmover[app]".')
 
 
-def _application(desk: Desk, options: argparse.Namespace, *, loopback: bool) -> Application:
-    from textmover.app.explorer import Explorer
+def _application(desk: Desk, explorer: Explorer, annotator: str, *, loopback: bool) -> Application:
     from textmover.app.interface import build_page, page_options
     from textmover.app.server import make_application
 
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    page = build_page(desk, Explorer(options.model, options.device), options.annotator)
+    page = build_page(desk, explorer, annotator)
     return make_application(page, page_options(), loopback=loopback)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from textmover.report.explanation import Explanation
     from textmover.scoring.mbr import MbrResult
 
-__all__ = ["Scorer", "check_fitted", "listed_texts", "normalize_references", "score"]
+__all__ = ["Scorer", "check_fitted", "listed_texts", "normalize_references", "resolve_device", "score"]
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class Scorer:
         """
         name = default_metric(overrides) if name is None else name
         check_choice("precision", precision, get_args(Precision))
-        target = _resolve_device(device)
+        target = resolve_device(device)
         check_backend(backend, target)
         metric = load_metric(name, revision=revision, **overrides)
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
@@ -422,7 +422,22 @@ def _none_of(scores: SegmentScores) -> SegmentScores:
     return SegmentScores(scores.scores[:0], precision, recall, f, scores.signature, components)
 
 
-def _resolve_device(device: str | torch.device | None) -> torch.device:
+def resolve_device(device: str | torch.device | None) -> torch.device:
+    """The device that is meant.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes this process's GPU, or the CPU where there is none.
+
+    Returns:
+        The device.
+
+    Raises:
+        InputError: If this machine has no such device.
+
+    Example:
+        >>> resolve_device("cpu")
+        device(type='cpu')
+    """
     if device is None:
         if not torch.cuda.is_available():
             return torch.device("cpu")
