@@ -146,6 +146,8 @@ def markdown(
     """A table for each data set, and what they were made with."""
     machine = f"{platform.machine()}, {torch.get_num_threads()} threads"
     lines = [
+        "# The family on one encoder",
+        "",
         f"Encoder {encoder}, untrained. textmover {__version__}, torch {torch.__version__}, transformers "
         f"{transformers.__version__}, {machine}. Pearson per group, their mean with its 95 % bootstrap interval, mean "
         "Kendall, and the seconds that matching took once all texts were encoded.",

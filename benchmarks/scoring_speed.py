@@ -421,6 +421,7 @@ def systems(options: argparse.Namespace) -> None:
     medians = {name: statistics.median(values) for name, values in times.items()}
     deviation = np.abs(found["apart"] - found["together"]).max()
     text = (
+        "# Systems that share their references\n\n"
         f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, {machine()}.\n\n"
         f"Each with a scorer of its own: {medians['apart']:.1f} s. In one call: {medians['together']:.1f} s, "
         f"{medians['apart'] / medians['together']:.2f} times as fast (medians of {options.repetitions}). Largest "

@@ -39,3 +39,10 @@ def test_a_known_criterion_keeps_its_hint():
 def test_what_is_no_criterion_is_refused(names, message):
     with pytest.raises(InputError, match=message):
         parse_criteria(names)
+
+
+@pytest.mark.parametrize("value", [0, 4, 1.5, float("nan"), float("inf"), -(10**400), 10**400, True, "2", None, [1]])
+def test_a_rating_is_a_whole_number_of_the_scale(value):
+    assert Scale(1, 3).check(2.0) == 2
+    with pytest.raises(InputError, match="a whole number from 1 to 3"):
+        Scale(1, 3).check(value)

@@ -99,7 +99,7 @@ def test_files_that_cannot_be_used(lines, tmp_path, paths, number, said):
         ({"candidates": []}, "at least one candidate in {path}, line 2, but got none"),
         ({"candidates": "a"}, "a list of texts in column 'candidates' of {path}, line 2, but got 'a'"),
         ({"candidates": ["a", 3]}, "text in column 'candidates' of {path}, line 2, but got 3"),
-        ({"other": ["a"]}, "line 2, but got None"),
+        ({"other": ["a"]}, "line 2, but got nothing"),
         ('{"candidates": ["\\ud800"]}', "Unicode"),
     ],
 )

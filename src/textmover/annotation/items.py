@@ -229,7 +229,7 @@ def _flat(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = "nothing" if value is None else repr(value)  # a null of JSON, or no cell at all
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 

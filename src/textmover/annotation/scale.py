@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +105,7 @@ class Scale:
         Raises:
             InputError: If it is none of this scale.
         """
-        good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        good = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not good or not self.low <= value <= self.high or value != int(value):  # type: ignore[operator, call-overload]
             raise InputError(f"Expected a whole number from {self.low} to {self.high} as rating, but got {value!r}.")
         return float(value)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,9 +30,10 @@ QUICK: dict[str, Any] = {
 arrives last is what was done last. Each is sent at once: one that waits for another is sent with what the page shows by
 then, which may be the next text."""
 
-
-ORDERED = "(file, who, key, seen, order, value) => [file, who, key, seen, window.textmoverOrder(), value]"
-"""Says when a rating was sent, since two that are sent at once may arrive in either order."""
+SENT = """(file, who, key, seen, order, given, value) =>
+  [file, who, key, seen, window.textmoverOrder(), JSON.stringify(value), IDLE]"""
+"""Sends a rating with the time at which it was given, since two that are sent at once may arrive in either order; and
+as text, so that the desk hears of numbers beyond the ends of a slider, which people can type and Gradio would keep."""
 
 
 class AnnotateTab:
@@ -63,7 +65,7 @@ class AnnotateTab:
             self.who = gr.Textbox(elem_id="tm-annotator")
             self.file = gr.Textbox(elem_id="tm-items")
             self.seen = gr.Textbox()
-            self.order = gr.Textbox()
+            self.order, self.given = gr.Textbox(), gr.Textbox()
 
     def _lay_out_begin(self) -> None:
         gr.HTML('<p class="tm-lead">Rate texts. Each rating is saved at once; stop and go on whenever you like.</p>')
@@ -109,11 +111,7 @@ class AnnotateTab:
             "interactive": True,
         }
         if scale.slider:
-            slider = gr.Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
-            # Numbers beyond its ends can be typed: the desk says what is wrong with them. No class of its own, since
-            # Gradio writes a file beside the source of each.
-            slider.preprocess = lambda payload: payload  # type: ignore[method-assign]
-            return slider
+            return gr.Slider(scale.low, scale.high, step=1, value=scale.low, buttons=[], **shared)
         names = POINTS.get((scale.low, scale.high))
         labels = [f"{point} {names[place]}" if names else str(point) for place, point in enumerate(scale.points)]
         return gr.Radio(list(zip(labels, scale.points, strict=True)), value=None, **shared)
@@ -139,9 +137,11 @@ class AnnotateTab:
             event(self._safely(act), place, everything, **QUICK)
         self.number.submit(self._safely(self.desk.go_to), [*place, self.number], everything, **QUICK)
         self.leave.click(lambda: [""] * 4, None, [self.key, self.file, self.bar, self.card], **QUICK)
+        idle = str(self.desk.scale.low) if self.desk.scale.slider else "null"
+        told = [*place, self.seen, self.order, self.given]
         for number, component in enumerate(self.ratings):
             save = self._safely(partial(_rated, self.desk, number))
-            component.input(save, [*place, self.seen, self.order, component], everything, js=ORDERED, **QUICK)
+            component.input(save, [*told, component], everything, js=SENT.replace("IDLE", idle), **QUICK)
         save = self._safely(partial(_commented, self.desk))
         told = [*place, self.seen, self.comment]
         gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
@@ -197,7 +197,13 @@ def _moved(desk: Desk, step: int, file: Any, who: Any, key: Any) -> Shown:
     return desk.move(file, who, key, step)
 
 
-def _rated(desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, value: Any) -> Shown:
+def _rated(
+    desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any, _: Any = None
+) -> Shown:
+    try:
+        value = json.loads(given)
+    except (TypeError, ValueError):
+        value = given  # the desk says what it wants
     return desk.rate(file, who, key, number, value, order, seen)
 
 

@@ -248,7 +248,7 @@ def _place(row: TableRow) -> str:
 
 
 def _cut(value: object) -> str:
-    said = repr(value)
+    said = "nothing" if value is None else repr(value)
     return said if len(said) <= 60 else f"{said[:60]}…"
 
 

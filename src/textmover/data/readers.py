@@ -313,8 +313,8 @@ class TableRow(NamedTuple):
         number = as_number(value)
         if not math.isfinite(number):
             raise InputError(
-                f"Expected a finite number in {self._place(repr(column))}, but got {value!r}: correct it or remove the "
-                "row (or set `score` to null to read the texts alone)."
+                f"Expected a finite number in {self._place(repr(column))}, but got {_told(value)}: correct it or "
+                "remove the row (or set `score` to null to read the texts alone)."
             )
         return number
 
@@ -330,7 +330,7 @@ class TableRow(NamedTuple):
     def _checked_text(self, column: str, value: object) -> str:
         if not isinstance(value, str):
             raise InputError(
-                f"Expected text in {self._place(repr(column))}, but got {value!r}: correct it or remove the row."
+                f"Expected text in {self._place(repr(column))}, but got {_told(value)}: correct it or remove the row."
             )
         if not value.isascii() and _SURROGATE.search(value):
             raise InputError(
@@ -341,6 +341,11 @@ class TableRow(NamedTuple):
 
     def _place(self, column: str) -> str:
         return f"column {column} of {self.name}, {self.unit} {self.number}"
+
+
+def _told(value: object) -> str:
+    """A cell in a message; where there is none, or a null of JSON or Parquet, people know no `None`."""
+    return "nothing" if value is None else repr(value)
 
 
 def _good(items: Iterable[tuple[int, Item | InputError]]) -> list[Item]:

@@ -193,7 +193,7 @@ class TestPaths:
             read_judgements(path, SetDescription(groups=("meta.lp",)))
         with pytest.raises(InputError, match=r"Expected a list at 'meta' of .*, line 1, but got int: .*'meta\.\*'"):
             read_judgements(path, SetDescription(ratings={"a": "meta.*"}))
-        with pytest.raises(InputError, match=r"number in column 'experts\.\*\.flo' .*line 1, but got None"):
+        with pytest.raises(InputError, match=r"number in column 'experts\.\*\.flo' .*line 1, but got nothing"):
             read_judgements(path, SetDescription(ratings={"a": "experts.*.flo"}))
         with pytest.raises(InputError, match=r"column 'nothing\.flu' in .*set `ratings`"):
             read_judgements(path, SetDescription(ratings={"a": "nothing.flu"}))
@@ -225,7 +225,7 @@ class TestRatings:
 
     def test_missing_in_a_list(self, tmp_path):
         path = jsonl(tmp_path, row(e=[1, None, 4]), row(e=[]), row(e=None))
-        with pytest.raises(InputError, match=r"column 'e\.\*' .* line 1, but got None"):
+        with pytest.raises(InputError, match=r"column 'e\.\*' .* line 1, but got nothing"):
             read_judgements(path, SetDescription(ratings={"e": "e.*"}))
         found = read_judgements(path, SetDescription(ratings={"e": "e.*"}, missing_ratings="keep"))
         np.testing.assert_array_equal(found.ratings["e"], [2.5, math.nan, math.nan])
@@ -308,7 +308,7 @@ class TestLeftOut:
     def test_references_that_are_no_text(self, tmp_path):
         with pytest.raises(InputError, match=r"Expected text in column 'reference' .* line 1, but got 3"):
             read_judgements(jsonl(tmp_path, row(reference=3)), SetDescription())
-        with pytest.raises(InputError, match=r"Expected text in column 'hypothesis' .* line 1, but got None"):
+        with pytest.raises(InputError, match=r"Expected text in column 'hypothesis' .* line 1, but got nothing"):
             read_judgements(jsonl(tmp_path, row(hypothesis=None)), SetDescription())
 
 
