@@ -152,13 +152,15 @@ def explore(window: webdriver.Chrome, url: str) -> None:
 PICTURES = {
     "annotate": ("wide", False, annotate),
     "annotate-dark": ("wide", True, annotate),
-    "annotate-narrow": ("narrow", True, annotate),
+    "annotate-narrow": ("narrow", False, annotate),
+    "annotate-narrow-dark": ("narrow", True, annotate),
     "agreement": ("wide", False, agreement),
     "explore": ("wide", False, explore),
     "explore-dark": ("wide", True, explore),
     "explore-narrow": ("narrow", False, explore),
+    "explore-narrow-dark": ("narrow", True, explore),
 }
-SLIDERS = {"slider": ("wide", False, slide)}
+SLIDERS = {"slider": ("wide", False, slide), "slider-narrow": ("narrow", False, slide)}
 
 
 if __name__ == "__main__":

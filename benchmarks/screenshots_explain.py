@@ -1,4 +1,4 @@
-"""The pictures of docs/explain.md, made anew: terminal, heat map, and page (wide and light, narrow and dark).
+"""The pictures of docs/explain.md, made anew: terminal, heat map, and page (wide and narrow, light and dark).
 
     python benchmarks/screenshots_explain.py [--output docs/images]
 
@@ -23,7 +23,8 @@ from typing import Any
 HYPOTHESIS = "The committee postponed its decision on the new budget until Monday, officials said."
 REFERENCE = "Officials said that the committee has delayed the vote about the budget to next week."
 COLUMNS = 108
-PICTURES = ("explain.png", "explain-html.png", "explain-terminal.png", "explain-html-narrow-dark.png")
+PICTURES = ("explain.png", "explain-terminal.png")
+SIZES = {"": (1200, 960), "-narrow": (360, 860)}
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "docs" / "images")
     folder = parser.parse_args().output
     folder.mkdir(parents=True, exist_ok=True)
+    pages = []
     with tempfile.TemporaryDirectory() as kept:
         page, terminal = Path(kept, "page.html"), Path(kept, "terminal.html")
         texts = [HYPOTHESIS, REFERENCE, "--backend", "torch"]
@@ -50,11 +52,14 @@ def main() -> None:
         explain(*texts, "--output", str(page))
         terminal.write_text(TERMINAL.format(code=as_html(in_terminal("explain", *texts, "--quiet"))), encoding="utf-8")
         with browser(1200, 900) as chrome:
-            shot(chrome, page, folder / PICTURES[1], word="postponed", height=960)
-            shot(chrome, terminal, folder / PICTURES[2], fit=True)
-        with browser(360, 760, dark=True) as chrome:
-            shot(chrome, page, folder / PICTURES[3], word="delayed", height=860)
-    for name in PICTURES:
+            shot(chrome, terminal, folder / PICTURES[1], fit=True)
+        for place, (width, height) in SIZES.items():
+            for theme, word in (("", "postponed"), ("-dark", "delayed")):
+                name = f"explain-html{place}{theme}.png"
+                with browser(width, height, dark=bool(theme)) as chrome:
+                    shot(chrome, page, folder / name, word=word, height=height)
+                pages.append(name)
+    for name in (*PICTURES, *pages):
         path = folder / name
         keep_small(path)
         sys.stdout.write(f"{path.name}: {path.stat().st_size / 1000:.0f} kB\n")
