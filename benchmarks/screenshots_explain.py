@@ -24,6 +24,9 @@ HYPOTHESIS = "The committee postponed its decision on the new budget until Monda
 REFERENCE = "Officials said that the committee has delayed the vote about the budget to next week."
 COLUMNS = 108
 PICTURES = ("explain.png", "explain-terminal.png")
+ALIGNMENT = "alignment.png"
+"""The words of the page alone, for the README."""
+
 SIZES = {"": (1200, 960), "-narrow": (360, 860)}
 
 FLAGS = (
@@ -53,13 +56,17 @@ def main() -> None:
         terminal.write_text(TERMINAL.format(code=as_html(in_terminal("explain", *texts, "--quiet"))), encoding="utf-8")
         with browser(1200, 900) as chrome:
             shot(chrome, terminal, folder / PICTURES[1], fit=True)
+            shot(chrome, page, folder / ALIGNMENT, height=960)
+            (words,) = chrome.find_elements("css selector", ".weave")
+            chrome.execute_script("arguments[0].style.cssText = 'padding: 16px; width: max-content'", words)
+            words.screenshot(str(folder / ALIGNMENT))
         for place, (width, height) in SIZES.items():
             for theme, word in (("", "postponed"), ("-dark", "delayed")):
                 name = f"explain-html{place}{theme}.png"
                 with browser(width, height, dark=bool(theme)) as chrome:
                     shot(chrome, page, folder / name, word=word, height=height)
                 pages.append(name)
-    for name in (*PICTURES, *pages):
+    for name in (*PICTURES, ALIGNMENT, *pages):
         path = folder / name
         keep_small(path)
         sys.stdout.write(f"{path.name}: {path.stat().st_size / 1000:.0f} kB\n")
