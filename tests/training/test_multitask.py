@@ -1,3 +1,4 @@
+import csv
 import math
 from pathlib import Path
 
@@ -386,3 +387,13 @@ def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, 
     card = (tmp_path / "metric" / "README.md").read_text()
     assert "| good/held-back |" in card
     assert "Agreement with the ratings" not in card
+    # A step logs the loss of its own source, not the last ones of the others.
+    (log,) = tmp_path.glob("log/version_*/metrics.csv")
+    with log.open(newline="") as stream:
+        rows = [{name: value for name, value in row.items() if value} for row in csv.DictReader(stream)]
+    told = {int(row["step"]): {name for name in row if name.endswith("/loss")} for row in rows if "step" in row}
+    losses = [names for names in told.values() if names]
+    assert {"train/good/loss"} in losses
+    assert {"train/same/loss"} in losses
+    assert all(len(names) == 1 for names in losses)
+    assert len(losses) == len(told) - 1 > 2  # the one left tells what was held back

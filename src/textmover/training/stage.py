@@ -179,9 +179,18 @@ class StageModule(pl.LightningModule):
         self._batch = batch
         if not torch.isfinite(loss):
             raise self._not_finite(f"a finite loss, but got {loss.item()}")
-        name = "train/loss" if len(self.tasks) == 1 else f"train/{batch.source}/loss"
-        self.log(name, loss.detach(), prog_bar=True, batch_size=batch.joint)
+        self._log_loss(loss.detach(), batch)
         return loss + self._unused()
+
+    def _log_loss(self, loss: Tensor, batch: Any) -> None:
+        """Log the loss of a batch under the name of its source, if there are several."""
+        several = len(self.tasks) > 1
+        name = f"train/{batch.source}/loss" if several else "train/loss"
+        self.log(name, loss, prog_bar=True, logger=False if several else None, batch_size=batch.joint)
+        if several and (self.global_step + 1) % max(1, self.trainer.log_every_n_steps) == 0:
+            # Lightning would give its loggers the last loss of a source in the steps of the others, too.
+            for one in self.loggers:
+                one.log_metrics({name: loss.item(), "epoch": self.current_epoch}, step=self.global_step)
 
     def on_validation_epoch_start(self) -> None:
         """Start collecting afresh."""
