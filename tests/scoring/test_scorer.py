@@ -9,7 +9,7 @@ import torch
 
 import textmover
 from textmover.scoring import Scorer, save_checkpoint
-from textmover.scoring.scorer import normalize_references
+from textmover.scoring.given_texts import normalize_references
 from textmover.types import InputError, SegmentScores
 
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea"]

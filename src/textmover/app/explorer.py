@@ -68,7 +68,7 @@ class Explorer:
         Raises:
             InputError: If one cannot be loaded, or this machine does not have the device.
         """
-        from textmover.scoring.scorer import resolve_device
+        from textmover.scoring.devices import resolve_device
 
         if self._device is not None:
             resolve_device(self._device)

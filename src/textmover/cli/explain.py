@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
     target = choose_target(options, options.input or ())
     rows, remark = ([_given(options)], "") if files is None else _lines(files, _wanted(options, target), target)
     # Not before it is known that the options make sense: these bring torch along.
-    from textmover.scoring.scorer import normalize_references
+    from textmover.scoring.given_texts import normalize_references
 
     for row in rows:  # says what is wrong before the metric is loaded
         with _placed(row, several=len(rows) > 1):

@@ -15,7 +15,7 @@ from textmover.metrics.token_matches import TokenMatches, idf_values, match_toke
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.metric_model import MetricModel
 from textmover.scoring import Scorer
-from textmover.scoring.scorer import listed_texts, normalize_references
+from textmover.scoring.given_texts import listed_texts, normalize_references
 from textmover.scoring.statistics import unfitted_statistics
 from textmover.types import InputError, SegmentMetric
 

@@ -95,7 +95,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
 
 def _checked(hypothesis: str, references: str | Sequence[str]) -> tuple[str, list[str]]:
     """A hypothesis and its references as :meth:`Scorer.score` would take them."""
-    from textmover.scoring.scorer import normalize_references
+    from textmover.scoring.given_texts import normalize_references
 
     if not isinstance(hypothesis, str):
         raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")

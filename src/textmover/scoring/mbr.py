@@ -326,7 +326,7 @@ def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candid
         InputError: If the numbers differ, or a segment cannot be used.
         TypeError: If something is no list of texts.
     """
-    from textmover.scoring.scorer import listed_texts, normalize_references
+    from textmover.scoring.given_texts import listed_texts, normalize_references
 
     if isinstance(candidates, str):
         raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
@@ -351,7 +351,7 @@ def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candid
 
 
 def _group(given: object, name: str, place: int) -> tuple[str, ...]:
-    from textmover.scoring.scorer import listed_texts
+    from textmover.scoring.given_texts import listed_texts
 
     if isinstance(given, str):
         raise TypeError(

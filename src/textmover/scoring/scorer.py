@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import nn
 
 from textmover import __version__
 from textmover.modules.config import check_choice
-from textmover.modules.tokenizer import REPAIR, is_unicode
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.checkpoint import checkpoint_folder, load_metric
+from textmover.scoring.devices import resolve_device
 from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.engine import Engine
+from textmover.scoring.given_texts import References, Texts, listed_texts, normalize_references
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.released import default_metric
 from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     from textmover.report.explanation import Explanation
     from textmover.scoring.mbr import MbrResult
 
-__all__ = ["Scorer", "check_fitted", "listed_texts", "normalize_references", "resolve_device", "score"]
+__all__ = ["Scorer", "check_fitted", "score"]
 
 logger = logging.getLogger(__name__)
-
-Texts = str | Sequence[str]
-References = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 class Scorer:
@@ -347,108 +344,9 @@ def check_fitted(metric: SegmentMetric) -> None:
         )
 
 
-def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
-    """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them.
-
-    Raises:
-        InputError: If the counts differ, a hypothesis has no reference, or a text is not Unicode.
-        TypeError: If something is neither a text nor a list of texts.
-
-    Example:
-        >>> normalize_references(["a", "b"], ["x", ["y", "z"]])
-        [('x',), ('y', 'z')]
-    """
-    # What is neither a text nor a list is kept here, and refused with its place below.
-    grouped = [
-        (one,) if isinstance(one, str) or not _lists_texts(one) else tuple(one)
-        for one in listed_texts(references, "references")
-    ]
-    if len(hypotheses) != len(grouped):
-        raise InputError(
-            f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
-        )
-    for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
-        if not texts:
-            raise InputError(
-                f"Expected at least one reference for each hypothesis, but number {position + 1} has none."
-            )
-        for text in (hypothesis, *texts):
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}."
-                )
-            if not is_unicode(text):
-                raise InputError(
-                    f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
-                )
-    return grouped
-
-
-def listed_texts(texts: object, name: str) -> list[Any]:
-    """One text or several as a list.
-
-    Args:
-        texts: A text, or anything that gives texts in an order.
-        name: What errors call it.
-
-    Raises:
-        TypeError: If it is something else, such as a mapping or a data frame, which would give the names of its parts.
-
-    Example:
-        >>> listed_texts("a cat", "hypotheses"), listed_texts(("a", "b"), "hypotheses")
-        (['a cat'], ['a', 'b'])
-    """
-    if isinstance(texts, str):
-        return [texts]
-    if not _lists_texts(texts):
-        raise TypeError(
-            f"Expected {name} to be a text or a list of texts, but got {type(texts).__name__}: give the texts in a "
-            "list, or a single column of a table."
-        )
-    return list(texts)
-
-
-def _lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
-    """Whether something gives texts one by one and in an order, rather than keys or the names of columns."""
-    without = isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns")
-    return isinstance(given, Iterable) and not without
-
-
 def _none_of(scores: SegmentScores) -> SegmentScores:
     """The same values, of no segment."""
     sides = (scores.precision, scores.recall, scores.f)
     precision, recall, f = (None if array is None else array[:0] for array in sides)
     components = {name: array[:0] for name, array in scores.components.items()}
     return SegmentScores(scores.scores[:0], precision, recall, f, scores.signature, components)
-
-
-def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The device that is meant.
-
-    Args:
-        device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes this process's GPU, or the CPU where there is none.
-
-    Returns:
-        The device.
-
-    Raises:
-        InputError: If this machine has no such device.
-
-    Example:
-        >>> resolve_device("cpu")
-        device(type='cpu')
-    """
-    if device is None:
-        if not torch.cuda.is_available():
-            return torch.device("cpu")
-        # Launchers say which GPU is this process's; a metric may be made before anything has chosen it.
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
-    try:
-        resolved = torch.device(device)
-        torch.zeros(1, device=resolved)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__).split(". ")[0]
-        raise InputError(
-            f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}"
-        ) from error
-    return resolved
