@@ -18,7 +18,7 @@ from textmover.modules.encoder_source import EncoderSource
 from textmover.modules.windows import encode_windows
 from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
-__all__ = ["Encoder", "SharedStates", "plain_errors", "weights_stamp"]
+__all__ = ["Encoder", "SharedStates", "drop_capturing_hooks", "plain_errors", "weights_stamp"]
 
 logger = logging.getLogger(__name__)
 
@@ -134,12 +134,8 @@ class Encoder(nn.Module):
 
     @property
     def concurrent(self) -> bool:
-        """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
-        import transformers
-
-        if self._runner is not None:
-            return self._runner.concurrent
-        return self.graph().is_top or int(transformers.__version__.split(".")[0]) >= 5
+        """Whether several threads may run it at a time."""
+        return self.graph().concurrent if self._runner is None else self._runner.concurrent
 
     @property
     def row_runner(self) -> RowRunner | None:
@@ -176,7 +172,7 @@ class Encoder(nn.Module):
 
     def copied_model(self) -> Any:
         """A model of its own with the same weights."""
-        _drop_capturing_hooks(self.model)
+        drop_capturing_hooks(self.model)
         return copy.deepcopy(self.model)
 
     def train(self, mode: bool = True) -> Encoder:
@@ -187,7 +183,7 @@ class Encoder(nn.Module):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        _drop_capturing_hooks(self.model)
+        drop_capturing_hooks(self.model)
         # Copies may be trained. Those of several encoders that share weights, in one pickle, still do.
         shared = self._copied_together or self._states is not None
         runner = self._runner if self._stamp == weights_stamp(self.model) else None
@@ -244,7 +240,7 @@ class Encoder(nn.Module):
         if self._runner is not None and not self.training and not torch.is_grad_enabled():
             if self._stamp == weights_stamp(self.model):
                 return self._runner(input_ids, mask)
-            logger.warning("Weights were changed behind back-end %s: torch runs them from now on.", self._runner.name)
+            logger.warning("Weights were changed behind %s: the model itself runs from now on.", self._runner.name)
             self.run_with(None)
         padded = not bool(mask.all()) if padded is None else padded
         # Where nothing is padded, no mask lets attention take its fastest path.
@@ -289,7 +285,7 @@ def _forget_weights(encoder: nn.Module, _: Any) -> None:
         encoder.run_with(None)
 
 
-def _drop_capturing_hooks(model: Any) -> None:
+def drop_capturing_hooks(model: Any) -> None:
     """Take off the hooks by which Hugging Face 5 collects hidden states: they cannot be pickled.
 
     The next pass that asks for hidden states puts them on again.

@@ -26,6 +26,13 @@ class EncoderGraph(nn.Module):
         # With the layers above cut off, the last hidden state is the one wanted layer.
         self.is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
 
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
+        import transformers
+
+        return self.is_top or int(transformers.__version__.split(".")[0]) >= 5
+
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:

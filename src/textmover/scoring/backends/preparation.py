@@ -18,6 +18,7 @@ from textmover.scoring.backends.compiled import CompiledRunner
 from textmover.scoring.backends.graph import graph_limit
 from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, lacking, version
 from textmover.scoring.backends.packages import package
+from textmover.scoring.backends.packed import packed_runner
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.backends.tidying import used
 from textmover.scoring.probes import PROBES, probe_scores, probe_states
@@ -82,6 +83,7 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
     if metric.runnable_encoder is not None:
         metric.runnable_encoder.run_with(None)
     if backend == "torch":
+        _pack(metric)
         return 0.0
     encoder = _encoder(metric, backend)
     prepared = _compiled(metric, encoder) if backend not in EXPORTED else _ready(metric, backend, precision, beside)
@@ -232,6 +234,19 @@ def _fill(metric: SegmentMetric, wanted: Wanted, folder: Path) -> Mapping[str, A
     runner = MODULES[wanted.backend].Runner(folder, wanted.precision)
     states = probe_states(metric, encoder, runner, graph_limit(encoder))
     return {"metric": str(metric.signature), "deviation": _deviation(metric, encoder, runner), "states": states}
+
+
+def _pack(metric: SegmentMetric) -> None:
+    """Let torch run a metric's encoder with packed weights, where they give the same hidden states."""
+    encoder = metric.runnable_encoder
+    runner = None if encoder is None else packed_runner(encoder.graph())
+    if encoder is None or runner is None:
+        return
+    states = probe_states(metric, encoder, runner)
+    if states <= EXACT_BOUND:
+        encoder.run_with(runner)
+    else:
+        logger.warning("Weights are left as they are: packed, this encoder's hidden states deviate by %.1e.", states)
 
 
 def _compiled(metric: SegmentMetric, encoder: RunnableEncoder) -> Prepared:
