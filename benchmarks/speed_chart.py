@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from textmover.report.figures import save_figure
 
 ROWS = {
-    "torchmetrics": "torchmetrics BERTScore",
     "bert-score": "bert-score",
+    "torchmetrics": "torchmetrics BERTScore",
     "bertscore-f1 exact torch": "textmover, PyTorch, float32",
     "bertscore-f1 exact openvino": "textmover, OpenVINO, float32",
     "bertscore-f1 fast": "textmover, OpenVINO, bfloat16",
@@ -26,9 +26,9 @@ OURS, OTHERS, INK = "#3f51b5", "#b0b4bd", "#33363c"
 
 
 def rates(page: str) -> dict[str, tuple[float, float]]:
-    """Pairs per second and the multiple of bert-score's, by the candidate's name."""
+    """Pairs per second and the multiple of bert-score's in the first table of the page, by the candidate's name."""
     found = re.findall(r"^\| ([\w -]+) \| [\d.]+ \| [\d.]+ \| ([\d.,]+) \([^)]*\) \| ([\d.]+) \|", page, re.MULTILINE)
-    return {name: (float(rate.replace(",", "")), float(ratio)) for name, rate, ratio in found}
+    return {name: (float(rate.replace(",", "")), float(ratio)) for name, rate, ratio in reversed(found)}
 
 
 def draw(found: dict[str, tuple[float, float]], path: Path) -> None:

@@ -178,6 +178,22 @@ def real_backends(monkeypatch: pytest.MonkeyPatch, backend_cache: Path) -> Path:
     return backend_cache
 
 
+@pytest.fixture
+def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many texts each pass of an encoder on torch has read, packed or not."""
+    from textmover.modules.encoder_graph import EncoderGraph
+
+    read: list[int] = []
+    forward = EncoderGraph.forward
+
+    def counting(self: EncoderGraph, input_ids: torch.Tensor, *others: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        read.append(len(input_ids))
+        return forward(self, input_ids, *others)
+
+    monkeypatch.setattr(EncoderGraph, "forward", counting)
+    return read
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of back-ends go to one worker, so that each encoder is converted once in all."""

@@ -33,7 +33,7 @@ COLUMNS = {
     "newstest2016_da_toen": ("lp", "year", "reference", "hypothesis", "score"),
     "sts2012_2016": ("task", "sentence1", "sentence2", "score"),
     "stsb_en": ("split", "sentence1", "sentence2"),
-    "sick2014": ("sentence1", "sentence2"),
+    "sick2014": ("split", "sentence1", "sentence2", "relatedness"),
     "cola": ("sentence", "label"),
     "mnli_dev": ("premise", "hypothesis", "label"),
     "snli_dev": ("premise", "hypothesis", "label"),
@@ -80,10 +80,11 @@ def cell(column: str, number: int, kind: str) -> str:
     """What stands in a column of a made-up file."""
     if column in ("label", "is_duplicate"):
         return LABELS[kind][number % len(LABELS[kind])]
-    if column == "score":
+    if column in ("score", "relatedness"):
         return str(number % 7 / 2)
     task = TASKS[number % len(TASKS)]
-    groups = {"lp": "de-en", "year": "2015", "task": task, "split": ("dev", "test")[number % 2]}
+    parts = ("train", "train", "trial", "test") if kind == "sick2014" else ("dev", "test")
+    groups = {"lp": "de-en", "year": "2015", "task": task, "split": parts[number % len(parts)]}
     return groups.get(column, f"{column} {number} of {kind}")
 
 

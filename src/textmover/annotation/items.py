@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.data.lines import empty, unreadable
-from textmover.data.readers import TableRow, check_columns
+from textmover.data.readers import TableRow, check_columns, told
 from textmover.data.tables import named, open_tables
 from textmover.types import InputError
 
@@ -122,7 +122,7 @@ def _rows(path: Path) -> Iterator[TableRow]:
         for number, cells in enumerate(listed, start=1):
             if not isinstance(cells, dict):
                 raise InputError(
-                    f"Expected a list of objects in {path.name}, but got {_short(cells)} as element {number}: write "
+                    f"Expected a list of objects in {path.name}, but got {told(cells)} as element {number}: write "
                     '{"hypothesis": …, "reference": …} in its place.'
                 )
             yield TableRow(path.name, "element", number, cells)
@@ -171,7 +171,7 @@ def _json_list(path: Path) -> list[Any] | None:
     if isinstance(found, dict):
         return [found]
     if not isinstance(found, list):
-        raise InputError(f"Expected a list of objects in {path.name}, but got {_short(found)}.")
+        raise InputError(f"Expected a list of objects in {path.name}, but got {told(found)}.")
     return found
 
 
@@ -191,7 +191,7 @@ def _named_key(row: TableRow) -> str:
     if not known or len(str(value)) > LONGEST_KEY:
         raise InputError(
             f"Expected an id of 1 to {LONGEST_KEY} characters in column 'id' of {row.name}, {row.unit} {row.number}, "
-            f"but got {_short(value)}: give each item one, or none of them."
+            f"but got {told(value)}: give each item one, or none of them."
         )
     return row._replace(cells={"id": str(value).strip()}).text("id")
 
@@ -226,11 +226,6 @@ def _flat(value: object) -> str:
     if isinstance(value, Mapping):
         value = list(value.values())
     return " | ".join(map(str, value)) if isinstance(value, list) else _shown(value)
-
-
-def _short(value: object) -> str:
-    text = "nothing" if value is None else repr(value)  # a null of JSON, or no cell at all
-    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def _hash(value: object) -> str:

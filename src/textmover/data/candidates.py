@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from textmover.data.lines import LineError, Position, iter_lines, without_end
-from textmover.data.readers import TableRow, as_number, check_columns, read_rows, unequal_lengths
+from textmover.data.readers import TableRow, as_number, check_columns, read_rows, told, unequal_lengths
 from textmover.types import InputError
 
 __all__ = ["CandidateFiles", "CandidateSets", "CandidateTable", "Candidates"]
@@ -237,7 +237,7 @@ def _list(row: TableRow, column: str, what: str) -> Sequence[object]:
     value = row.cells.get(column)
     if not isinstance(value, list):
         raise InputError(
-            f"Expected a list of {what} in column {column!r} of {_place(row)}, but got {_cut(value)}: write it as a "
+            f"Expected a list of {what} in column {column!r} of {_place(row)}, but got {told(value)}: write it as a "
             "list of JSON, or as a column of lists in Parquet."
         )
     return value
@@ -245,11 +245,6 @@ def _list(row: TableRow, column: str, what: str) -> Sequence[object]:
 
 def _place(row: TableRow) -> str:
     return f"{row.name}, {row.unit} {row.number}"
-
-
-def _cut(value: object) -> str:
-    said = "nothing" if value is None else repr(value)
-    return said if len(said) <= 60 else f"{said[:60]}…"
 
 
 def _lines(path: str, position: Position | None) -> Generator[str, None, None]:

@@ -30,11 +30,23 @@ __all__ = [
     "read_rows",
     "read_segments",
     "read_texts",
+    "told",
     "unequal_lengths",
 ]
 
 Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def told(value: object) -> str:
+    """A cell as it stands in a message: cut short, and nothing where it is empty or a null of JSON or Parquet.
+
+    Example:
+        >>> told(None), told("a" * 100)[-3:], len(told("a" * 100))
+        ('nothing', 'aa…', 60)
+    """
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def as_number(value: object) -> float:
@@ -313,7 +325,7 @@ class TableRow(NamedTuple):
         number = as_number(value)
         if not math.isfinite(number):
             raise InputError(
-                f"Expected a finite number in {self._place(repr(column))}, but got {_told(value)}: correct it or "
+                f"Expected a finite number in {self._place(repr(column))}, but got {told(value)}: correct it or "
                 "remove the row (or set `score` to null to read the texts alone)."
             )
         return number
@@ -323,14 +335,14 @@ class TableRow(NamedTuple):
         value = self.cells.get(column)
         if isinstance(value, (list, dict)):
             raise InputError(
-                f"Expected one value in {self._place(repr(column))}, but got {value!r}: choose another group column."
+                f"Expected one value in {self._place(repr(column))}, but got {told(value)}: choose another column."
             )
         return "" if value is None else str(value)
 
     def _checked_text(self, column: str, value: object) -> str:
         if not isinstance(value, str):
             raise InputError(
-                f"Expected text in {self._place(repr(column))}, but got {_told(value)}: correct it or remove the row."
+                f"Expected text in {self._place(repr(column))}, but got {told(value)}: correct it or remove the row."
             )
         if not value.isascii() and _SURROGATE.search(value):
             raise InputError(
@@ -341,11 +353,6 @@ class TableRow(NamedTuple):
 
     def _place(self, column: str) -> str:
         return f"column {column} of {self.name}, {self.unit} {self.number}"
-
-
-def _told(value: object) -> str:
-    """A cell in a message; where there is none, or a null of JSON or Parquet, people know no `None`."""
-    return "nothing" if value is None else repr(value)
 
 
 def _good(items: Iterable[tuple[int, Item | InputError]]) -> list[Item]:

@@ -40,10 +40,9 @@ ORDER = {
 
 ORDERS = {
     "": ORDER,
-    "AVX-512": {**ORDER, "exact": ("openvino", "onnxruntime", "torch"), "int8": ("openvino", "onnxruntime")},
-    "AMX": {**ORDER, "int8": ("openvino", "onnxruntime")},
+    "AVX-512": {**ORDER, "int8": ("openvino", "onnxruntime")},
 }
-"""The same by what the processor has: measured, and different because torch makes less of AVX-512 on some."""
+"""The same by what the processor has, as measured."""
 
 CAN = {
     "exact": ("torch", "torch-compile", "openvino", "onnxruntime"),
@@ -62,10 +61,9 @@ def _order(precision: str) -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """The fastest instructions that this processor has, as far as they decide which back-end is."""
-    if torch.cpu._is_amx_tile_supported():
-        return "AMX"
-    return "AVX-512" if torch.backends.cpu.get_cpu_capability() == "AVX512" else ""
+    """The widest instructions that this processor has, as far as they decide which back-end is fastest."""
+    wide = torch.cpu._is_amx_tile_supported() or torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return "AVX-512" if wide else ""
 
 
 def has_bfloat16(device: torch.device) -> bool:

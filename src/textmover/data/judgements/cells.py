@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.data.readers import TableRow, as_number, check_columns
+from textmover.data.readers import TableRow, as_number, check_columns, told
 from textmover.data.tables import open_tables
 from textmover.types import InputError
 
@@ -118,10 +118,8 @@ def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: s
 def _no_number(row: TableRow, column: str, value: object, hint: str) -> InputError:
     if isinstance(value, list) and "*" not in column.split("."):
         hint = f"write {column}.* for the mean of a list"
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else f"{shown[:59]}…"
     return InputError(
-        f"Expected a finite number in column {column!r} of {row.name}, {row.unit} {row.number}, but got {shown}: "
+        f"Expected a finite number in column {column!r} of {row.name}, {row.unit} {row.number}, but got {told(value)}: "
         f"correct it, or {hint}."
     )
 
