@@ -71,7 +71,7 @@ def made_up(name: str, folder: Path) -> str:
     else:
         kind = path.stem if path.stem in COLUMNS else path.parent.name
         lines = ["\t".join(COLUMNS[kind])]
-        lines += ["\t".join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(80)]
+        lines += ["\t".join(cell(column, number, kind) for column in COLUMNS[kind]) for number in range(160)]
     target.write_text("\n".join(lines) + "\n")
     return str(target)
 
