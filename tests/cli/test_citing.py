@@ -101,6 +101,30 @@ def test_several_metrics(run, metric):
     assert "zhang-etal-2020-bertscore" in run("evaluate", "--cite", "--model", "twmd", "--model", "bertscore-p").out
 
 
+def test_tests_of_systems_are_told_with_their_options(run, metric):
+    given = ("--model", "twmd", "--samples", 500, "--trials", 700, "--seed", 3, *metric)
+    scored, tests = run("compare", "--signature", *given).out.strip().split("\n\n")
+    assert scored.startswith("We score with textmover ")
+    assert tests.startswith("We compare systems by paired bootstrap resampling of the segments (500 samples) and by")
+    assert "(700 trials), seed 3;" in tests
+    assert tests.endswith("|samples:500|seed:3, test:paired-randomisation|samples:700|seed:3")
+    ranked = run("rank", "--signature", "--test", "bootstrap", *given).out
+    assert "of paired bootstrap resampling of the segments (500 samples), seed 3, among systems" in ranked
+    assert ranked.endswith("Signature: test:paired-bootstrap|samples:500|seed:3|fewest:5|bootstrap:500\n")
+    assert r"test:paired-bootstrap\textbar{}\allowbreak{}" in run("compare", "--signature", "latex", *given).out
+
+
+def test_the_tests_that_are_cited_are_those_that_are_made(run, metric, tmp_path):
+    lines = {"r": "the dog ran home", "a": "a dog ran", "b": "she will buy a book"}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"{line}\n" * 6)
+    texts = ("--hypotheses", tmp_path / "a", tmp_path / "b", "--references", tmp_path / "r")
+    given = ("--model", "twmd", "--samples", 50, "--trials", 70, "--seed", 3, *metric)
+    done = run("compare", *texts, *given).err
+    tests = re.search(r"^Tests: (.*)$", done, re.MULTILINE)[1]
+    assert run("compare", "--signature", *given).out.strip().endswith(f"Signature: {tests}")
+
+
 def test_the_list_takes_names_and_cites_them(run):
     assert [line.split()[0] for line in run("list", "rome", "twmd").out.splitlines()] == ["name", "twmd", "rome"]
     assert [one["name"] for one in json.loads(run("list", "textmover-wmt", "--format", "json").out)] == [

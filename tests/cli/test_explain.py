@@ -81,6 +81,8 @@ def test_no_control_character_reaches_a_terminal(run, metric):
         (["-i", "h.txt", "r.txt", "--lines", "3-"], "got 3: they have 2"),
         (["-i", "h.txt", "r.txt", "--lines", "0-1"], "lines are counted from 1"),
         (["-i", "h.txt", "r.txt", "--lines", "2-1"], "to itself or a later one"),
+        (["-i", "h.txt", "short.txt"], "2 in h.txt, 1 in short.txt"),
+        (["-i", "h.txt", "short.txt", "--line", "1"], "2 in h.txt, 1 in short.txt"),
         (["-i", "h.txt", "r.txt", "--lines", "all"], "like 3, 1-20 or 5-, but got 'all'"),
         (["-i", "h.txt", "r.txt", "--lines", "1-2", "--output", "a.png"], "one line for a picture"),
         (["a", "b", "--output", "a.bmp"], ".png, .svg, .pdf, .txt"),
@@ -103,6 +105,7 @@ def test_no_control_character_reaches_a_terminal(run, metric):
 )
 def test_what_cannot_be_used_is_refused_in_one_line(refused, write, metric, arguments, message):
     write("h.txt", ["a cat", "a dog"])
+    write("short.txt", ["a cat"])
     write("r.txt", ["the cat", "the dog"])
     given = [] if "--model" in arguments else metric
     assert message in refused("explain", *given, *arguments)

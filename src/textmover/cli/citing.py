@@ -12,6 +12,7 @@ from textmover.cli.console import set_up_logging
 from textmover.cli.field_flags import FIELD
 from textmover.cli.metric_loading import build_scorer, take_default
 from textmover.cli.metric_words import describe_metric, latex_paragraph
+from textmover.cli.significance_words import describe_tests
 from textmover.types import Signature
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def add_citing_options(parser: argparse.ArgumentParser) -> None:
         const="text",
         choices=FORMS,
         metavar="text|latex",
-        help="print a paragraph that says with what was scored, with the full signature; text if nothing is named",
+        help="print a paragraph on the metric and one on tests, each with its full signature; text if nothing is named",
     )
     group.add_argument(
         "--cite",
@@ -96,6 +97,9 @@ def _print_signature(options: argparse.Namespace) -> None:
                 f"Note: {one.model} fits statistics on texts. The signature that `textmover {options.cited_by}` prints "
                 "with its results names them too: take that one.\n"
             )
+    tests = describe_tests(options.cited_by, options)
+    if tests is not None:
+        sys.stdout.write("\n" + (latex_paragraph(tests) if options.signature == "latex" else tests) + "\n")
 
 
 def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:

@@ -175,6 +175,7 @@ def _lines(files: TextFiles, wanted: _Wanted, target: Target) -> tuple[list[Row]
     from textmover.report.explanation_page import MOST_LINES
 
     most = {"html": MOST_LINES, "picture": 1}.get(target.format)
+    piped = "-" in (*files.hypotheses, *files.references)
     rows: list[Row] = []
     count = 0
     with contextlib.closing(iter(files)) as read:
@@ -185,12 +186,14 @@ def _lines(files: TextFiles, wanted: _Wanted, target: Target) -> tuple[list[Row]
                     rows.append(row)
                 elif wanted.named:
                     raise InputError(_too_many(most))
-            if wanted.last is not None and row.line >= wanted.last:
-                return rows, ""
+            if wanted.last is not None and row.line >= wanted.last and piped:
+                return rows, ""  # what else comes may be waited for
     asked = wanted.first if wanted.last is None else wanted.last
     if asked > count:
         flag = "line" if wanted.first == wanted.last else "lines"
         raise InputError(f"Expected `--{flag}` to be of the files, but got {asked}: they have {count}.")
+    if wanted.last is not None:  # the rest was read for files of other lengths, which may be of other texts
+        return rows, ""
     return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if len(rows) < count else ""
 
 

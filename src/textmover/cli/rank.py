@@ -19,6 +19,7 @@ from textmover.cli.console import set_up_logging
 from textmover.cli.metric_loading import load_scorer, take_default
 from textmover.cli.output_files import check_output, write_output
 from textmover.cli.rank_report import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
+from textmover.cli.significance_words import rank_tests
 from textmover.cli.system_input import (
     READY,
     add_system_options,
@@ -159,12 +160,10 @@ def _ranking(options: argparse.Namespace, given: _Scored) -> Ranking:
     tables = rank_systems(
         given.scores, table.systems, table.items, table.groups, higher_is_better=given.higher_is_better, **numbers
     )
-    draws = options.trials if options.test == "randomisation" else options.samples
-    tests = f"test:paired-{options.test}|samples:{draws}|seed:{options.seed}"
     ranking = Ranking(
         tables,
         signature=given.signature,
-        tests=f"{tests}|fewest:{options.fewest}|bootstrap:{options.samples}",
+        tests=rank_tests(options),
         test=options.test,
         fewest=options.fewest,
         command=shlex.join(["textmover", *options.command_line]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,18 +14,13 @@ from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise
 from textmover.modules.matching_names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.weighting import Role, Side
-from textmover.report.explanation import ExplainedMatch, ExplainedText, Step, WordPair
+from textmover.report.explanation import ExplainedMatch, ExplainedText, Step
+from textmover.scoring.explain_counterparts import counterparts, unrelated_closeness
 from textmover.scoring.explain_shares import own_values, transport_shares
 from textmover.scoring.explain_words import Span, words_of_tokens
 from textmover.types import InputError, TokenEmbeddings
 
 __all__ = ["explain_transport"]
-
-SHARE = 0.1
-"""Least part of the best partner's flow that a word of the reference has to give to be named beside it."""
-
-PARTNERS = 3
-"""Most words of the reference that are named for a word of the hypothesis."""
 
 
 class _Read(NamedTuple):
@@ -62,7 +56,8 @@ def explain_transport(
     matches: list[ExplainedMatch] = []
     if not bool(given.side.empty | found.side.empty):
         matches = _matches(metric, given, found)
-    pairs, lonely = _partners(matches, similarity, (given.text, found.text))
+    floor = unrelated_closeness(metric) if matches else 0.0
+    pairs, lonely = counterparts(matches, similarity, (given.text, found.text), floor)
     own = own_values(metric, given.features, found.features)
     shares = transport_shares(metric, matches, own, similarity.shape, components["score"])
     return {
@@ -193,65 +188,6 @@ def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, simila
     relative = torch.where(plan > 0, plan * (plan / torch.where(product > 0, product, 1.0)).log(), 0.0)
     divergence = float(relative.sum() - plan.sum() + product.sum())
     return {"entropy": temperature * divergence * (1 if config.matching == "sinkhorn-divergence" else -1)}
-
-
-def _partners(
-    matches: Sequence[ExplainedMatch], similarity: np.ndarray, texts: tuple[ExplainedText, ExplainedText]
-) -> tuple[tuple[WordPair, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The words that belong together, and those of reference and hypothesis that have no counterpart."""
-    if not matches:
-        return (), (_taking(texts[0]), _taking(texts[1]))
-    recall, precision = matches[0], matches[-1]
-    # What counts is mass that finds something alike; mass has to go somewhere in a plan with fixed sums.
-    drawn = precision.plan * similarity.clip(min=0)
-    pairs = []
-    for column in np.flatnonzero(texts[1].weights > 0):
-        best = np.argsort(-drawn[:, column], kind="stable")[:PARTNERS]
-        for row in best[drawn[best, column] > SHARE * drawn[:, column].max()]:
-            at = int(row), int(column)
-            pairs.append(WordPair(*at, *(float(one[at]) for one in (similarity, precision.plan, precision.rates))))
-    back = (recall.plan * similarity.clip(min=0)).T
-    lonely = [
-        _lonely(texts[0], texts[1], drawn, similarity),
-        _lonely(texts[1], texts[0], back, similarity.T),
-    ]
-    return tuple(pairs), (lonely[0], lonely[1])
-
-
-def _taking(text: ExplainedText) -> tuple[int, ...]:
-    """The words of a text that take part, without special tokens."""
-    return tuple(place for place in np.flatnonzero(text.weights > 0).tolist() if text.spans[place] is not None)
-
-
-def _lonely(text: ExplainedText, other: ExplainedText, drawn: np.ndarray, similarity: np.ndarray) -> tuple[int, ...]:
-    """Words of a text that have no counterpart in the other one.
-
-    Either no word draws on them most, or they are no closer to any word than half of all pairs of words are: what is
-    left over of both texts has to go somewhere, and would vouch for one another. A word that stands in the other text
-    as it is has a counterpart, as often as it stands there.
-
-    Args:
-        text: The text, of ``m`` words.
-        other: The other one, of ``n`` words.
-        drawn: What each word of the other text draws from those of this one, ``[m, n]``.
-        similarity: Cosines, ``[m, n]``.
-    """
-    own, others = _taking(text), _taking(other)
-    if not own or not others:
-        return own
-    wanted = set(drawn.argmax(axis=0)[drawn.max(axis=0) > 0].tolist())
-    cosines = similarity[np.ix_(own, others)]
-    close = cosines.max(axis=1) >= np.median(cosines)
-    lonely = [place for place, near in zip(own, close, strict=True) if place not in wanted or not near]
-    left = Counter(other.words[place].casefold() for place in others)
-    left.subtract(text.words[place].casefold() for place in own if place not in lonely)
-    found = []
-    for place in lonely:
-        word = text.words[place].casefold()
-        left[word] -= 1
-        if left[word] < 0:
-            found.append(place)
-    return tuple(found)
 
 
 # --- the score --------------------------------------------------------------------------------------------------------
