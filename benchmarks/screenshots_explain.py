@@ -162,6 +162,8 @@ def shot(
             ".find((one) => one.querySelector('b').textContent === arguments[0]).click()",
             word,
         )
+    drawn = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300)))"
+    chrome.execute_async_script(drawn)  # what came into sight by the new size may not be painted yet
     chrome.save_screenshot(str(path))
 
 

@@ -177,8 +177,10 @@ def _pair(
 
 
 def verdict(pair: SystemPair, found: ComparedSystems) -> str:
-    """Which of two systems is better, if both tests say so."""
+    """Which of two systems is better, if both tests say so and enough segments differ for them to say it."""
     decision = found.decision(pair)
+    if pair.differing and pair.least > found.significant:
+        return "Too few segments differ to tell them apart."
     if decision.winner is not None:
         return f"{decision.winner} is better."
     return "No test tells them apart." if decision.agreed else "The tests do not agree."
