@@ -123,6 +123,19 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(ratings, tmp_path):
     assert "2 segments left out" in data.describe()["without the pairs of"]
 
 
+def test_nor_do_they_choose_what_is_kept_of_a_training(ratings, tmp_path):
+    whole = RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3)
+    whole.setup()
+    pairs = [whole.segments[0], whole.parts[HELD_BACK][0]]
+    path = tmp_path / "test.tsv"
+    path.write_text("a\tb\n" + "".join(f"{one.hypothesis}\t{one.references[0]}\n" for one in pairs))
+    data = RatingsDataModule([ratings], columns=COLUMNS, without=[PairFile(str(path), ("a", "b"))], held_back=0.3)
+    data.setup()
+    assert len(data.segments) == len(whole.segments) - 1
+    assert len(data.parts[HELD_BACK]) == len(whole.parts[HELD_BACK]) - 1
+    assert "2 segments left out" in data.describe()["without the pairs of"]
+
+
 @pytest.fixture
 def two_scales(tmp_path):
     for name, scale in (("z.tsv", 0.1), ("percent.tsv", 1.0)):

@@ -116,6 +116,11 @@ def test_a_partner_that_is_worse_than_none_is_none(tiny_encoder, tmp_path, capfd
     assert "floor" not in str(plain.signature)
 
 
+def test_no_model_is_the_default_one(monkeypatch, tiny_encoder):
+    monkeypatch.setattr("textmover.metrics.bert_score.DEFAULT_ENCODER", str(tiny_encoder))
+    assert TextMoverBERTScore(None, device="cpu", return_hash=True).hash.startswith(str(tiny_encoder))
+
+
 @pytest.mark.parametrize("idf", [False, True])
 def test_several_references_are_those_of_torchmetrics(tiny_encoder, build, idf, capfd):
     """Each value is the best over the references, and each reference is a document."""
@@ -467,8 +472,6 @@ def test_objects_leave_nothing_to_choose(tiny_metric, build):
         TextMoverBERTScore(greedy, num_layers=2, device="cpu")
     with pytest.raises(InputError, match="but got twmd: TextMoverScore takes any metric"):
         TextMoverBERTScore(tiny_metric())
-    with pytest.raises(TypeError, match="a name, a Scorer or a metric, but got NoneType"):
-        TextMoverBERTScore(None)
     with pytest.raises(InputError, match="`hypothesis_special_tokens` to be 'drop' or 'targets' with idf=True"):
         TextMoverBERTScore(greedy, idf=True)
     assert "hash" not in TextMoverBERTScore(greedy)("tea", "tea")

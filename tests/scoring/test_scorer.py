@@ -174,6 +174,19 @@ def test_a_statistic_has_to_be_fitted_first(tiny_encoder):
     assert fresh.scores.tolist() == pytest.approx(again.scores.tolist(), abs=1e-6)
 
 
+def test_the_cache_has_the_bound_that_was_given(tiny_encoder):
+    options = {"encoder": str(tiny_encoder), "device": "cpu", "backend": "torch"}
+    scorer = Scorer.from_pretrained("twmd", cache_bytes=1000, **options)
+    usual = Scorer.from_pretrained("twmd", **options)
+    texts = [f"the dog ran {number} times" for number in range(20)]
+    np.testing.assert_allclose(
+        scorer.score(texts, texts[::-1]).scores, usual.score(texts, texts[::-1]).scores, atol=1e-6
+    )
+    assert scorer._engine._cache.nbytes <= 1000 < usual._engine._cache.nbytes
+    with pytest.raises(InputError, match="`cache_bytes` to be at least 0"):
+        Scorer.from_pretrained("twmd", cache_bytes=-1, **options)
+
+
 def test_the_cache_is_emptied_on_request(tiny_metric):
     metric = tiny_metric()
     scorer, live = Scorer(metric), Scorer(metric, cache=False)

@@ -138,7 +138,7 @@ class RatingsDataModule(SourcesDataModule):
         validation_split: Split of a hub data set to validate on.
         where: Rows to train on, as values by group key; all if ``None``.
         validation_where: Rows of the validation files, likewise.
-        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
+        without: Files of text pairs, such as test sets, that must neither be trained on nor held back, in either order.
         scales: Whether the files' ratings are on the ``same`` scale (whose ends are compared), are to be taken
             ``as-is``, or are standardised ``per-file``.
         group: Group key to correlate within, such as ``lp``; None correlates over all segments.
@@ -250,6 +250,12 @@ class RatingsDataModule(SourcesDataModule):
         scaled = on_one_scale(ratings, self.scales, training)
         segments = [one for name in kept for one in scaled[name][: len(training[name])]]
         held_back = [one for name in kept for one in scaled[name][len(training[name]) :]]
+        left_out = 0
+        if self.without:
+            pairs, before = set().union(*map(read_pairs, self.without)), len(segments) + len(held_back)
+            # The part that is held back chooses the epoch, so they have no place in it either.
+            segments, held_back = without_pairs(segments, pairs), without_pairs(held_back, pairs)
+            left_out = before - len(segments) - len(held_back)
         if validation:
             about["validation files"] = ", ".join(self.validation_files)
             held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
@@ -259,11 +265,9 @@ class RatingsDataModule(SourcesDataModule):
                 f"({len(held_back)} of {len(segments) + len(held_back)} segments)"
             )
         if self.without:
-            before = len(segments)
-            segments = without_pairs(segments, set().union(*map(read_pairs, self.without)))
             names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({before - len(segments)} segments left out)"
-            logger.info("Ratings: %d segments left out that are pairs of %s", before - len(segments), names)
+            about["without the pairs of"] = f"{names} ({left_out} segments left out)"
+            logger.info("Ratings: %d segments left out that are pairs of %s", left_out, names)
         return segments, held_back, about
 
     def _split(self, rated: Mapping[str, list[Segment]]) -> dict[str, tuple[list[Segment], list[Segment]]]:

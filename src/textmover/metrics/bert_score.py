@@ -51,8 +51,8 @@ class TextMoverBERTScore(ScorerMetric):
     weights for one whose idf weights are all 0.
 
     Args:
-        model_name_or_path: Encoder by name or folder; or a :class:`Scorer` or metric module with
-            ``matching="bertscore"``, which is used as it is and referred to, as in ``TextMoverScore``.
+        model_name_or_path: Encoder by name or folder, the default one if ``None``; or a :class:`Scorer` or metric
+            module with ``matching="bertscore"``, which is used as it is and referred to, as in ``TextMoverScore``.
         num_layers: Layer that is read, counted from 0, the embeddings; negative ones from the end. The last if
             ``None``.
         all_layers: Not available.
@@ -94,7 +94,7 @@ class TextMoverBERTScore(ScorerMetric):
 
     def __init__(
         self,
-        model_name_or_path: str | Path | Scorer | SegmentMetric = DEFAULT_ENCODER,
+        model_name_or_path: str | Path | Scorer | SegmentMetric | None = None,
         num_layers: int | None = None,
         all_layers: bool = False,
         model: Any = None,
@@ -127,6 +127,7 @@ class TextMoverBERTScore(ScorerMetric):
         )
         if not isinstance(idf, bool):
             raise InputError(f"Expected `idf` to be True or False, but got {idf!r}.")
+        model_name_or_path = DEFAULT_ENCODER if model_name_or_path is None else model_name_or_path
         own, options = split_options(kwargs)
         if device is not None:
             options["device"] = device

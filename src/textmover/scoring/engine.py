@@ -24,12 +24,15 @@ from textmover.scoring.text_work import ENCODING, TextWork
 from textmover.scoring.workers import spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric
 
-__all__ = ["Engine", "RawScores"]
+__all__ = ["CACHE_BYTES", "Engine", "RawScores"]
 
 logger = logging.getLogger(__name__)
 
 WINDOW = 4096
 """Segments worked on at a time: bounds memory however long the input is."""
+
+CACHE_BYTES = 1 << 29
+"""Memory that the features of texts may take between calls."""
 
 WINDOW_BYTES = 3 << 27
 """Memory that the features of their texts may take; one segment at the least."""
@@ -63,12 +66,19 @@ class Engine(TextWork):
         batch_tokens: Tokens to an encoder batch, padding included; :func:`default_batch_tokens` if ``None``. Where they
             are too many for the memory of a GPU, they are halved until they are not.
         cache: Keep the features of texts between calls.
-        cache_bytes: Memory that the kept features may take.
+        cache_bytes: Memory that the kept features may take, on the device of the metric.
     """
 
     def __init__(
-        self, metric: SegmentMetric, *, batch_tokens: int | None = None, cache: bool = True, cache_bytes: int = 1 << 29
+        self,
+        metric: SegmentMetric,
+        *,
+        batch_tokens: int | None = None,
+        cache: bool = True,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
+        if cache_bytes < 0:
+            raise InputError(f"Expected `cache_bytes` to be at least 0, but got {cache_bytes}.")
         super().__init__(metric, batch_tokens=batch_tokens, cache_bytes=cache_bytes if cache else 0)
         self._block = BLOCK
         self._warned: set[str] = set()

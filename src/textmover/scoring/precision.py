@@ -128,11 +128,16 @@ def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[st
             "(static vectors are only looked up, and other rounding could move a score of RoMe by a whole edit): "
             "choose 'exact'."
         )
-    if not found:
+    if not found and metric.device.type != "cpu":
         raise InputError(
-            f"Expected precision {precision!r} on the CPU with an encoder and one of its back-ends, but got the device "
-            f"{metric.device} and the back-ends {', '.join(names.installed())}: "
-            'set device="cpu" and pip install "textmover[onnxruntime]", or choose another precision.'
+            f"Expected precision {precision!r} on the CPU, which alone has it, but got the device {metric.device}: set "
+            "device='cpu', or choose another precision."
+        )
+    if not found:
+        best = _order(precision)[0]
+        raise InputError(
+            f"Expected a back-end with precision {precision!r}, but none is installed: pip install "
+            f'"textmover[{names.MAKING[best, precision][0]}]", or choose another precision.'
         )
     return found
 

@@ -18,7 +18,7 @@ from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.checkpoint import checkpoint_folder, load_metric
 from textmover.scoring.devices import resolve_device
 from textmover.scoring.encoder_memory import EncoderMemory
-from textmover.scoring.engine import Engine
+from textmover.scoring.engine import CACHE_BYTES, Engine
 from textmover.scoring.given_texts import References, Texts, listed_texts, normalize_references
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.released import default_metric
@@ -41,6 +41,7 @@ class Scorer:
         metric: Any metric; it is used as it is, where it is.
         batch_tokens: Tokens to an encoder batch, padding included; ``None`` suits the device. No score depends on it.
         cache: Keep what was computed of each text between calls. Turn it off where the metric's weights change.
+        cache_bytes: Memory that what is kept may take, on the metric's device; the longest unused texts go first.
         progress: Show a progress bar on long work, where standard error is a terminal.
 
     Example:
@@ -56,12 +57,13 @@ class Scorer:
         *,
         batch_tokens: int | None = None,
         cache: bool = True,
+        cache_bytes: int = CACHE_BYTES,
         progress: bool = False,
     ) -> None:
         self.metric = metric
         self._waits_for_fit: Callable[[SegmentMetric], SegmentMetric] | None = None
         self._progress = progress
-        self._engine = Engine(metric, batch_tokens=batch_tokens, cache=cache)
+        self._engine = Engine(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes)
 
     @classmethod
     def from_pretrained(
@@ -73,6 +75,7 @@ class Scorer:
         device: str | torch.device | None = None,
         batch_tokens: int | None = None,
         cache: bool = True,
+        cache_bytes: int = CACHE_BYTES,
         progress: bool = False,
         revision: str | None = None,
         statistics: str | Path | Sequence[str | Path] = (),
@@ -92,6 +95,7 @@ class Scorer:
             device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes a GPU if there is one.
             batch_tokens: See :class:`Scorer`.
             cache: See :class:`Scorer`.
+            cache_bytes: See :class:`Scorer`.
             progress: See :class:`Scorer`.
             revision: Commit or tag on the hub.
             statistics: Files of fitted statistics to load, see :meth:`load_statistics`.
@@ -132,6 +136,7 @@ class Scorer:
             metric,
             batch_tokens=batch_tokens,
             cache=cache,
+            cache_bytes=cache_bytes,
             progress=progress,
         )
         scorer._waits_for_fit = run_with if waits else None

@@ -200,9 +200,11 @@ def test_fast_without_bfloat16_warns_and_is_exact_on_the_back_end_that_was_named
     assert "No bfloat16 arithmetic on this cpu: precision 'fast' runs in float32." in caplog.text
 
 
-def test_int8_without_a_back_end_names_the_extra(tiny_metric):
-    with pytest.raises(InputError, match=r'pip install "textmover\[onnxruntime\]"'):
-        apply_precision(tiny_metric(), "int8")
+def test_int8_without_a_back_end_names_the_extra(tiny_metric, monkeypatch):
+    for processor, extra in (("", "onnxruntime"), ("AVX-512", "int8")):
+        monkeypatch.setattr(precision, "_processor", lambda processor=processor: processor)
+        with pytest.raises(InputError, match=rf'none is installed: pip install "textmover\[{extra}\]"'):
+            apply_precision(tiny_metric(), "int8")
 
 
 @pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
