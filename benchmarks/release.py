@@ -134,7 +134,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         "## Data and their terms\n\n"
         f"| data | use | terms |\n|---|---|---|\n{data}\n\n{spec['terms'].strip()}\n\n"
         "## Made with\n\n"
-        f"```bash\npython benchmarks/release.py {path.as_posix()}\n```\n\n"
+        f"```bash\npython benchmarks/release.py {path.as_posix()} --test --output runs/released\n```\n\n"
         f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:\n\n"
         f"```yaml\n{rung.strip()}\n```\n\n"
         f"An adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 {report.sha256[:16]}…), "

@@ -76,7 +76,7 @@ def test_card_tells_data_terms_agreement_signature_and_command(name, embedded):
     assert card.count(f"# {name}: ") == 1
     for heading in ("Agreement with people", "Data and their terms", "Made with"):
         assert f"\n## {heading}\n" in card
-    command = re.search(r"^python benchmarks/release\.py (\S+)$", card, re.MULTILINE)
+    command = re.search(r"^python benchmarks/release\.py (\S+) --test --output runs/released$", card, re.MULTILINE)
     assert (ROOT / command[1]).is_file()
     signature = re.search(r"Signature: `textmover:[^|]*\|(.*)`", card)[1]
     told = dict(part.split(":", 1) for part in signature.split("|"))
