@@ -187,14 +187,13 @@ def _lines(files: TextFiles, wanted: _Wanted, target: Target) -> tuple[list[Row]
                 elif wanted.named:
                     raise InputError(_too_many(most))
             if wanted.last is not None and row.line >= wanted.last and piped:
-                return rows, ""  # what else comes may be waited for
+                break  # what else comes may be waited for; of files the rest is read too, for others may be shorter
     asked = wanted.first if wanted.last is None else wanted.last
     if asked > count:
         flag = "line" if wanted.first == wanted.last else "lines"
         raise InputError(f"Expected `--{flag}` to be of the files, but got {asked}: they have {count}.")
-    if wanted.last is not None:  # the rest was read for files of other lengths, which may be of other texts
-        return rows, ""
-    return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if len(rows) < count else ""
+    cut = wanted.last is None and len(rows) < count
+    return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""
 
 
 def _too_many(most: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from textmover.meta_evaluation.system_comparison import comparison_signature
+
 __all__ = ["describe_tests", "rank_tests"]
 
 
@@ -15,7 +17,7 @@ def rank_tests(options: argparse.Namespace) -> str:
         'test:paired-randomisation|samples:10000|seed:1|fewest:5|bootstrap:1000'
     """
     draws = options.trials if options.test == "randomisation" else options.samples
-    test = f"test:paired-{options.test}|samples:{draws}|seed:{options.seed}"
+    test = comparison_signature(f"paired-{options.test}", draws, options.seed)
     return f"{test}|fewest:{options.fewest}|bootstrap:{options.samples}"
 
 
@@ -33,7 +35,7 @@ def describe_tests(command: str, options: argparse.Namespace) -> str | None:
     bootstrap = "paired bootstrap resampling of the segments"
     if command == "compare":
         tests = (("paired-bootstrap", options.samples), ("paired-randomisation", options.trials))
-        signature = ", ".join(f"test:{test}|samples:{draws}|seed:{options.seed}" for test, draws in tests)
+        signature = ", ".join(comparison_signature(test, draws, options.seed) for test, draws in tests)
         return (
             f"We compare systems by {bootstrap} ({options.samples:,} samples) and by paired approximate randomisation "
             f"({options.trials:,} trials), seed {options.seed}; intervals are the bootstrap's. Signature: {signature}"

@@ -26,6 +26,7 @@ __all__ = [
     "SystemComparison",
     "bootstrap_means",
     "bootstrap_pairs",
+    "comparison_signature",
     "interval_of",
     "paired_bootstrap",
     "paired_randomisation",
@@ -80,7 +81,12 @@ class SystemComparison(NamedTuple):
             >>> paired_bootstrap([0.1, 0.3], [0.2, 0.3]).signature
             'test:paired-bootstrap|samples:1000|seed:12345'
         """
-        return f"test:{self.test}|samples:{self.samples}|seed:{self.seed}"
+        return comparison_signature(self.test, self.samples, self.seed)
+
+
+def comparison_signature(test: str, samples: int, seed: int) -> str:
+    """What a paired test depends on, before it is made as well."""
+    return f"test:{test}|samples:{samples}|seed:{seed}"
 
 
 def paired_bootstrap(
