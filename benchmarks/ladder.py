@@ -247,11 +247,13 @@ def write_tables(ladder: Ladder, output: Path) -> None:
                 writer.writerow((name, seed, judged, *(f"{values[key]:.4f}" for key in STATISTICS)))
     sets = list(dict.fromkeys(judged for one in found.values() for judged in one))
     with atomic_file(output / "ladder.md") as stream:
-        stream.write(f"| rung | seeds | {' | '.join(sets)} |\n|---|---|{'---|' * len(sets)}\n")
-        for name in dict.fromkeys(name for name, _ in found):
-            runs = {seed: one for (rung, seed), one in found.items() if rung == name}
-            cells = [_span([one[judged]["pearson"] for one in runs.values() if judged in one]) for judged in sets]
-            stream.write(f"| {name} | {', '.join(runs)} | {' | '.join(cells)} |\n")
+        for title, statistic in (("Pearson", "pearson"), ("Kendall", "kendall")):
+            stream.write(f"{title}:\n\n| rung | seeds | {' | '.join(sets)} |\n|---|---|{'---|' * len(sets)}\n")
+            for name in dict.fromkeys(name for name, _ in found):
+                runs = {seed: one for (rung, seed), one in found.items() if rung == name}
+                cells = [_span([one[judged][statistic] for one in runs.values() if judged in one]) for judged in sets]
+                stream.write(f"| {name} | {', '.join(runs)} | {' | '.join(cells)} |\n")
+            stream.write("\n")
 
 
 def _span(values: list[float]) -> str:

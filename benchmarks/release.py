@@ -1,11 +1,12 @@
 """Makes a released metric: runs a ladder's rung where needed, stores it as an adapter, and writes its card.
 
-    python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test]
+    python benchmarks/release.py configs/released/textmover-general.yaml --runs runs/ladder [--test] [--compare FOLDER]
 
 The released metric scores 1 for identical texts and about 0 for unrelated ones: the scale that training had fitted to
 the ratings is left out, and the baseline of unrelated texts fitted on texts that were trained on. Its card holds the
 agreement with people on the ladder's sets, beside that of the metric that training started from; test sets only with
-``--test``, once the recipe is fixed.
+``--test``, once the recipe is fixed. With ``--compare`` it is told how far what was made is from an earlier make of it:
+other processors and versions of PyTorch round otherwise, so that trained weights are not the same bit for bit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import platform
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,39 @@ def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, li
     return found
 
 
+def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> list[str]:
+    """How far two makes of a metric are from one another: on each set, their scores, and both their agreements."""
+    first, second = (Scorer.from_pretrained(one) for one in (earlier, folder))
+    lines = [
+        f"| judgements | {earlier} | {folder} | correlation of the two | largest difference of a score |",
+        "|---|---|---|---|---|",
+    ]
+    for name, one in sets.items():
+        scores = [one.scores(scorer) for scorer in (first, second)]
+        found = [mean_correlation(grouped_correlations(values, one.human, one.groups)).pearson for values in scores]
+        lines.append(
+            f"| {name} | {found[0]:.4f} | {found[1]:.4f} | {np.corrcoef(*scores)[0, 1]:.4f} | "
+            f"{np.abs(scores[0] - scores[1]).max():.3f} |"
+        )
+    return lines
+
+
+def made_with(stages: dict[str, list[dict[str, Any]]]) -> str:
+    """What a rebuilt metric hangs on beside its seeds: versions, processor, and the recipes by their hashes."""
+    recipes = dict.fromkeys(stage["config"] for rung in stages.values() for stage in rung if "config" in stage)
+    hashes = [f"`{one}` {hashlib.sha256((ROOT / one).read_bytes()).hexdigest()[:8]}" for one in recipes]
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers"))
+    return f"textmover {__version__}, {versions}, {processor()}; recipes by SHA-256: {', '.join(hashes)}."
+
+
+def processor() -> str:
+    """The name of the processor."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text(encoding="utf-8").splitlines() if known.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> str:
     """The model card, Markdown."""
     report = adapter_report(folder)
@@ -124,7 +160,8 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
     data = "\n".join(f"| {one['name']} | {one['use']} | {one['licence']} |" for one in spec["data"])
     rung = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     return (
-        "---\nlibrary_name: textmover\nlanguage: en\nbase_model: sentence-transformers/all-MiniLM-L6-v2\n"
+        "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\n"
+        "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
         "tags: [textmover, text-generation-metric]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
         f"```bash\ntextmover score -i hypotheses.txt references.txt --model {spec['name']}\n```\n\n"
@@ -137,6 +174,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> st
         f"```bash\npython benchmarks/release.py {path.as_posix()} --test --output runs/released\n```\n\n"
         f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:\n\n"
         f"```yaml\n{rung.strip()}\n```\n\n"
+        f"{made_with(spec['stages'])}\n\n"
         f"An adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 {report.sha256[:16]}…), "
         f"{report.size / 1e6:.2f} MB; relative error of its matrices {report.error:.2f}.\n"
     )
@@ -149,6 +187,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/ladder"), help="where the ladder's results are, or go")
     parser.add_argument("--output", type=Path, default=ROOT / "checkpoints")
     parser.add_argument("--test", action="store_true", help="judge by the test sets too")
+    parser.add_argument("--compare", type=Path, metavar="FOLDER", help="an earlier make, to be compared with")
     options = parser.parse_args()
     spec = yaml.safe_load(options.release.read_text())
     found = yaml.safe_load((ROOT / spec["ladder"]).read_text())
@@ -164,6 +203,8 @@ def main() -> None:
     lines = agreement(spec, ladder, sets, folder)
     with atomic_file(folder / CARD) as stream:
         stream.write(card(spec, folder, options.release, lines))
+    if options.compare is not None:
+        print("\n".join(differences(folder, options.compare, sets)))
 
 
 if __name__ == "__main__":

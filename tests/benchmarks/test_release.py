@@ -1,0 +1,58 @@
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from textmover.presets import build_metric, preset_config
+from textmover.scoring import load_metric, save_checkpoint
+from textmover.types import Segment
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = ("old", "young", "red", "small", "green", "good", "warm", "short")
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules ``ladder`` and ``release``, as if their folder were the first of the path."""
+    found = {}
+    for name in ("ladder", "release"):
+        spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+        found[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(found[name])
+    yield found
+    for name in found:
+        del sys.modules[name]
+
+
+def test_a_card_tells_what_a_rebuilt_metric_hangs_on(scripts):
+    stages = {"mean": [{"average": "one"}], "one": [{"config": "configs/general.yaml"}, {"untrained": 0.5}]}
+    told = scripts["release"].made_with(stages)
+    assert re.search(r"textmover \S+, torch \d\S+, transformers \d\S+, tokenizers \d\S+, .+; recipes", told)
+    assert re.search(r"`configs/general.yaml` [0-9a-f]{8}\.$", told)
+    assert scripts["release"].processor()
+
+
+def test_two_makes_are_compared_by_scores_and_agreement(scripts, tiny_encoder, tmp_path):
+    metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
+    for name in ("first", "again"):
+        save_checkpoint(metric, tmp_path / name, card="")
+    other = load_metric(tmp_path / "first")
+    for parameter in other.encoder.parameters():
+        parameter.data.mul_(1.02)
+    save_checkpoint(other, tmp_path / "other", card="")
+    rng = np.random.default_rng(0)
+    segments = [
+        Segment(f"the {a} dog and a {b} cat", (f"the {a} dog and the {c} bird",), score=float(rng.normal()))
+        for a, b, c in (rng.choice(WORDS, 3) for _ in range(12))
+    ]
+    sets = {"dev": scripts["ladder"].Judged(segments, None)}
+    compare = scripts["release"].differences
+    same, apart = (
+        compare(tmp_path / name, tmp_path / "first", sets)[-1].strip("| ").split(" | ") for name in ("again", "other")
+    )
+    assert (same[0], same[1], *same[3:]) == ("dev", same[2], "1.0000", "0.000")
+    assert float(apart[4]) > 0.0005
+    assert float(apart[3]) < 1
