@@ -16,6 +16,7 @@ from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
+from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.training.rating_task import segment_scores
 from textmover.training.report import judge
@@ -91,6 +92,38 @@ def test_validation_tells_each_group_and_the_mean(tiny_encoder: Path, ratings: P
     of_group = np.array([one.groups["group"] == "g1" for one in part])
     expected = pearsonr(scores[of_group], RatedSource.ratings_of(part)[of_group]).statistic
     assert trained.validation["held-back"].details["g1"].pearson == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_signal_costs_one_minus_its_correlation_within_the_batch(tiny_encoder: Path, ratings: Path) -> None:
+    """The loss of a step, beside the same by hand with SciPy: 0.7 (1 - r(scores, chrF)) and half the squared error."""
+    trained = module(tiny_encoder, losses={"mse": 0.5}, signals={"chrf": 0.7})
+    data = fit(trained, ratings, epochs=1)
+    task, human = trained.tasks["ratings"], RatedSource.ratings_of(data.segments)
+    batch = next(iter(data.train_dataloader()))
+    trained.eval()  # without dropout
+    rows = [data.segments[place] for place in batch.positions.tolist()]
+    with torch.no_grad():
+        lost = task.loss(trained.metric, batch).item()
+        scores = segment_scores(trained.metric, batch).double().numpy()
+    teacher = lexical_scores("chrf", [one.hypothesis for one in rows], [one.references for one in rows]).scores
+    error = np.square((scores - RatedSource.ratings_of(rows)) / human.std(ddof=1)).mean()
+    assert lost == pytest.approx(0.5 * error + 0.7 * (1 - pearsonr(scores, teacher).statistic), abs=1e-5)
+
+
+def test_a_metric_comes_nearer_to_its_teacher(tiny_encoder: Path, ratings: Path, tmp_path: Path) -> None:
+    """Distillation from scores in a file: agreement with the teacher rises on references that were not trained on."""
+    teacher = module(tiny_encoder)
+    fit(teacher, ratings, epochs=4)
+    header, *lines = ratings.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines]
+    scores = Scorer(teacher.metric).score([row[2] for row in rows], [row[1] for row in rows]).scores
+    table = [header, *("\t".join((*row[:3], f"{score:.6f}")) for row, score in zip(rows, scores, strict=True))]
+    (tmp_path / "teacher.tsv").write_text("\n".join(table) + "\n", encoding="utf-8")
+    student = module(tiny_encoder)
+    report = judge(student, fit(student, tmp_path / "teacher.tsv", epochs=4, seed=7), samples=50)
+    gain = report.parts[0].gains["pearson"]
+    assert gain.after > 0.9
+    assert gain.after - gain.before > 0.1
 
 
 @pytest.mark.long

@@ -40,6 +40,7 @@ COLUMNS = {
     "qnli_dev": ("premise", "hypothesis", "label"),
     "rte_train": ("premise", "hypothesis", "label"),
     "qqp_positives": ("question1", "question2", "is_duplicate"),
+    "teacher": ("original", "perturbed", "type", "score"),
 }
 """Columns by the beginning of a file's name, or that of its folder."""
 
@@ -54,8 +55,8 @@ LABELS = {
 
 
 TASKS = (
-    *("OnWN", "FNWN", "SMTeuroparl", "SMTnews", "headlines", "images", "answers-forums", "answers-students"),
-    *("answer-answer", "question-question", "plagiarism", "postediting"),
+    *("FNWN", "SMTeuroparl", "SMTnews", "headlines", "images", "answers-forums", "answers-students"),
+    *("answer-answer", "question-question", "postediting"),
 )
 """Of STS, those that may be trained on."""
 
@@ -173,7 +174,8 @@ def unexplained(text: str) -> set[str]:
 
 def test_the_recipes_name_files_that_are_there(shared_folder):
     for path in RECIPES:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))["data"]["init_args"]
+        text = path.read_text(encoding="utf-8")
+        commands, config = text.split("\nseed_everything")[0], yaml.safe_load(text)["data"]["init_args"]
         for data in [one["init_args"] for one in config.get("sources", {"": {"init_args": config}}).values()]:
             for name in [*data.get("train", []), *data.get("texts", []), *data.get("validation", [])]:
-                assert (ROOT / name).is_file(), name
+                assert (ROOT / name).is_file() or (name.startswith("runs/") and f"> {name}" in commands), name
