@@ -8,7 +8,8 @@ A ladder is a YAML file with rungs and judgement sets. A rung is a list of stage
 * ``{rung: ratings}``: what another rung ended with, for the same seed;
 * ``{average: ratings}``: the mean of the weights that another rung ended with, over all seeds; of several rungs with
   ``{average: [ratings, mixture]}``;
-* ``{untrained: 0.5}``: the stage before, with this share of the untrained encoder.
+* ``{untrained: 0.5}``: the stage before, with this share of the untrained encoder;
+* ``{adapter: 34}``: the stage before, stored as an adapter of this mean rank.
 
 What each rung ends with is scored on every set::
 
@@ -42,6 +43,7 @@ from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.data.overlap import rows_where
 from textmover.files import atomic_file
 from textmover.meta_evaluation.correlation import grouped_correlations, mean_correlation
+from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.averaging import average_metrics, fitted_names, interpolate
 from textmover.scoring.checkpoint import load_metric, save_checkpoint
 from textmover.types import Segment, SegmentMetric
@@ -101,6 +103,8 @@ class Ladder:
         print(title, flush=True)
         if "config" in stage:
             train(stage, previous, seed, target)
+        elif "adapter" in stage:
+            save_checkpoint(load_metric(previous), target, card=f"# {title}\n", adapter=AdapterConfig(stage["adapter"]))
         else:
             if "average" in stage:
                 runs = [load_metric(self.run(rung, one)) for rung in averaged(stage) for one in self.seeds]

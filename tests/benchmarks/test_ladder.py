@@ -97,6 +97,16 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     assert len(runs.commands) == 4  # each trained once
 
 
+def test_a_rung_can_be_stored_as_an_adapter_of_what_it_has(script, runs, monkeypatch, tmp_path):
+    saved = []
+    monkeypatch.setattr(script, "load_metric", lambda path: path)
+    monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, **options: saved.append((metric, options)))
+    ladder(script, tmp_path, first=[STAGE, {"adapter": 4}]).run("first", 1)
+    ((metric, options),) = saved
+    assert metric == str(tmp_path / "first" / "seed1" / "stage0" / "metric")
+    assert options["adapter"].rank == 4
+
+
 def test_a_run_that_was_stopped_goes_on_from_its_checkpoint(script, runs, tmp_path):
     runs.dies = True
     with pytest.raises(KeyboardInterrupt):
