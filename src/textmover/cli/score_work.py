@@ -40,7 +40,8 @@ def texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -
 
 def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
     """Where shards are kept, not yet begun."""
-    from textmover.scoring.shards import Parts, describe, machine_of
+    from textmover.scoring.devices import machine_of
+    from textmover.scoring.shards import Parts, describe
 
     device = scorer.metric.device
     manifest = describe(
