@@ -182,6 +182,17 @@ def test_a_process_without_a_shard(score, tmp_path):
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
 
 
+@pytest.mark.slow
+def test_an_input_of_which_every_row_is_left_out_is_refused(score, texts, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"\xff\n" * 1001)
+    path = tmp_path / "scores.txt"
+    ended = score("-i", tmp_path / "bad.txt", texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("textmover: Expected rows that can be scored, but got none: all 1001 were left out.")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bad.txt"]
+
+
 @pytest.mark.long
 def test_rows_that_are_left_out_are_told_once(score, texts, tmp_path):
     hypotheses = tmp_path / "h.txt"
