@@ -7,7 +7,8 @@
 
 Every measurement runs in a process of its own, the candidates in turn within each repetition. ``load`` is what it takes
 to build the scorer, ``score`` to score all pairs once with nothing kept from before; imports are not counted. Peak
-memory is that of the whole process. Without ``--data`` the pairs are made of the quick start's sentences.
+memory is that of the whole process, its texts among it. Without ``--data`` the pairs are made of the quick start's
+sentences; ``scale`` makes them in the process that scores them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,14 @@ LAYER, SYSTEMS = 6, 10
 Pairs = tuple[list[str], list[str]]
 Measured = tuple[float, float, Any, dict[str, float]]
 """Seconds to load and to score, the scores, and further figures."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """Pairs that :func:`made_pairs` is to make where they are scored."""
+
+    count: int
+    words: int | None = None
 
 
 def encoder_folder() -> str:
@@ -189,16 +199,16 @@ def made_pairs(count: int, words: int | None = None) -> Pairs:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def measured(name: str, pairs: Pairs) -> dict[str, Any]:
+def measured(name: str, pairs: Pairs | Made) -> dict[str, Any]:
     """One candidate in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         given, result = Path(folder) / "pairs.json", Path(folder) / "result.json"
-        given.write_text(json.dumps(pairs), encoding="utf-8")
+        given.write_text(json.dumps(asdict(pairs) if isinstance(pairs, Made) else pairs), encoding="utf-8")
         command = [sys.executable, __file__, "measure", name, str(given), str(result)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if ended.returncode:
             reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "")
-            return {"error": reason}
+            return {"error": reason or f"it ended with {ended.returncode}"}
         return json.loads(result.read_text(encoding="utf-8"))
 
 
@@ -209,17 +219,28 @@ def measure(name: str, given: str, result: str) -> None:
 
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
-    pairs = json.loads(Path(given).read_text(encoding="utf-8"))
+    told = json.loads(Path(given).read_text(encoding="utf-8"))
+    made = isinstance(told, dict)
+    pairs = made_pairs(**told) if made else tuple(told)
     with torch.inference_mode():
-        load, score, values, told = CANDIDATES[name](tuple(pairs))
+        load, score, values, told = CANDIDATES[name](pairs)
     told = {
         "load": load,
         "score": score,
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "scores": None if values is None else np.asarray(values, dtype=float).tolist(),
+        "memory": peak_memory(),
+        "scores": None if values is None or made else np.asarray(values, dtype=float).tolist(),
         **told,
     }
     Path(result).write_text(json.dumps(told), encoding="utf-8")
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in MB of 2^20 bytes."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # what a process is told of itself elsewhere begins with the memory of the one that started it
+        found = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
+        return int(found.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def peaks() -> dict[str, float]:
@@ -383,51 +404,82 @@ def lengths(options: argparse.Namespace) -> None:
             rates[budget].append(tokens / statistics.median(times))
             print(words, budget, f"{rates[budget][-1]:,.0f} tokens/s", flush=True)
     lines = {f"{budget:,} tokens a batch": (sizes, rates[budget]) for budget in budgets}
-    draw(options.output, lines, "words a text", "tokens/s", f"{options.preset}, {options.backend}: {machine()}")
+    draw(options.output, {"tokens/s": lines}, "words a text", f"{options.preset}, {options.backend}: {machine()}")
 
 
 def scale(options: argparse.Namespace) -> None:
     """Pairs per second and peak memory by the number of pairs."""
-    sizes = [10**power for power in range(3, options.most + 1)]
-    rates, memory = [], []
-    for count in sizes:
-        found = measured(options.candidate, made_pairs(count, 8))
+    sizes, rates, memory = [], [], []
+    for count in (10**power for power in range(options.least, options.most + 1)):
+        found = measured(options.candidate, Made(count, 8))
+        if "error" in found:
+            print(count, found["error"], flush=True)
+            break
+        sizes.append(count)
         rates.append(count / found["score"])
-        memory.append(found["memory"])
-        print(count, f"{rates[-1]:,.0f} pairs/s, {memory[-1]:,.0f} MB", flush=True)
-    lines = {"pairs/s": (sizes, rates), "peak MB": (sizes, memory)}
-    draw(options.output, lines, "pairs of 8 words", "", f"{options.candidate}: {machine()}")
+        memory.append(found["memory"] * 2**20 / 1e9)
+        print(count, f"{rates[-1]:,.0f} pairs/s, {memory[-1]:.2f} GB", flush=True)
+    if not sizes:
+        raise SystemExit(f"{options.candidate} could not be measured")
+    panels = {"pairs/s": {"": (sizes, rates)}, "peak memory (GB)": {"": (sizes, memory)}}
+    draw(options.output, panels, "pairs of 8 words", f"{options.candidate}: {machine()}")
 
 
 def systems(options: argparse.Namespace) -> None:
-    """Ten systems on the same references: in one call, and each with a scorer of its own."""
+    """Ten systems on the same references: in one call, and each with a scorer of its own.
+
+    Every scorer has scored its texts once and forgotten them before the clock starts: what is made at a first call,
+    such as packed weights or graphs that are compiled for a shape, is made ten times in one arm and once in the other.
+    """
     from textmover import Scorer
 
-    generator = random.Random(0)
     references = list(dict.fromkeys(read_pairs(options.data, None)[1]))[: options.segments]
+    generator = random.Random(0)
     outputs = [[changed(text, generator) for text in references] for _ in range(SYSTEMS)]
-    load = {"device": "cpu", "backend": options.backend}
-    times: dict[str, list[float]] = {"apart": [], "together": []}
+    calls = {
+        "apart": [(output, references) for output in outputs],
+        "together": [([text for output in outputs for text in output], references * SYSTEMS)],
+    }
+    scorers = {
+        name: [
+            Scorer.from_pretrained(options.preset, device="cpu", precision=options.precision, backend=options.backend)
+            for _ in pairs
+        ]
+        for name, pairs in calls.items()
+    }
+    # Once to warm up; then in turn, now one arm first and now the other.
+    times: dict[str, list[float]] = {name: [] for name in calls}
     found: dict[str, np.ndarray] = {}
-    for _ in range(options.repetitions):
-        scorers = [Scorer.from_pretrained(options.preset, **load) for _ in range(SYSTEMS + 1)]
-        start = time.perf_counter()
-        apart = [one.score(output, references).scores for one, output in zip(scorers, outputs, strict=False)]
-        times["apart"].append(time.perf_counter() - start)
-        start = time.perf_counter()
-        together = scorers[-1].score([text for output in outputs for text in output], references * SYSTEMS).scores
-        times["together"].append(time.perf_counter() - start)
-        found = {"apart": np.concatenate(apart), "together": together}
+    for repetition in range(1 + options.repetitions):
+        for name in sorted(calls, reverse=bool(repetition % 2)):
+            seconds, found[name] = timed(scorers[name], calls[name])
+            if repetition:
+                times[name].append(seconds)
+    texts = {name: sum(len({*one, *other}) for one, other in pairs) for name, pairs in calls.items()}
     medians = {name: statistics.median(values) for name, values in times.items()}
     deviation = np.abs(found["apart"] - found["together"]).max()
+    ratios = [one / other for one, other in zip(times["apart"], times["together"], strict=True)]
     text = (
         "# Systems that share their references\n\n"
-        f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, {machine()}.\n\n"
+        f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, "
+        f"{scorers['together'][0].signature.entries['backend']}, {machine()}.\n\n"
         f"Each with a scorer of its own: {medians['apart']:.1f} s. In one call: {medians['together']:.1f} s, "
-        f"{medians['apart'] / medians['together']:.2f} times as fast (medians of {options.repetitions}). Largest "
-        f"difference of a score: {deviation:.1e}.\n"
+        f"{medians['apart'] / medians['together']:.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f}; medians "
+        f"of {options.repetitions}, every scorer warmed up and its cache cleared). Apart they encode "
+        f"{texts['apart']:,} texts, in one call {texts['together']:,} distinct ones: "
+        f"{texts['apart'] / texts['together']:.2f} times as fast is what that alone can give. Largest difference of a "
+        f"score: {deviation:.1e}.\n"
     )
     write(options.output, text)
+
+
+def timed(scorers: Sequence[Any], calls: Sequence[Pairs]) -> tuple[float, np.ndarray]:
+    """Seconds that each scorer's call takes with nothing kept of its texts, added up, and all scores."""
+    for scorer in scorers:
+        scorer.clear_cache()
+    start = time.perf_counter()
+    scores = [scorer.score(*pairs).scores for scorer, pairs in zip(scorers, calls, strict=True)]
+    return time.perf_counter() - start, np.concatenate(scores)
 
 
 def changed(text: str, generator: random.Random) -> str:
@@ -443,10 +495,12 @@ def changed(text: str, generator: random.Random) -> str:
     return " ".join(words)
 
 
-def draw(
-    path: Path, lines: dict[str, tuple[Sequence[float], Sequence[float]]], across: str, up: str, title: str
-) -> None:
-    """A plot with a logarithmic axis, and its figures beside it as CSV."""
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+"""Places and values by the name of a line."""
+
+
+def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> None:
+    """Plots one above the other over a logarithmic axis, by what goes up in each, and their figures beside as CSV."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -454,20 +508,27 @@ def draw(
 
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.6), layout="constrained")
-    for name, (places, values) in lines.items():
-        axes.plot(places, values, marker="o", markersize=4, label=name)
-    axes.set_xscale("log", base=2 if max(places) < 5000 else 10)
-    if max(places) < 5000:
-        axes.set_xticks(places, [str(one) for one in places])
-    axes.set(xlabel=across, ylabel=up)
-    axes.set_ylim(bottom=0)
-    axes.set_title("\n".join(textwrap.wrap(title, 100)), fontsize=7)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    figure, grid = pyplot.subplots(
+        len(panels), figsize=(7.5, 4.6 if len(panels) == 1 else 6.4), layout="constrained", sharex=True, squeeze=False
+    )
+    rows = []
+    for axes, (up, lines) in zip(grid[:, 0], panels.items(), strict=True):
+        for name, (places, values) in lines.items():
+            axes.plot(places, values, marker="o", markersize=4, label=name)
+            rows += [f"{name or up},{place},{value:.6g}" for place, value in zip(places, values, strict=True)]
+        words = max(places) < 5000
+        axes.set_xscale("log", base=2 if words else 10)
+        if words:
+            axes.set_xticks(places, [str(one) for one in places])
+        axes.set(ylabel=up)
+        axes.set_ylim(0, 1.08 * max(value for _, values in lines.values() for value in values))
+        axes.grid(alpha=0.3)
+        if len(lines) > 1:
+            axes.legend(fontsize=8)
+    grid[-1, 0].set(xlabel=across)
+    grid[0, 0].set_title("\n".join(textwrap.wrap(title, 100)), fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    rows = [f"{name},{place},{value:.1f}" for name, line in lines.items() for place, value in zip(*line, strict=True)]
     path.with_suffix(".csv").write_text("\n".join([f"line,{across},value", *rows]) + "\n", encoding="utf-8")
     print(path)
 
@@ -498,10 +559,12 @@ def main() -> None:
             command.add_argument("--backend", default="torch")
         if run is systems:
             command.add_argument("--segments", type=int, default=500, help="references")
+            command.add_argument("--precision", choices=("exact", "fast", "int8"), default="exact")
         if run is lengths:
             command.add_argument("--tokens", type=int, default=30_000, help="for each point; four batches at least")
         if run is scale:
-            command.add_argument("--most", type=int, default=5, help="power of ten of the most pairs")
+            command.add_argument("--least", type=int, default=3, help="power of ten of the fewest pairs")
+            command.add_argument("--most", type=int, default=6, help="power of ten of the most pairs")
             command.add_argument("--candidate", choices=list(CANDIDATES), default="bertscore-f1 exact torch")
     options = parser.parse_args()
     options.run(options)

@@ -169,7 +169,9 @@ def preset_config(name: str, **overrides: Any) -> Any:
     """
     if name not in PRESETS:
         near = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
+        hint = (
+            f"Did you mean {near[0]!r}? " if near else "If that is an encoder, give it as `encoder` beside a preset. "
+        )
         raise InputError(
             f"Expected a checkpoint folder, a hub name or a preset, but got {name!r}. {hint}"
             f"The presets are {', '.join(PRESETS)}."

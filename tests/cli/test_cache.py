@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import torch
 
 TEXTS = {"h.txt": ["the small dog ran", "tea", "go home"], "r.txt": ["a little dog runs home", "cold water", "go home"]}
 
@@ -37,7 +38,8 @@ def test_scores_are_the_same_and_texts_are_kept(run, base):
     assert values[2] == pytest.approx(values[0], abs=1e-6)
     (place,) = listed(run)
     assert place["texts"] == 5  # "go home" stands on both sides
-    assert (place["encoder"], place["backend"]) == ("bert", "torch")
+    assert (place["encoder"], place["backend"], place["device"]) == ("bert", "torch", "cpu")
+    assert place["versions"].startswith(f"torch {torch.__version__}, transformers ")
     run("score", *base, "--layer", "1")
     assert sorted(one["texts"] for one in listed(run)) == [5, 5]
 

@@ -45,6 +45,14 @@ def test_kept_shards_do_not_count_as_fast():
     assert pace.text() == "6,000 pairs, 500 a second, 0:00:08 left"
 
 
+def test_kept_shards_between_others_do_not_count_as_fast_either():
+    pace = paced(0, 2, 2, 4)
+    pace.advance(1000, 0.1, scored=True)
+    pace.advance(7000, 0.8, scored=False)
+    pace.advance(1000, 0.9, scored=True)
+    assert pace.text() == "9,000 pairs, 500 a second, 0:00:02 left"
+
+
 @pytest.mark.parametrize(
     ("terminal", "shown", "seen"), [(True, True, True), (True, False, False), (False, True, False)]
 )

@@ -242,6 +242,50 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
     assert told["mean"] == pytest.approx(1, abs=1e-6)
 
 
+BAD = {
+    "bad.txt": (
+        b"\xff\n" * 40,
+        "all 40 were left out. The first: Expected bad.txt to be UTF-8, but got the byte 0xff in ",
+    ),
+    "one.txt": (b"\xff\n", "the only one was left out. The first: Expected one.txt to be UTF-8, "),
+    "bad.jsonl": (
+        b"{\n" * 40,
+        "all 40 were left out. The first: Expected one JSON object a line, but got '{' in line 1 ",
+    ),
+    "bad.tsv": (b"hypothesis\treference\n" + b"x\n" * 40, "all 40 were left out. The first: Expected 2 fields as in "),
+}
+
+
+@pytest.mark.parametrize("model", ["twmd", "bertscore-f1-idf"])  # the latter fits idf on the texts
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_of_which_every_row_is_left_out_is_refused(score, write, tmp_path, name, model):
+    content, said = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    good = write("good.txt", ["tea"] * (1 if name == "one.txt" else 40))
+    given = ("-i", name, good) if name.endswith(".txt") else ("--data", name)
+    for output in ("s.txt", "s.json", "s/"):
+        ended = score(*given, "--on-error", "skip", "--model", model, "--output", output)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err.startswith(f"textmover: Expected rows that can be scored, but got none: {said}")
+        assert ended.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((name, "good.txt"))
+    ended = score(*given, "--on-error", "skip", "--model", model, "--only-mean")
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_an_older_result_is_not_taken_for_that_of_rows_that_are_left_out(score, write, tmp_path):
+    good = write("good.txt", ["tea"] * 40)
+    assert score("-i", good, good, "--output", "s.txt").code == 0
+    older = (tmp_path / "s.txt").read_bytes()
+    (tmp_path / "good.txt").write_bytes(b"\xff\n" * 40)
+    again = ("-i", "good.txt", "good.txt", "--output", "s.txt", "--on-error", "skip")
+    for how in ("--overwrite", "--resume"):
+        ended = score(*again, how)
+        assert ended.code == 2
+        assert "all 40 were left out" in ended.err
+        assert (tmp_path / "s.txt").read_bytes() == older
+
+
 def test_a_file_that_is_cut_off_keeps_what_was_scored(score, corpus, tmp_path):
     first, _, references = corpus
     packed = gzip.compress(first.read_bytes())

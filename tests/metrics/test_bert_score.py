@@ -466,6 +466,31 @@ def test_a_table_without_the_layer_is_refused(build, tmp_path, text):
         build(rescale_with_baseline=True, baseline_path=tmp_path / "table.csv")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "bertscore-f1",
+            "got the preset 'bertscore-f1', which is a metric: this class is BERTScore already, so leave it",
+        ),
+        ("twmd", r"got the preset 'twmd', which is a metric: TextMoverScore\('twmd'\) takes any metric\."),
+        ("textmover-general", "got the released metric 'textmover-general', which is a metric: TextMoverScore"),
+    ],
+)
+def test_a_metric_in_place_of_its_encoder_is_told_from_one(name, said):
+    with pytest.raises(
+        InputError, match=f"Expected `model_name_or_path` to be an encoder by name or folder, but {said}"
+    ):
+        TextMoverBERTScore(name)
+
+
+def test_what_is_no_model_at_all_is_told_what_is():
+    with pytest.raises(
+        TypeError, match=r"a name, a Scorer or a metric, but got int: give one of these, such as Scorer"
+    ):
+        TextMoverBERTScore(3)
+
+
 def test_objects_leave_nothing_to_choose(tiny_metric, build):
     greedy = tiny_metric(matching="bertscore", normalize=False)
     with pytest.raises(TypeError, match="loaded by name, but got num_layers, device with an object"):

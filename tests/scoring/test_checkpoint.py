@@ -350,6 +350,23 @@ def test_a_preset_is_built_with_overrides(tiny_encoder):
     assert not metric.training
 
 
+def test_a_metric_in_place_of_its_encoder_is_refused(saved, tiny_encoder):
+    for encoder in ("bertscore-f1", str(saved)):
+        with pytest.raises(
+            InputError, match=r"`encoder` to be an encoder, .* but got the (preset|checkpoint) .*is a met"
+        ):
+            load_metric("twmd", encoder=encoder)
+
+
+def test_an_encoder_in_place_of_a_metric_is_refused(tiny_encoder):
+    with pytest.raises(InputError, match=r"but it holds an encoder \(bert\): give it as `encoder`, beside a preset"):
+        load_metric(tiny_encoder)
+    with pytest.raises(
+        InputError, match=r"'no-such-name'\. If that is an encoder, give it as `encoder` beside a preset"
+    ):
+        load_metric("no-such-name")
+
+
 def test_the_revision_of_a_preset_is_that_of_its_encoder():
     with pytest.raises(InputError, match="the embedded package holds no revision v7"):
         load_metric("twmd", encoder="all-MiniLM-L6-v2", revision="v7")

@@ -100,6 +100,41 @@ def test_two_processes_write_what_one_writes(score, texts, tmp_path, whole):
     assert not path.with_name("scores.txt.parts").exists()
 
 
+BAR = """
+import contextlib, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "textmover.cli.score_processes":
+            sys.meta_path.remove(self)
+            from textmover.cli import progress
+            @contextlib.contextmanager
+            def progress_bar(name, *, shown):
+                def advance(*step):
+                    if shown:
+                        with open({told!r}, "a") as stream:
+                            print(name, *step, sep="|", file=stream)
+                yield advance
+            progress.progress_bar = progress_bar
+sys.meta_path.insert(0, Finder())
+"""
+"""What writes down what a progress bar is told."""
+
+
+@pytest.mark.slow
+def test_the_progress_bar_counts_the_pairs_of_both(score, texts, tmp_path):
+    told, site = tmp_path / "told", tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(BAR.format(told=str(told)))
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ended = score("-i", *texts, "--output", tmp_path / "scores.txt", "--devices", 2, PYTHONPATH=path)
+    assert ended.returncode == 0, ended.stderr
+    steps = [line.split("|") for line in told.read_text().splitlines()]
+    assert {step[0] for step in steps} == {"scoring, 2 processes"}
+    assert sum(int(step[1]) for step in steps) == 1001
+    assert max(float(step[2]) for step in steps) == pytest.approx(1)
+    assert {step[3] for step in steps} == {"True"}
+
+
 @pytest.mark.slow
 def test_parquet_folders_in_and_out(score, texts, tmp_path):
     table = pyarrow.table({name: path.read_text().splitlines() for name, path in zip("hr", texts, strict=True)})
@@ -145,6 +180,17 @@ def test_a_process_without_a_shard(score, tmp_path):
         ended = score("-i", *texts, "--output", tmp_path / name, *more)
         assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
+
+
+@pytest.mark.slow
+def test_an_input_of_which_every_row_is_left_out_is_refused(score, texts, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"\xff\n" * 1001)
+    path = tmp_path / "scores.txt"
+    ended = score("-i", tmp_path / "bad.txt", texts[1], "--output", path, "--devices", 2, "--on-error", "skip")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("textmover: Expected rows that can be scored, but got none: all 1001 were left out.")
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bad.txt"]
 
 
 @pytest.mark.long

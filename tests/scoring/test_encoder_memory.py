@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import logging
 import pickle
 from pathlib import Path
@@ -9,11 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
+from safetensors.torch import load_file
 
 from textmover import Scorer
 from textmover.scoring import save_checkpoint
 from textmover.scoring.backends.compiled import CompiledRunner
 from textmover.scoring.encoder_memory import EncoderMemory, _Weights, flush_all
+from textmover.scoring.state_files import FORMAT, StateFiles
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home", "tea"]
@@ -272,6 +276,108 @@ def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, caplog)
     (tmp_path / "v0").mkdir()
     load("twmd", memory=EncoderMemory(folder=tmp_path)).score(["tea"], ["tea"])
     assert "v0 was written by another version of textmover and is ignored: remove it." in caplog.text
+
+
+OTHER_VERSIONS = {
+    "torch": lambda patch: patch.setattr(torch, "__version__", "2.0.1"),
+    "transformers": lambda patch: patch.setattr("transformers.__version__", "4.0.1"),
+    "back-end": lambda patch: patch.setattr(Renamed, "name", "openvino-2020.1.0"),
+}
+
+
+class Renamed(CompiledRunner):
+    """The model itself under the name of a back-end."""
+
+    name = "openvino-2026.4.1"
+
+
+def rerun(load, folder, monkeypatch) -> list[str]:
+    """Texts that a new process would read which keeps its states in a folder."""
+    memory = EncoderMemory(folder=folder)
+    scorer = load("twmd", memory=memory)
+    scorer.metric.encoder.run_with(Renamed(scorer.metric.encoder.graph()))
+    read = encoded(scorer, monkeypatch)
+    scorer.score(HYPOTHESES, REFERENCES)
+    memory.flush()
+    return read
+
+
+@pytest.mark.parametrize("change", OTHER_VERSIONS)
+def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_path, caplog, monkeypatch, change):
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)  # a compiler takes its time
+    assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
+    assert rerun(load, tmp_path, monkeypatch) == []
+    assert caplog.text == ""
+    versions = f"openvino 2026.4.1, torch {torch.__version__}, transformers {transformers.__version__}"
+    with monkeypatch.context() as patch:
+        OTHER_VERSIONS[change](patch)
+        assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
+        (said,) = caplog.messages
+        assert said == (
+            f"States of texts in {tmp_path / 'v3'} were made with other versions ({versions}) and are ignored: texts "
+            "are encoded anew."
+        )
+        assert rerun(load, tmp_path, monkeypatch) == []
+    assert rerun(load, tmp_path, monkeypatch) == []  # both are there
+    assert len(caplog.messages) == 1
+
+
+def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
+    rerun(load, tmp_path, monkeypatch)
+    (record,) = tmp_path.rglob("identity.json")
+    told = json.loads(record.read_text())
+    assert (told["device"], told["backend"], told["precision"]) == ("cpu", "openvino", "exact")
+    record.parent.rename(record.parent.with_name("other"))
+    for changes in ({"versions": "torch 1", "weights": "f00"}, {"versions": "torch 1", "device": "cuda"}):
+        (tmp_path / "v3" / "other" / "identity.json").write_text(json.dumps({**told, **changes}))
+        StateFiles(tmp_path, told, 1000)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "products", "device", "precision"),
+    [
+        (torch.float32, "highest", "cpu", "exact"),
+        (torch.float32, "medium", "AVX-7", "exact, products medium"),
+        (torch.bfloat16, "highest", "AVX-7", "torch.bfloat16"),
+    ],
+)
+def test_arithmetic_that_a_processor_decides_on_has_its_name(
+    load, tmp_path, monkeypatch, dtype, products, device, precision
+):
+    monkeypatch.setattr("textmover.scoring.encoder_memory.machine_of", lambda _: "AVX-7")
+    monkeypatch.setattr("textmover.scoring.encoder_memory.float32_products", lambda _: products)
+    memory = EncoderMemory(folder=tmp_path)
+    scorer = load("twmd", memory=memory, backend="torch")
+    if dtype != torch.float32:
+        scorer.metric.cast_encoder(dtype)
+        memory.join(scorer.metric, "fast torch")
+    scorer.score(HYPOTHESES, REFERENCES)
+    told = json.loads(next(tmp_path.rglob("identity.json")).read_text())
+    runs = scorer.metric.encoder.runner
+    expected = precision if runs is not None or dtype != torch.float32 else precision.replace("exact", "torch.float32")
+    assert (told["device"], told["precision"]) == (device, expected)
+
+
+def test_what_is_kept_of_a_text_has_not_changed_unless_the_format_says_so(load, tmp_path):
+    """Whoever changes what is kept of a text, or by what it is found, raises ``FORMAT``, and the figures here."""
+    memory = EncoderMemory(folder=tmp_path)
+    scorer = load("twmd", memory=memory, long_texts="window", max_length=8, backend="torch")
+    with torch.no_grad():
+        for weights in scorer.metric.encoder.model.parameters():
+            weights.copy_(0.3 * torch.sin(1.7 * torch.arange(weights.numel())).view_as(weights))
+    scorer.metric.encoder.leave()
+    memory.join(scorer.metric, "exact torch")
+    scorer.score(["the small dog ran to the old house and then home"], ["tea"])
+    memory.flush()
+    (path,) = tmp_path.rglob("*.safetensors")
+    found = load_file(path)
+    assert FORMAT == 3
+    assert {bytes(row.tolist()).hex()[:8] for row in found["keys"]} == {"fc7434b1", "26bf4071"}
+    assert found["lengths"].tolist() == [19, 3]
+    assert set(found) == {"keys", "lengths", "checks", "layer.1"}
+    assert found["layer.1"][[1, 10, -4], 5].tolist() == pytest.approx([0.1916, 0.18923, 0.19166], abs=1e-4)
 
 
 def test_damaged_files_are_ignored_and_said(load, tmp_path, caplog, monkeypatch):

@@ -224,25 +224,34 @@ def test_calls_that_wait_for_one_another_get_one_worker_with_all_threads(tiny_me
 # --- memory of the device ---------------------------------------------------------------------------------------------
 
 
-def failing_above(monkeypatch, metric, name: str, most: int) -> list[int]:
+NO_ROOM = (
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+)
+
+
+def failing_above(monkeypatch, metric, name: str, most: int, error: Exception = NO_ROOM[0]) -> list[int]:
     """Sizes of the batches that a method was asked for; those above ``most`` have no room."""
     asked, real = [], getattr(metric, name)
 
     def limited(*sides):
         asked.append(len(sides[0]))
         if len(sides[0]) > most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise error
         return real(*sides)
 
     monkeypatch.setattr(metric, name, limited)
     return asked
 
 
+@pytest.mark.parametrize("error", NO_ROOM, ids=str)
 @pytest.mark.parametrize("name", ["text_features", "pair_scores"])
-def test_batches_without_room_are_halved_and_the_run_goes_on(tiny_metric, monkeypatch, caplog, name):
+def test_batches_without_room_are_halved_and_the_run_goes_on(tiny_metric, monkeypatch, caplog, name, error):
     metric = tiny_metric()
     expected = Engine(metric).score(HYPOTHESES, REFERENCES)
-    failing_above(monkeypatch, metric, name, most=2)
+    failing_above(monkeypatch, metric, name, 2, error)
     found = Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES)
     assert difference(expected, found) <= 1e-6
     assert caplog.records[0].getMessage().startswith("Out of memory on cpu: going on with ")
@@ -264,6 +273,35 @@ def test_pairs_that_are_read_together_and_have_no_room_are_an_error(tiny_metric,
     failing_above(monkeypatch, metric, "pair_scores", most=3)
     with pytest.raises(InputError, match=r"room in the memory of cpu for the 12 pairs that are read together"):
         Engine(metric).score(HYPOTHESES, REFERENCES)
+
+
+@pytest.mark.parametrize("name", ["text_features", "pair_scores"])
+def test_other_errors_of_a_device_end_the_run(tiny_metric, monkeypatch, name):
+    metric = tiny_metric()
+    asked = failing_above(monkeypatch, metric, name, 0, RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))
+    with pytest.raises(RuntimeError, match="CUDNN_STATUS_NOT_SUPPORTED"):
+        Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("centering", "name"), [("none", "text_features"), ("none", "pair_scores"), ("batch", "pair_scores")]
+)
+def test_what_can_be_no_smaller_is_tried_again_before_it_is_refused(tiny_metric, monkeypatch, centering, name):
+    metric = tiny_metric(centering=centering)
+    expected = Engine(metric).score(["tea"], [["go home"]])
+    real, asked = getattr(metric, name), []
+
+    def every_other(*sides):
+        asked.append(len(sides[0]))
+        if len(asked) % 2:
+            raise NO_ROOM[2]
+        return real(*sides)
+
+    monkeypatch.setattr(metric, name, every_other)
+    engine = Engine(metric, batch_tokens=1, cache=False)
+    assert difference(expected, engine.score(["tea"], [["go home"]])) <= 1e-6
+    assert asked == [1] * (4 if name == "text_features" else 2)
 
 
 def test_a_single_text_without_room_is_an_error(tiny_metric, monkeypatch):

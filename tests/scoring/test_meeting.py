@@ -1,6 +1,7 @@
 """What processes tell one another, with two of them played by one."""
 
 import json
+import time
 
 import pytest
 
@@ -50,6 +51,35 @@ def test_the_first_waits_for_the_end_of_the_others(both):
     second.post("end 1", "")
     second._over.set()
     assert first.wait() is None
+
+
+def test_the_first_hears_what_the_others_have_counted(both):
+    first, second = both
+    assert first.counted() == (0, 0)
+    for pairs in (3, 4):
+        second.count(pairs, True)
+    second.count(5, False)
+    until = time.monotonic() + 20
+    while first.counted() != (7, 5):
+        assert time.monotonic() < until, first.counted()
+        time.sleep(0.01)
+    second.count(1, True)
+    second._over.set()
+    second._tell_counts()  # as at the end
+    assert first.counted() == (8, 5)
+
+
+def test_what_goes_on_meanwhile_goes_on(both):
+    first, second = both
+    waited = []
+
+    def end_the_second_time():
+        waited.append(first.counted())
+        if len(waited) == 2:
+            second.post("end 1", "")
+
+    assert first.wait(end_the_second_time) is None
+    assert len(waited) >= 2
 
 
 def test_a_process_that_shows_no_life_is_not_waited_for(both, monkeypatch):

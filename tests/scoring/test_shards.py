@@ -18,6 +18,7 @@ import zstandard
 from pyarrow import parquet
 
 from textmover.data.streams import Row, TextFiles
+from textmover.scoring.devices import machine_of
 from textmover.scoring.receipts import Receipt, check_rows, check_same, digest_file, read_receipt, receipt_path
 from textmover.scoring.score_formats import FORMATS, Layout
 from textmover.scoring.shard_folder import LOCK, check_folder, is_sealed, locked
@@ -26,7 +27,6 @@ from textmover.scoring.shards import (
     Shard,
     ShardScores,
     describe,
-    machine_of,
     read_shards,
     rows_per_shard,
     texts_of,

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["add_arguments", "run"]
 
-HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "texts", "MB")
+HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "versions", "texts", "MB")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +58,8 @@ def _entry(place: Place) -> dict[str, str | int | float]:
         "layers": told["layers"],
         "backend": told["backend"],
         "precision": told["precision"],
+        "device": told["device"],
+        "versions": told["versions"],
         "texts": place.texts,
         "mb": round(place.nbytes / 1e6, 1),
     }

@@ -45,12 +45,14 @@ class Pace:
     def advance(self, pairs: int, share: float | None, scored: bool) -> None:
         """Count pairs that are finished."""
         self._pairs += pairs
-        self.share = share
+        before, self.share = self.share or 0.0, share
         if scored:
             self._scored += pairs
         elif not self._scored:  # scoring begins behind what was kept
             self._start, self._kept_share = self._clock(), share or 0.0
             return
+        else:
+            self._kept_share += (share or 0.0) - before
         self._seconds = self._clock() - self._start
 
     def text(self) -> str:

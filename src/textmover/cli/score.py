@@ -17,7 +17,7 @@ from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.cli.score_processes import add_process_options, score_in_processes, several
-from textmover.cli.score_work import confirm_complete, parts_of
+from textmover.cli.score_work import check_scored, confirm_complete, parts_of
 from textmover.data.streams import OnError, TableFile, TextFiles
 from textmover.types import InputError
 
@@ -183,6 +183,7 @@ def _score(
             kept += done.scores is None
             progress.finished(done)
         summary = summarize(tallies, systems, str(scorer.signature))
+        check_scored(summary, parts)
         sink.finish(len(tallies), summary)
     scorer.warn(summary.counts)
     return summary, kept

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from textmover.cli.column_options import flags_named
-from textmover.cli.progress import ShardProgress, progress_bar
+from textmover.cli.progress import progress_bar
 from textmover.cli.score_output import Target, choose_target, keeping, open_sink
-from textmover.cli.score_work import confirm_complete, parts_of, texts_and_scorer
+from textmover.cli.score_work import check_scored, confirm_complete, parts_of, texts_and_scorer
 from textmover.data.streams import TableFile, TextFiles
 from textmover.types import InputError
 
@@ -182,11 +182,11 @@ def _scored(
 
     total = options.devices * options.num_nodes
     try:
-        with progress_bar(f"scoring, process 1 of {total}", shown=not options.quiet) as advance:
-            progress = ShardProgress(advance, len(rows.systems))
-            outcome = processes.score(prepare, begin, progress.finished, progress.within)
+        with progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
+            outcome = processes.score(prepare, begin, advance)
         target, parts = begun[0]
         summary = summarize(parts.tallies(outcome.shards), rows.systems, str(outcome.work.scorer.signature))
+        check_scored(summary, parts)
         with open_sink(target, parts) as sink:
             sink.finish(outcome.shards, summary)
     except (InputError, KeyboardInterrupt) as error:

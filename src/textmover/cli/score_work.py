@@ -11,12 +11,14 @@ from textmover.cli.column_options import flags_named
 from textmover.cli.metric_loading import load_scorer
 from textmover.cli.score_output import Target
 from textmover.data.streams import TableFile, TextFiles
+from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
     from textmover.scoring.shards import Parts, Shard
+    from textmover.scoring.tally import Summary
 
-__all__ = ["confirm_complete", "parts_of", "texts_and_scorer"]
+__all__ = ["check_scored", "confirm_complete", "parts_of", "texts_and_scorer"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,8 @@ def texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -
 
 def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
     """Where shards are kept, not yet begun."""
-    from textmover.scoring.shards import Parts, describe, machine_of
+    from textmover.scoring.devices import machine_of
+    from textmover.scoring.shards import Parts, describe
 
     device = scorer.metric.device
     manifest = describe(
@@ -53,6 +56,26 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: 
         on_error=options.on_error,
     )
     return Parts(target.parts_folder, target.layout, manifest, machine_of(device))
+
+
+def check_scored(summary: Summary, parts: Parts | None) -> None:
+    """Refuse a result in which every row was left out; its shards, which hold nothing, are thrown away.
+
+    Args:
+        summary: Of all rows.
+        parts: Where shards are kept, if they are.
+
+    Raises:
+        InputError: If all rows were left out.
+    """
+    from textmover.scoring.tally import check_any_left
+
+    try:
+        check_any_left(summary.rows, summary.skipped, summary.problem)
+    except InputError:
+        if parts is not None:
+            parts.begin(overwrite=True)
+        raise
 
 
 def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> None:

@@ -246,7 +246,7 @@ def read_rows(
     with contextlib.closing(open_tables(path, format=format, split=split, wanted=wanted, position=position)) as tables:
         for table in tables:
             columns = dict.fromkeys(table.columns or ())
-            checked = False
+            checked = named_columns = False
             for number, cells in table.rows:
                 if not checked and table.columns is not None:
                     check_columns(table.name, table.columns, fields)
@@ -254,10 +254,11 @@ def read_rows(
                 if isinstance(cells, InputError):
                     yield number, cells
                     continue
+                named_columns = True
                 if table.columns is None:
                     columns.update(dict.fromkeys(cells))
                 yield number, TableRow(table.name, table.unit, number, cells)
-            if table.columns is None and checked:
+            if table.columns is None and named_columns:
                 check_columns(table.name, tuple(columns), fields)
     if not found:
         name = "standard input" if str(path) == "-" else path
@@ -380,7 +381,7 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
         occurrences = columns.count(name)
         if occurrences == 0:
             raise InputError(
-                f"Expected a column {name!r} in {table}, but got {named(columns)}: "
+                f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
                 f"{_suggestion(name, columns)}set `{field}` to the name of the right one."
             )
         if occurrences > 1:

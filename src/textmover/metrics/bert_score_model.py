@@ -14,6 +14,7 @@ from textmover.modules.matching import Greedy
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.weighting import Side
 from textmover.scoring import Scorer
+from textmover.scoring.checkpoint import metric_named
 from textmover.types import InputError, MatchResult
 
 __all__ = ["FlooredGreedy", "bert_score_model", "load_bert_score", "unavailable"]
@@ -85,6 +86,16 @@ def load_bert_score(
     """A scorer of BERTScore on an encoder; see :class:`~textmover.metrics.bert_score.TextMoverBERTScore`."""
     special_tokens = "drop" if special_tokens is None else special_tokens
     check_choice("special_tokens", special_tokens, ("drop", "targets"))
+    metric = metric_named(encoder)
+    if metric is not None:
+        raise InputError(
+            f"Expected `model_name_or_path` to be an encoder by name or folder, but got {metric}, which is a metric: "
+            + (
+                "this class is BERTScore already, so leave it out for the default encoder, or name another."
+                if str(encoder).startswith("bertscore-")
+                else f"TextMoverScore({str(encoder)!r}) takes any metric."
+            )
+        )
     if baseline_path is not None and not rescale_with_baseline:
         raise InputError(
             "Expected rescale_with_baseline=True with `baseline_path`, but got False: set it, or leave the path out."

@@ -123,8 +123,8 @@ def as_scorer(model: Scorer | SegmentMetric, options: Mapping[str, Any]) -> Scor
         return model
     if not isinstance(model, SegmentMetric):
         raise TypeError(
-            f"Expected the model to be a name, a Scorer or a metric, but got {type(model).__name__}: give the name of "
-            "an encoder or preset, or a MetricModel."
+            f"Expected the model to be a name, a Scorer or a metric, but got {type(model).__name__}: give one of "
+            "these, such as Scorer.from_pretrained(…)."
         )
     # The weights of a module that lives elsewhere may change between updates: nothing is kept.
     return Scorer(model, cache=False)

@@ -24,7 +24,7 @@ from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.scoring.encoder_weights import name_weights
-from textmover.scoring.released import released_folder
+from textmover.scoring.released import is_metric, released_folder
 from textmover.scoring.shipped import fill_mean
 from textmover.scoring.shipped.words import fill_idf
 from textmover.types import CompositeMetric, InputError, SegmentMetric
@@ -36,6 +36,7 @@ __all__ = [
     "checkpoint_folder",
     "load_checkpoint",
     "load_metric",
+    "metric_named",
     "save_checkpoint",
 ]
 
@@ -236,6 +237,12 @@ def load_metric(
         InputError: If it is none of these, or cannot be loaded.
     """
     text = str(name)
+    as_encoder = metric_named(overrides.get("encoder"))
+    if as_encoder is not None:
+        raise InputError(
+            f"Expected `encoder` to be an encoder, such as roberta-base, but got {as_encoder}, which is a metric: give "
+            "it as the metric instead, or leave `encoder` out."
+        )
     folder = checkpoint_folder(name, revision)
     if folder is not None:
         return load_checkpoint(folder, **overrides)
@@ -251,6 +258,23 @@ def load_metric(
     if isinstance(metric, nn.Module):
         metric.eval()
     return metric
+
+
+def metric_named(name: object) -> str | None:
+    """Which metric has a name, in words; ``None`` if none has, and for a folder that is no checkpoint.
+
+    Example:
+        >>> metric_named("twmd"), metric_named("roberta-base")
+        ("the preset 'twmd'", None)
+    """
+    if not isinstance(name, (str, Path)):
+        return None
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return f"the checkpoint {name}" if is_metric(folder / CONFIG) else None
+    if str(name) in PRESETS:
+        return f"the preset {str(name)!r}"
+    return None if released_folder(str(name)) is None else f"the released metric {str(name)!r}"
 
 
 def complete(metric: Any) -> None:
@@ -300,7 +324,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
         )
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
+        if "format" not in entries and "model_type" in entries:
+            raise InputError(
+                f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "
+                f"({entries['model_type']}): give it as `encoder`, beside a preset such as twmd."
+            )
         found, kind = entries["format"], entries["kind"]
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"Expected {path} to be the configuration of a textmover checkpoint, but it is not readable as one "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
 
 import torch
 
 from textmover.types import InputError
 
-__all__ = ["resolve_device"]
+__all__ = ["float32_products", "machine_of", "resolve_device"]
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -41,3 +42,23 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
             f"Expected `device` to be one that this machine has, but got {str(device)!r}: {reason}"
         ) from error
     return resolved
+
+
+def machine_of(device: torch.device) -> str:
+    """What results depend on in their last digits, beside the versions of what computes them.
+
+    The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
+    among it: each batch belongs to one, unless there is no other (docs/streaming.md).
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
+
+
+def float32_products(device: torch.device) -> str:
+    """How exactly torch multiplies matrices in float32, as the program around has chosen: ``highest`` unless it has."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # it was chosen for one kind of device
+        chosen = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+        return str(chosen.matmul.fp32_precision)

@@ -26,7 +26,8 @@ from textmover.scoring.meeting import Meeting
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.shard_folder import is_parts
 from textmover.scoring.shards import Parts, Shard
-from textmover.scoring.streaming import Done, score_shards
+from textmover.scoring.shared_progress import AllPairs, ShardCount
+from textmover.scoring.streaming import score_shards
 from textmover.types import InputError
 
 __all__ = ["Outcome", "Processes", "Work", "is_first"]
@@ -122,17 +123,16 @@ class Processes:
         self,
         prepare: Callable[[str], Work],
         begin: Callable[[Parts], None],
-        on_done: Callable[[Done], None] = lambda _: None,
-        on_progress: Callable[[Shard, int], None] = lambda _shard, _pairs: None,
+        advance: Callable[[int, float | None, bool], None] = lambda _pairs, _share, _scored: None,
     ) -> Outcome:
         """Score all shards; only the first process returns from it, the others end.
 
         Args:
             prepare: Makes the work; called in every process with the name of its device.
             begin: Makes the folder of the shards ready; called in the first process.
-            on_done: Called in the first process with each of its own shards.
-            on_progress: Called in the first process with the shard that it is scoring and the pairs of it that were
-                finished since the last call.
+            advance: Called in the first process with the pairs that any of them has finished since the last call, the
+                share of the input that is finished (``None`` where its length is unknown), and whether they were scored
+                just now.
 
         Returns:
             What the first process knows when all shards are there.
@@ -141,7 +141,7 @@ class Processes:
             InputError: If the work cannot be done, whichever process has met the reason.
             KeyboardInterrupt: If one has been interrupted.
         """
-        module = _ScoringModule(prepare, begin, on_done, on_progress)
+        module = _ScoringModule(prepare, begin, advance)
         interrupt = signal.getsignal(signal.SIGINT)
         module.on_started = lambda: signal.signal(signal.SIGINT, interrupt)
         # Lost connections are what ends the other processes: not worth a word of theirs.
@@ -172,19 +172,19 @@ class _ScoringModule(pl.LightningModule):
         self,
         prepare: Callable[[str], Work],
         begin: Callable[[Parts], None],
-        on_done: Callable[[Done], None],
-        on_progress: Callable[[Shard, int], None],
+        advance: Callable[[int, float | None, bool], None],
     ) -> None:
         super().__init__()
         self.on_started: Callable[[], object] = lambda: None
         self._prepare = prepare
         self._begin = begin
-        self._on_done = on_done
-        self._on_progress = on_progress
+        self._advance = advance
         self._meeting: Meeting | None = None
         self._work: Work | None = None
         self._failure: BaseException | None = None
         self._shards = self._kept = 0
+        self._count: ShardCount | None = None
+        self._all: AllPairs | None = None
 
     def configure_callbacks(self) -> list[Any]:
         """The first hook behind the start of the processes; there are no callbacks."""
@@ -196,8 +196,12 @@ class _ScoringModule(pl.LightningModule):
         self._meeting = Meeting(self.global_rank, self.trainer.world_size, self.trainer.strategy.broadcast)
         with self._kept_errors():
             self._work = self._prepare(str(self.trainer.strategy.root_device))
-            parts = self._work.parts
-            if self.global_rank == 0:
+            parts, systems = self._work.parts, len(self._work.systems)
+            if self.global_rank:
+                self._count = ShardCount(systems, self.meeting.count)
+            else:
+                self._all = AllPairs(systems, self.meeting.counted, self._advance)
+                self._count = ShardCount(systems, self._all.own)
                 self._begin(parts)
                 self._kept = len(parts.kept())
                 self.meeting.post("manifest", json.dumps(parts.manifest))
@@ -217,11 +221,10 @@ class _ScoringModule(pl.LightningModule):
     def predict_step(self, batch: Shard, batch_idx: int) -> int:
         """Score a shard and write it, unless an earlier run has."""
         with self._kept_errors():
-            if self._work is not None and self._failure is None:
-                work, tell = self._work, None if self.global_rank else self._on_progress
-                for done in score_shards(work.scorer, [batch], work.systems, work.parts, tell):
-                    if self.global_rank == 0:
-                        self._on_done(done)
+            if self._work is not None and self._count is not None and self._failure is None:
+                work = self._work
+                for done in score_shards(work.scorer, [batch], work.systems, work.parts, self._count.within):
+                    self._count.finished(done)
         return batch.index
 
     @property
@@ -242,6 +245,8 @@ class _ScoringModule(pl.LightningModule):
                 if self._failure is not None:
                     return
                 self._shards += 1
+                if self._all is not None:
+                    self._all.read(shard)
                 if shard.index % self.trainer.world_size == self.global_rank:
                     yield shard
 
@@ -284,12 +289,15 @@ class _ScoringModule(pl.LightningModule):
         if self.global_rank:
             flush_all()  # this process ends without the interpreter's leave
             self.meeting.leave(well=self._failure is None)
-        failure = self._failure or self.meeting.wait()
+        look = self._all.look if self._all is not None else lambda: None
+        failure = self._failure or self.meeting.wait(look)
         if failure is not None:
             self.meeting.stop()
             raise failure
         if self._work is None:
             raise RuntimeError("Expected work that has been prepared, but there is none.")
+        if self._all is not None:
+            self._all.look(at_once=True)
         return Outcome(self._work, self._shards, self._kept)
 
 

@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder import Encoder, weights_stamp
 from textmover.modules.encoder_facts import POST_NORM_TYPES, UNTRACED
-from textmover.scoring.state_files import StateFiles
+from textmover.scoring.backends.names import EXPORTED
+from textmover.scoring.devices import float32_products, machine_of
+from textmover.scoring.state_files import VERSIONS, StateFiles
 from textmover.scoring.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.packed import Ragged
@@ -308,22 +310,44 @@ class _Group:
 
     def _identity(self) -> Mapping[str, str]:
         """Everything that the states depend on beside the tokens."""
+        import transformers
+
         encoder = next(iter(self.encoders))
-        runner, depth = encoder.runner, max(self.computed)
+        runner, depth, device = encoder.runner, max(self.computed), encoder.device
+        dtype = next(encoder.parameters()).dtype
+        exact = dtype == torch.float32 if runner is None else runner.precision == "exact"
+        precision = str(dtype) if runner is None else runner.precision
+        name, release = ("torch", "") if runner is None else _name_and_version(runner.name)
+        if name not in EXPORTED and float32_products(device) != "highest":
+            exact, precision = False, f"{precision}, products {float32_products(device)}"
         weights = hashlib.sha256("".join((self.weights.base, *self.weights.layers[:depth])).encode()).hexdigest()
         return {
             "type": self.weights.type,
             "weights": weights,
             "layers": ",".join(map(str, self.computed)),
             "window": str(encoder.window),
-            "backend": "torch" if runner is None else runner.name,
-            "precision": str(next(encoder.parameters()).dtype) if runner is None else runner.precision,
+            "backend": name,
+            "precision": precision,
+            # In float32 kinds of processors differ in the last digit alone, as batches do.
+            "device": device.type if exact else machine_of(device),
+            VERSIONS: f"{release}torch {torch.__version__}, transformers {transformers.__version__}",
         }
 
 
 def _flush(opened: list[StateFiles]) -> None:
     for files in opened:
         files.flush()
+
+
+def _name_and_version(backend: str) -> tuple[str, str]:
+    """Name of a back-end, and its package's version as the beginning of a list, where its name has one.
+
+    Example:
+        >>> _name_and_version("openvino-2026.4.1"), _name_and_version("torch")
+        (('openvino', 'openvino 2026.4.1, '), ('torch', ''))
+    """
+    name, _, release = backend.rpartition("-")
+    return (name, f"{name} {release}, ") if release[:1].isdigit() else (backend, "")
 
 
 def _digest(tensors: Mapping[str, Tensor], more: str = "") -> str:

@@ -6,6 +6,7 @@ The engine knows a metric through :class:`~textmover.types.SegmentMetric` alone.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 from collections import Counter
@@ -19,10 +20,11 @@ from torch import nn
 from textmover.scoring.batching import BLOCK, pair_batches
 from textmover.scoring.pair_table import PairTable
 from textmover.scoring.reckoning import Progress, check_finite, unusual
+from textmover.scoring.room import NoRoomError, in_room
 from textmover.scoring.text_table import Reference, TextTable
 from textmover.scoring.text_work import ENCODING, TextWork
 from textmover.scoring.workers import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric
+from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 
 __all__ = ["CACHE_BYTES", "Engine", "RawScores"]
 
@@ -293,10 +295,12 @@ class Engine(TextWork):
         return pair_batches(lengths, PAIR_TOKENS * self.batch_tokens, self._block)
 
     def _match(self, table: TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
+        def scores() -> PairScores:
+            return self.metric.pair_scores(*(table.pad(where[rows, side]) for side in (0, 1)))
+
         try:
-            hypotheses, references = (table.pad(where[rows, side]) for side in (0, 1))
-            return [(rows, self.metric.pair_scores(hypotheses, references))]
-        except torch.OutOfMemoryError as error:
+            return [(rows, in_room(scores, self.metric.device, last=len(rows) == 1))]
+        except NoRoomError as error:
             halves = self._halves(len(rows), error)
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
@@ -307,15 +311,16 @@ class Engine(TextWork):
         table = PairTable(len(pairs))
         for start in range(0, len(pairs), JOINT_PAIRS):
             rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
-            hypotheses, references = (self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1))
+            sides = [self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1)]
+            read = functools.partial(_read_together, self.metric, *sides)
             try:
-                scores = self.metric.pair_scores(hypotheses.to(self.metric.device), references.to(self.metric.device))
-            except torch.OutOfMemoryError as error:  # fewer of them would have other scores
+                scores = in_room(read, self.metric.device, last=True)
+            except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
                     f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "
                     "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
-            cut = [one or other for one, other in zip(hypotheses.truncated, references.truncated, strict=True)]
+            cut = [one or other for one, other in zip(*(side.truncated for side in sides), strict=True)]
             table.put(rows, scores, {"truncated": np.array(cut)})
             progress.reach(rows[-1] / len(pairs))
         return table
@@ -326,6 +331,10 @@ class Engine(TextWork):
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%s.", unusual(name, number))
+
+
+def _read_together(metric: SegmentMetric, hypotheses: TokenBatch, references: TokenBatch) -> PairScores:
+    return metric.pair_scores(hypotheses.to(metric.device), references.to(metric.device))
 
 
 class _evaluation_mode:  # noqa: N801 - a context manager reads like a function

@@ -35,6 +35,9 @@ FAREWELL = 2.0
 UNUSABLE = 2
 """Exit code of a process that ends because the first one has ended early, and has said why."""
 
+SCORED, KEPT = "scored pairs", "kept pairs"
+"""Where all processes but the first add up what they have finished."""
+
 _OPEN: list[TCPStore] = []
 """Kept until the process ends, which the others know by the end of the first one's store."""
 
@@ -63,6 +66,8 @@ class Meeting:
         _OPEN.append(self._store)
         self._seen: dict[int, tuple[int, float]] = {}
         self._over = threading.Event()
+        self._counting = threading.Lock()
+        self._untold = dict.fromkeys((SCORED, KEPT), 0)
         if rank:
             threading.Thread(target=self._show_life, name="sign of life", daemon=True).start()
 
@@ -70,6 +75,28 @@ class Meeting:
         while not self._over.wait(BEAT):
             with self._ending_with_first():
                 self._store.add(f"beat {self.rank}", 1)
+                self._tell_counts()
+
+    def _tell_counts(self) -> None:
+        with self._counting:
+            for name, pairs in self._untold.items():
+                if pairs:
+                    self._store.add(name, pairs)
+                    self._untold[name] = 0
+
+    def count(self, pairs: int, scored: bool) -> None:
+        """Let the first process know, with the next sign of life, of further pairs that this one has finished.
+
+        Args:
+            pairs: How many.
+            scored: Whether they were scored just now, rather than by an earlier run.
+        """
+        with self._counting:
+            self._untold[SCORED if scored else KEPT] += pairs
+
+    def counted(self) -> tuple[int, int]:
+        """Pairs that the others have scored, and that they found scored, as far as the first one has heard."""
+        return self._store.add(SCORED, 0), self._store.add(KEPT, 0)
 
     @contextlib.contextmanager
     def _ending_with_first(self) -> Iterator[None]:
@@ -131,12 +158,17 @@ class Meeting:
             return False
         return now - since > SILENCE
 
-    def wait(self) -> BaseException | None:
-        """Wait, in the first process, until all others have ended well, or one has failed, and why."""
+    def wait(self, meanwhile: Callable[[], None] = lambda: None) -> BaseException | None:
+        """Wait, in the first process, until all others have ended well, or one has failed, and why.
+
+        Args:
+            meanwhile: Called again and again until then.
+        """
         while not self._store.check([f"end {rank}" for rank in range(1, self._world)]):
             failure = self.failure()
             if failure is not None:
                 return failure
+            meanwhile()
             time.sleep(BEAT / 5)
         return None
 
@@ -160,6 +192,8 @@ class Meeting:
         while not well:
             time.sleep(SILENCE)  # the thread that shows life ends the process
         self._over.set()
+        with self._ending_with_first():
+            self._tell_counts()
         self.post(f"end {self.rank}", "")
         sys.stdout.flush()
         sys.stderr.flush()

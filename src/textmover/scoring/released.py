@@ -8,7 +8,7 @@ from pathlib import Path
 
 from textmover.modules.released_folders import released_folders
 
-__all__ = ["DEFAULT_METRIC", "DEFAULT_PRESET", "default_metric", "released_folder", "released_metrics"]
+__all__ = ["DEFAULT_METRIC", "DEFAULT_PRESET", "default_metric", "is_metric", "released_folder", "released_metrics"]
 
 DEFAULT_METRIC = "textmover-general"
 """What scores where no metric is named."""
@@ -25,7 +25,7 @@ def released_metrics() -> dict[str, Path]:
         True
     """
     return {
-        name: folder for name, folder in released_folders("config.json").items() if _is_metric(folder / "config.json")
+        name: folder for name, folder in released_folders("config.json").items() if is_metric(folder / "config.json")
     }
 
 
@@ -47,7 +47,7 @@ def default_metric(fields: Collection[str]) -> str:
     return DEFAULT_PRESET if "encoder" in fields else DEFAULT_METRIC
 
 
-def _is_metric(path: Path) -> bool:
+def is_metric(path: Path) -> bool:
     """Whether a file describes a checkpoint, and not that of a classifier, which is a part of a metric."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ class Record:
 
     Attributes:
         manifest: Digest of the manifest that it was scored under.
-        machine: Where it was scored, from :func:`~textmover.scoring.shards.machine_of`.
+        machine: Where it was scored, from :func:`~textmover.scoring.devices.machine_of`.
         first: Number of its first row.
         texts: Digest of the texts of its rows.
         rows: The beginnings of the digests of the rows, one after the other.

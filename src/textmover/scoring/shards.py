@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import os
-import platform
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +44,6 @@ __all__ = [
     "Shard",
     "ShardScores",
     "describe",
-    "machine_of",
     "read_shards",
     "rows_per_shard",
     "texts_of",
@@ -140,17 +138,6 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
     }
 
 
-def machine_of(device: torch.device) -> str:
-    """What scores depend on in their last digits, beside everything that :func:`describe` names.
-
-    The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
-    among it: each batch belongs to one, unless there is no other (docs/streaming.md).
-    """
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
-
-
 class Parts:
     """A folder with one file for each finished shard, which several processes may fill together.
 
@@ -163,7 +150,7 @@ class Parts:
         folder: The folder.
         layout: How scores are written.
         manifest: What the shards depend on beside their texts, from :func:`describe`.
-        machine: Where this process scores, from :func:`machine_of`.
+        machine: Where this process scores, from :func:`~textmover.scoring.devices.machine_of`.
     """
 
     def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "") -> None:

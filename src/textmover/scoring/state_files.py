@@ -26,8 +26,8 @@ __all__ = ["Place", "StateFiles", "other_versions", "places", "remove"]
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
-"""Version of the layout; folders of another one are left alone."""
+FORMAT = 3
+"""Version of the layout, and of what textmover makes of an encoder's outputs; folders of another one are left alone."""
 
 SHARD = 1 << 26
 """Bytes of states that are collected before they are written."""
@@ -37,7 +37,10 @@ KEYS, LENGTHS, CHECKS = "keys", "lengths", "checks"
 
 IDENTITY = "identity.json"
 
-ENTRIES = ("type", "weights", "layers", "window", "backend", "precision")
+VERSIONS = "versions"
+"""Entry of an identity that names the packages by which states were computed."""
+
+ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
 """What an identity says."""
 
 STALE = 24 * 3600.0
@@ -47,10 +50,11 @@ STALE = 24 * 3600.0
 class StateFiles:
     """States of one encoder in a folder that several encoders, and several processes, may share.
 
-    Layout: ``FOLDER/v2/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` and ``checks`` (int64
+    Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` and ``checks`` (int64
     ``[N]``) and a tensor ``[T, D]`` for each layer; ``checks`` are CRC-32 sums of each text's states.
     ``NAME/identity.json`` says in plain words what the states are of. Files are written whole under names of their own
-    and never changed. A text whose states are not as they were written is encoded anew, which is said.
+    and never changed. A text whose states are not as they were written is encoded anew, which is said, as is a place
+    whose states differ in the versions of packages alone, as long as there are none of the present ones.
 
     Args:
         folder: Where all states lie.
@@ -88,6 +92,8 @@ class StateFiles:
                     left.unlink(missing_ok=True)
         for path in sorted(self.place.glob("*.safetensors")):
             self._read_index(path)
+        if not self._index:
+            self._say_outdated(identity)
 
     def __len__(self) -> int:
         """Number of texts on disk."""
@@ -152,6 +158,21 @@ class StateFiles:
                 return
             total -= sizes[path]
             self._forget(path)
+
+    def _say_outdated(self, identity: Mapping[str, str]) -> None:
+        """Say once that states of other versions are there."""
+        outdated = set()
+        for told in self.root.glob(f"*/{IDENTITY}"):
+            other = _identity_in(told)
+            same = all(other[name] == identity.get(name) for name in ENTRIES if name != VERSIONS)
+            if same and told.parent != self.place and any(told.parent.glob("*.safetensors")):
+                outdated.add(other[VERSIONS])
+        if outdated:
+            logger.warning(
+                "States of texts in %s were made with other versions (%s) and are ignored: texts are encoded anew.",
+                self.root,
+                "; ".join(sorted(outdated)),
+            )
 
     def _forget(self, path: Path) -> None:
         self._index = {key: entry for key, entry in self._index.items() if entry.path != path}

@@ -12,7 +12,7 @@ import torch
 from textmover.data.streams import Row
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.shards import Parts, Shard, ShardScores
-from textmover.scoring.tally import Tally
+from textmover.scoring.tally import Tally, check_any_left
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["Done", "fit_on_shards", "score_shard", "score_shards"]
@@ -152,9 +152,14 @@ def fit_on_shards(scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str
 
     Returns:
         The shards, to be scored with these weights.
+
+    Raises:
+        InputError: If all rows were left out.
     """
     held = list(shards)
-    rows = [row for shard in held for row in shard.rows if row.hypotheses]
+    whole = [row for shard in held for row in shard.rows]
+    rows = [row for row in whole if row.hypotheses]
+    check_any_left(len(whole), len(whole) - len(rows), next((row.problem for row in whole if row.problem), ""))
     hypotheses = [row.hypotheses[system] for system in range(len(systems)) for row in rows]
     scorer.fit_on_call(hypotheses, [row.references for row in rows])
     return held

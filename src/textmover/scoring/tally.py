@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Summary", "Tally", "summarize"]
+from textmover.types import InputError
+
+__all__ = ["Summary", "Tally", "check_any_left", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -103,3 +105,21 @@ def summarize(tallies: Iterable[Tally], systems: tuple[str, ...], signature: str
         names=found[0].names if found else ("score",),
         signature=signature,
     )
+
+
+def check_any_left(rows: int, skipped: int, problem: str) -> None:
+    """Refuse an input of which every row was left out: nobody wants a file of nothing but ``nan``.
+
+    Args:
+        rows: How many there are.
+        skipped: How many were left out.
+        problem: Why the first of them was.
+
+    Raises:
+        InputError: If there are rows, and all were left out.
+    """
+    if 0 < rows == skipped:
+        raise InputError(
+            f"Expected rows that can be scored, but got none: {f'all {rows} were' if rows > 1 else 'the only one was'} "
+            f"left out. The first: {problem}"
+        )

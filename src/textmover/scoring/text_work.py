@@ -11,6 +11,7 @@ import torch
 
 from textmover.scoring.batching import token_batches
 from textmover.scoring.reckoning import Progress
+from textmover.scoring.room import NoRoomError, in_room
 from textmover.scoring.rows import encoded_in_rows, row_groups
 from textmover.scoring.text_cache import TextCache
 from textmover.scoring.text_chunk import TextChunk
@@ -104,12 +105,9 @@ class TextWork:
 
     def _chunk(self, batch: TokenBatch) -> TextChunk | None:
         try:
-            features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
-        except torch.OutOfMemoryError as error:
+            return in_room(lambda: self._packed(batch), self.metric.device, last=len(batch) == 1)
+        except NoRoomError as error:
             halves = self._halves(len(batch), error)
-        else:
-            lengths = batch.lengths.numpy()
-            return None if features is None else TextChunk(features.pack(lengths), lengths, np.array(batch.truncated))
         longest = int(batch.lengths.max())
         self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
         logger.warning(
@@ -118,15 +116,18 @@ class TextWork:
         chunks = [self._chunk(batch.select(half)) for half in halves]
         return TextChunk.join([chunk for chunk in chunks if chunk is not None])
 
-    def _halves(self, size: int, error: torch.OutOfMemoryError) -> tuple[range, range]:
+    def _packed(self, batch: TokenBatch) -> TextChunk | None:
+        features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
+        lengths = batch.lengths.numpy()
+        return None if features is None else TextChunk(features.pack(lengths), lengths, np.array(batch.truncated))
+
+    def _halves(self, size: int, error: NoRoomError) -> tuple[range, range]:
         """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
         if size == 1:
             raise InputError(
                 f"Expected texts that the memory of {self.metric.device} has room for, but a single one is too long: "
                 "set `max_length`, choose a smaller encoder, or score on the CPU with --device cpu."
             ) from error
-        if self.metric.device.type == "cuda":
-            torch.cuda.empty_cache()
         return range(size // 2), range(size // 2, size)
 
     def _add_joined(self, table: TextTable, references: Sequence[Reference]) -> None:

@@ -1,0 +1,67 @@
+"""Work that may find no room in the memory of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+__all__ = ["NoRoomError", "in_room", "is_out_of_memory"]
+
+SIGNS = (
+    "CUDA out of memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUSOLVER_STATUS_ALLOC_FAILED",
+    "HIP out of memory",
+    "MPS backend out of memory",
+)
+"""What errors say of a lack of memory that come from elsewhere than torch's own allocator."""
+
+Result = TypeVar("Result")
+
+
+class NoRoomError(RuntimeError):
+    """The memory of a device has no room for some work, which holds nothing there any more."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that a device lacks memory, whichever library raised it.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))
+        True
+        >>> is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))
+        False
+    """
+    said = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in said for sign in SIGNS)
+    )
+
+
+def in_room(work: Callable[[], Result], device: torch.device, *, last: bool) -> Result:
+    """What some work gives; where it finds no room, what it held and what the allocator has set aside is given back.
+
+    Args:
+        work: The work.
+        device: Where it takes memory.
+        last: Whether it can be made no smaller: it is tried again then, since the allocator may have set aside,
+            in other sizes, what it lacked.
+
+    Raises:
+        NoRoomError: If there was no room at the last attempt either.
+    """
+    lack: BaseException | None = None
+    for _ in range(2 if last else 1):
+        try:
+            return work()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            lack = error.with_traceback(None)  # its frames hold the tensors of the attempt
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    raise NoRoomError(str(lack)) from lack
