@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +20,19 @@ os.environ["OMP_NUM_THREADS"] = str(
     )
 )
 
+# Modules stay compiled, also where the environment asks for the opposite: each process that a test starts would compile
+# the package, and every worker would rewrite the assertions of all tests in each run. Git ignores what is written.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
 import jaxtyping
 import pytest
 import torch
+from _pytest.doctest import DoctestModule
 
 # Every annotation of a shape or dtype is checked at every call, in tests only. Before the first import of the package.
 jaxtyping.install_import_hook("textmover.functional", "beartype.beartype")
+
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = """
@@ -40,6 +48,9 @@ WORDS = """
     ##s ##ed ##ing ##er ##est ##ly ##es ##en ##ness ##ful ##less ##able ##tion ##al ##ment
 """
 """Words and endings of the tiny vocabulary; every other word is spelled in single characters."""
+
+
+sys.path.append(str(ROOT / "tests"))  # for preloaded.py and gloo_jobs.py; last, so that no folder hides a package
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +72,36 @@ def without_shape_checks() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+# --- what is collected ------------------------------------------------------------------------------------------------
+
+
+def sought_mark(config: pytest.Config) -> str | None:
+    """The mark that all tests are searched for, ``slow`` or ``long``; those few are in few files."""
+    everywhere = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return config.option.markexpr if everywhere and config.option.markexpr in ("slow", "long") else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over files that do not have the mark; importing all takes half a minute in every worker."""
+    mark = sought_mark(config)
+    if mark is None or not collection_path.match("test_*.py"):
+        return None
+    return True if mark not in collection_path.read_text(encoding="utf-8") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Tests have no doctests; looking for them takes seconds."""
+    return [one for one in (yield) if not isinstance(one, DoctestModule)]
+
+
 # --- threads and network ----------------------------------------------------------------------------------------------
 
 
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if sought_mark(config) is not None:
+        config.args[:] = ["tests"]  # doctests have no marks
 
     attempts: list[str] = []
     config.stash[ATTEMPTS] = attempts
@@ -283,6 +319,19 @@ def embedded_metric(embedded: Path):
         return MetricModel(config, one.parts).eval()
 
     return build
+
+
+# --- other processes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `textmover` and `python` that begin at once, because torch is there already (preloaded.py)."""
+    from preloaded import offline, programs_in
+
+    cache = tmp_path_factory.getbasetemp().parent / "documents-cache"  # of all workers
+    with programs_in(tmp_path_factory.mktemp("bin"), offline(cache)) as folder:
+        yield folder
 
 
 # --- several processes ------------------------------------------------------------------------------------------------
