@@ -230,12 +230,33 @@ def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return read
 
 
+LONGEST = (
+    "test_commands[docs/training.md]",
+    "test_commands[docs/distributed.md]",
+    "test_commands[docs/robustness.md]",
+    "test_a_whole_round",
+    "test_commands[docs/back-ends.md]",
+    "test_commands[README.md]",
+    "test_commands[docs/checkpoints.md]",
+    "test_commands[docs/own-ratings.md]",
+    "test_decisions_on_all_systems_of_webnlg_are_sacrebleus",
+    "test_decisions_on_all_systems_of_wmt17_are_sacrebleus",
+    "test_two_processes_write_what_one_writes",
+    "test_memory_does_not_grow_with_the_input",
+    "test_two_processes_that_share_the_weights_train_as_one[False]",
+    "test_two_processes_train_as_one[True]",
+)
+"""What takes longest begins first, so that no worker is left alone with it at the end."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of back-ends go to one worker, so that each encoder is converted once in all."""
     for item in items:
         if "real_backends" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("back-ends"))
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.name, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")

@@ -179,6 +179,7 @@ def become(job: dict, streams: list[int]) -> None:
     os.environ.update(job["environment"])
     os.environ.pop("PRELOADED_OPTIONS", None)  # are among the arguments, which processes of its own get from it
     os.chdir(job["folder"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background has its children ignore
     as_if_new()
     if not os.environ.get("PRELOADED_ALL_BACKENDS"):
         from textmover.scoring.backends import names

@@ -73,7 +73,18 @@ def commands(programs: Path) -> Path:
     """A folder with the programs that the documents call."""
     write_program(programs / "pip", f"#!{sys.executable}\n{PIP}")
     write_program(programs / "pytest", "#!/bin/sh\n# This is the test that runs.\n")
+    (programs / "torch-alone").mkdir()
+    (programs / "torch-alone" / "sitecustomize.py").write_text(TORCH_ALONE, encoding="utf-8")
     return programs
+
+
+TORCH_ALONE = """
+from importlib import util
+
+find = util.find_spec
+util.find_spec = lambda name, *rest: None if name in ("openvino", "onnxruntime") else find(name, *rest)
+"""
+"""Hides back-ends from processes that are no copies; converting an encoder takes them ten seconds."""
 
 
 PIP = """
@@ -117,8 +128,11 @@ def test_commands(page, embedded, tmp_path, commands):
 def shell(block: Block, text: str, clone: Path, commands: Path, options: str = "") -> None:
     """Run a block as it is written; every command of ours gets the options."""
     more = {"PRELOADED_OPTIONS": options}
-    if re.search("openvino|onnxruntime|ray", block.text):
+    if re.search("openvino|onnxruntime", block.text):
         more["PRELOADED_ALL_BACKENDS"] = "yes"
+    elif re.search(r"\bray\b", block.text):  # whose processes are its own
+        places = [str(commands / "torch-alone"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        more |= {"PRELOADED_ALL_BACKENDS": "yes", "PYTHONPATH": os.pathsep.join(places)}
     command = ["bash", "-euo", "pipefail", "-c", text]
     ran = subprocess.run(
         command, cwd=clone, env=environment(commands, **more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
