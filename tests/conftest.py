@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ WORDS = """
 """Words and endings of the tiny vocabulary; every other word is spelled in single characters."""
 
 
-sys.path.append(str(ROOT / "tests"))  # for preloaded.py and gloo_jobs.py; last, so that no folder hides a package
+sys.path.append(str(ROOT / "tests"))  # for preloaded.py; last, so that no folder hides a package
 
 
 @pytest.fixture(autouse=True)
@@ -359,13 +360,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def in_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def in_two_processes(tmp_path: Path, programs: Path):
     """Runs a job of ``gloo_jobs.py`` in two processes joined by gloo, and returns what each gives."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)  # spawned processes find the module by name
-    import gloo_jobs
+    script = Path(__file__).with_name("gloo_jobs.py")
 
     def run(job, *arguments):
-        torch.multiprocessing.spawn(gloo_jobs.join, args=(tmp_path, job, arguments), nprocs=2)
+        torch.save(arguments, tmp_path / "arguments.pt")
+        commands = [[programs / "python", script, tmp_path, job, str(rank)] for rank in range(2)]
+        started = [subprocess.Popen(one, stderr=subprocess.PIPE, text=True) for one in commands]
+        said = [one.communicate(timeout=120)[1] for one in started]
+        assert [one.returncode for one in started] == [0, 0], "\n".join(said)
         return [torch.load(tmp_path / f"result{rank}.pt", weights_only=True) for rank in range(2)]
 
     return run
