@@ -1,9 +1,12 @@
 """What all tests share: shape checks, no network, a tiny encoder, and folders that may be missing."""
 
+import gc
 import importlib.util
 import logging
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +22,19 @@ os.environ["OMP_NUM_THREADS"] = str(
     )
 )
 
+# Modules stay compiled, also where the environment asks for the opposite: each process that a test starts would compile
+# the package, and every worker would rewrite the assertions of all tests in each run. Git ignores what is written.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
 import jaxtyping
 import pytest
 import torch
+from _pytest.doctest import DoctestModule
 
 # Every annotation of a shape or dtype is checked at every call, in tests only. Before the first import of the package.
 jaxtyping.install_import_hook("textmover.functional", "beartype.beartype")
+
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = """
@@ -42,6 +52,9 @@ WORDS = """
 """Words and endings of the tiny vocabulary; every other word is spelled in single characters."""
 
 
+sys.path.append(str(ROOT / "tests"))  # for preloaded.py; last, so that no folder hides a package
+
+
 @pytest.fixture(autouse=True)
 def logging_left_alone() -> Iterator[None]:
     """Commands set up logging for a process of their own."""
@@ -49,8 +62,9 @@ def logging_left_alone() -> Iterator[None]:
     handlers, levels = list(root.handlers), (root.level, ours.level)
     yield
     root.handlers = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
+    for logger, level in zip((root, ours), levels, strict=True):
+        if logger.level != level:  # setting it looks through more than a thousand loggers
+            logger.setLevel(level)
 
 
 @pytest.fixture
@@ -61,11 +75,42 @@ def without_shape_checks() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+# --- what is collected ------------------------------------------------------------------------------------------------
+
+
+def sought_mark(config: pytest.Config) -> str | None:
+    """The mark that all tests are searched for, ``slow`` or ``long``; those few are in few files."""
+    everywhere = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return config.option.markexpr if everywhere and config.option.markexpr in ("slow", "long") else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over files that do not have the mark; importing all takes half a minute in every worker."""
+    mark = sought_mark(config)
+    if mark is None or not collection_path.match("test_*.py"):
+        return None
+    return True if mark not in collection_path.read_text(encoding="utf-8") else None
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays to the end: no later search for garbage has to look through it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Tests have no doctests; looking for them takes seconds."""
+    return [one for one in (yield) if not isinstance(one, DoctestModule)]
+
+
 # --- threads and network ----------------------------------------------------------------------------------------------
 
 
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if sought_mark(config) is not None:
+        config.args[:] = ["tests"]  # doctests have no marks
 
     attempts: list[str] = []
     config.stash[ATTEMPTS] = attempts
@@ -194,12 +239,33 @@ def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return read
 
 
+LONGEST = (
+    "test_commands[docs/training.md]",
+    "test_commands[docs/distributed.md]",
+    "test_commands[docs/robustness.md]",
+    "test_a_whole_round",
+    "test_commands[docs/back-ends.md]",
+    "test_commands[README.md]",
+    "test_commands[docs/checkpoints.md]",
+    "test_commands[docs/own-ratings.md]",
+    "test_decisions_on_all_systems_of_webnlg_are_sacrebleus",
+    "test_decisions_on_all_systems_of_wmt17_are_sacrebleus",
+    "test_two_processes_write_what_one_writes",
+    "test_memory_does_not_grow_with_the_input",
+    "test_two_processes_that_share_the_weights_train_as_one[False]",
+    "test_two_processes_train_as_one[True]",
+)
+"""What takes longest begins first, so that no worker is left alone with it at the end."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of back-ends go to one worker, so that each encoder is converted once in all."""
     for item in items:
         if "real_backends" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("back-ends"))
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.name, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
@@ -285,17 +351,33 @@ def embedded_metric(embedded: Path):
     return build
 
 
+# --- other processes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `textmover` and `python` that begin at once, because torch is there already (preloaded.py)."""
+    from preloaded import offline, programs_in
+
+    cache = tmp_path_factory.getbasetemp().parent / "documents-cache"  # of all workers
+    with programs_in(tmp_path_factory.mktemp("bin"), offline(cache)) as folder:
+        yield folder
+
+
 # --- several processes ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def in_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def in_two_processes(tmp_path: Path, programs: Path):
     """Runs a job of ``gloo_jobs.py`` in two processes joined by gloo, and returns what each gives."""
-    monkeypatch.syspath_prepend(Path(__file__).parent)  # spawned processes find the module by name
-    import gloo_jobs
+    script = Path(__file__).with_name("gloo_jobs.py")
 
     def run(job, *arguments):
-        torch.multiprocessing.spawn(gloo_jobs.join, args=(tmp_path, job, arguments), nprocs=2)
+        torch.save(arguments, tmp_path / "arguments.pt")
+        commands = [[programs / "python", script, tmp_path, job, str(rank)] for rank in range(2)]
+        started = [subprocess.Popen(one, stderr=subprocess.PIPE, text=True) for one in commands]
+        said = [one.communicate(timeout=120)[1] for one in started]
+        assert [one.returncode for one in started] == [0, 0], "\n".join(said)
         return [torch.load(tmp_path / f"result{rank}.pt", weights_only=True) for rank in range(2)]
 
     return run

@@ -1,6 +1,10 @@
-"""What tests run in several processes; a module of its own, so that spawned processes can import it."""
+"""What tests run in several processes.
+
+python gloo_jobs.py FOLDER JOB RANK     the job with the arguments of FOLDER/arguments.pt
+"""
 
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -124,3 +128,8 @@ def clipped_shares(rank: int, weight: torch.Tensor, bias: torch.Tensor) -> dict[
     average_gradients([shared, whole])
     norm = clip_norm([shared, whole], 2.0)
     return {"norm": norm, "weight": shared.grad.full_tensor(), "bias": whole.grad}
+
+
+if __name__ == "__main__":
+    folder, job, rank = sys.argv[1:]
+    join(int(rank), Path(folder), job, torch.load(Path(folder, "arguments.pt"), weights_only=False))

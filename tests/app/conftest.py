@@ -43,15 +43,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Server:
-    """``textmover app`` in a process of its own."""
+    """``textmover app``, started by a command."""
 
-    def __init__(self, folder: Path, watched: Path, *options: str, port: int = 0, **how: object) -> None:
+    def __init__(
+        self, program: list[str], folder: Path, watched: Path, *options: str, port: int = 0, **how: object
+    ) -> None:
         home = watched.parent / "home"
         (home / "site").mkdir(parents=True, exist_ok=True)
         (home / "site" / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
         self.watched = watched
         environment = {**os.environ, "PYTHONPATH": str(home / "site"), "WATCHED": str(watched), "TMPDIR": str(home)}
-        command = [sys.executable, "-m", "textmover", "app", str(folder), "--quiet", "--no-browser"]
+        command = [*program, "app", str(folder), "--quiet", "--no-browser"]
         self.errors = (home / "stderr").open("w+", encoding="utf-8")
         self.process = subprocess.Popen(
             [*command, "--port", str(port), *options],
@@ -80,12 +82,16 @@ class Server:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator:
-    """Start servers, which end with the test; none of them may have asked for anything elsewhere."""
+def serve(tmp_path: Path, programs: Path) -> Iterator:
+    """Start servers, which end with the test; none of them may have asked for anything elsewhere.
+
+    With ``own``, it is a process that imports everything itself, and whose number is that of the server.
+    """
     started: list[Server] = []
 
-    def start(folder: Path, *options: str, **how: object) -> Server:
-        started.append(Server(folder, tmp_path / "watched", *options, **how))
+    def start(folder: Path, *options: str, own: bool = False, **how: object) -> Server:
+        program = [sys.executable, "-m", "textmover"] if own else [str(programs / "textmover")]
+        started.append(Server(program, folder, tmp_path / "watched", *options, **how))
         return started[-1]
 
     yield start

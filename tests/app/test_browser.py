@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,8 +93,8 @@ def visit(browse, wait):
     return opened
 
 
-def test_a_whole_round(folder, serve, visit, tiny_encoder):
-    server = serve(folder)
+def test_a_whole_round(folder, serve, visit, tiny_encoder, programs):
+    server = serve(folder, own=True)
     ada = visit(server)
     ada.begin("Ada")
     for number in range(5):
@@ -156,7 +155,7 @@ def test_a_whole_round(folder, serve, visit, tiny_encoder):
     assert Path(server.errors.name).read_text() == ""
 
     options = ["--trainer.max_epochs", "1", "--model.init_args.overrides.encoder", str(tiny_encoder)]
-    fit = [sys.executable, str(ROOT / "train.py"), "fit", *command[2:], *options]
+    fit = [programs / "python", ROOT / "train.py", "fit", *command[2:], *options]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     ran = subprocess.run(
         [*fit, "--trainer.accelerator", "cpu", "--model.init_args.overrides.freeze_layers", "1"],
@@ -215,7 +214,7 @@ def test_keys_belong_to_whoever_types(folder, serve, visit):
     # Keys that are pressed before the next text is there are meant for it.
     page.window.execute_script("document.activeElement.blur()")
     page.press("123" + Keys.ARROW_RIGHT + "321" + Keys.ARROW_RIGHT + "2")
-    page.until_text("#tm-status", "2 to go")
+    page.wait(lambda: page.key() == "i2" and "2 to go" in page.text("#tm-status"))
     project = open_project(folder)
     said = [project.said("Ada")[f"i{number}"].ratings for number in range(3)]
     assert [[one.get(criterion.name) for criterion in project.criteria] for one in said] == [
@@ -313,7 +312,7 @@ def test_texts_that_change_or_vanish_while_they_are_shown(folder, serve, visit):
 
 
 def test_a_full_disk_is_said_and_the_rating_is_taken_back(folder, serve, visit):
-    server = serve(folder)
+    server = serve(folder, own=True)
     page = visit(server)
     page.begin("Ada")
     page.press("1")

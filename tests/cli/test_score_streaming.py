@@ -102,7 +102,8 @@ def test_every_input_gives_the_same_scores(score, corpus, tmp_path, monkeypatch)
 @pytest.mark.slow
 def test_results_come_while_more_is_being_written(tiny_encoder, tmp_path, write):
     references = write("R.txt", ["a cat"] * 5)
-    command = [*COMMAND, "--encoder", str(tiny_encoder), "--shard-size", "1", "-i", "-", str(references)]
+    arguments = ["--encoder", str(tiny_encoder), "--shard-size", "1", "-i", "-", str(references)]
+    command = [sys.executable, "-m", "textmover", *COMMAND, *arguments]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, preexec_fn=heed_interruptions, **pipes) as process:
         for _ in range(3):
@@ -309,7 +310,7 @@ def test_files_of_unequal_length_keep_what_was_scored(score, corpus, write, tmp_
 
 # --- going on ---------------------------------------------------------------------------------------------------------
 
-COMMAND = [sys.executable, "-m", "textmover", "score", "--device", "cpu", "--backend", "torch"]
+COMMAND = ["score", "--device", "cpu", "--backend", "torch"]
 
 
 def heed_interruptions() -> None:
@@ -317,11 +318,11 @@ def heed_interruptions() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def started(arguments: list[object]) -> subprocess.Popen:
-    """The command in a process of its own, with as many threads as this one."""
+def started(program: list[object], arguments: list[object]) -> subprocess.Popen:
+    """The command in another process, with as many threads as this one."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*map(str, (*program, *COMMAND, *arguments))],
         env=environment,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -347,7 +348,7 @@ def wait_for_shards(process: subprocess.Popen, folder: Path, shards: int) -> Non
 def test_a_run_that_was_killed_goes_on_to_the_same_bytes(run, tiny_encoder, write, tmp_path, name):
     paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
     common = ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8]
-    with started([*common, "--output", tmp_path / name]) as process:
+    with started([sys.executable, "-m", "textmover"], [*common, "--output", tmp_path / name]) as process:
         wait_for_shards(process, tmp_path / f"{name}.parts", random.Random(name).randint(1, 20))
         process.kill()
     kept = len(list((tmp_path / f"{name}.parts").glob("_0*.json")))
@@ -365,11 +366,10 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(run, tiny_encoder, writ
 
 
 @pytest.mark.slow
-def test_ctrl_c_says_what_is_kept(tiny_encoder, write, tmp_path):
+def test_ctrl_c_says_what_is_kept(tiny_encoder, write, tmp_path, programs):
     paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
-    with started(
-        ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8, "--output", tmp_path / "s.txt"]
-    ) as process:
+    arguments = ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8, "--output", tmp_path / "s.txt"]
+    with started([programs / "textmover"], arguments) as process:
         wait_for_shards(process, tmp_path / "s.txt.parts", 2)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
@@ -465,10 +465,13 @@ def test_a_folder_of_shards_goes_on_too(score, corpus, stop_after, monkeypatch, 
         *(pytest.param(*one, marks=pytest.mark.long) for one in ((0, "s.txt"), (0, "out/"), (2, "out/"))),
     ],
 )
-def test_a_second_run_on_the_same_output_leaves_the_first_alone(score, tiny_encoder, corpus, tmp_path, shards, output):
+def test_a_second_run_on_the_same_output_leaves_the_first_alone(
+    score, tiny_encoder, corpus, tmp_path, programs, shards, output
+):
     lines = corpus[0].read_bytes().splitlines(keepends=True)
     folder = tmp_path / (output if output.endswith("/") else f"{output}.parts")
-    command = [*COMMAND, "--encoder", tiny_encoder, "--shard-size", 16, "-i", "-", corpus[2], "--output", output]
+    arguments = ["--encoder", tiny_encoder, "--shard-size", 16, "-i", "-", corpus[2], "--output", output]
+    command = [programs / "textmover", *COMMAND, *arguments]
     how = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path}
     # Shards of a single batch have other last digits with another number of threads.
     alike = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}

@@ -7,19 +7,17 @@ a page one after another in a folder with the files of `folder.py`. `blocks.py` 
 import json
 import os
 import re
-import shlex
 import signal
-import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from blocks import REASONS, ROOT, RUNS_ON, Block, all_blocks
 from folder import make_clone
-from preloaded import CLIENT
+
+from preloaded import offline, write_program
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -57,43 +55,36 @@ def belongs(block: Block, commands: bool) -> bool:
 
 @pytest.mark.xdist_group("documents")  # one server for all
 @pytest.mark.parametrize("page", pages_with("python", commands=False))
-def test_python(page, embedded, tmp_path, programs):
+def test_python(page, embedded, tmp_path, commands):
     blocks = [one for one in PAGES[page] if one.language == "python" and not one.reason and belongs(one, False)]
     clone = make_clone(tmp_path, "\n".join(one.text for one in blocks))
     script: list[str] = []
     for block in blocks:  # each in its place, so that a traceback names the line of the page
         script += [""] * (block.line - len(script)) + block.text.splitlines()
     (clone / "page.py").write_text("\n".join(script) + "\n", encoding="utf-8")
-    shell(blocks[0], "python page.py", clone, programs)
+    shell(blocks[0], "python page.py", clone, commands)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the programs that the documents call: `textmover` and `python` begin at once (preloaded.py)."""
-    folder = tmp_path_factory.mktemp("bin")
-    path, server = str(folder / "socket"), Path(__file__).with_name("preloaded.py")
-    scripts = Path(sys.executable).parent
-    write_program(
-        folder / "textmover", CLIENT.format(python=sys.executable, socket=path, prefix=[str(scripts / "textmover")])
-    )
-    write_program(folder / "preloaded-python", CLIENT.format(python=sys.executable, socket=path, prefix=[]))
-    # What has no script to run, such as `python -m`, is Python's own.
-    real = shlex.quote(sys.executable)
-    write_program(
-        folder / "python", f'#!/bin/sh\ncase "$1" in\n  *.py) exec preloaded-python "$@";;\nesac\nexec {real} "$@"\n'
-    )
-    write_program(folder / "pip", f"#!{sys.executable}\n{PIP}")
-    write_program(folder / "pytest", "#!/bin/sh\n# This is the test that runs.\n")
-    command = [sys.executable, str(server), path]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(folder)) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert process.stdout.readline() == b"ready\n"
-        yield folder
-        process.stdin.close()
+def commands(programs: Path) -> Path:
+    """A folder with the programs that the documents call."""
+    write_program(programs / "pip", f"#!{sys.executable}\n{PIP}")
+    write_program(programs / "pytest", "#!/bin/sh\n# This is the test that runs.\n")
+    (programs / "torch-alone").mkdir()
+    (programs / "torch-alone" / "sitecustomize.py").write_text(TORCH_ALONE, encoding="utf-8")
+    return programs
+
+
+TORCH_ALONE = """
+from importlib import util
+
+find = util.find_spec
+util.find_spec = lambda name, *rest: None if name in ("openvino", "onnxruntime") else find(name, *rest)
+"""
+"""Hides back-ends from processes that are no copies; converting an encoder takes them ten seconds."""
 
 
 PIP = """
@@ -110,52 +101,41 @@ assert wanted and set(wanted) <= set(extras), f"Expected extras of pyproject.tom
 """Installs nothing, but knows the extras."""
 
 
-def write_program(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-
-
-def environment(programs: Path, **more: str) -> dict[str, str]:
+def environment(commands: Path, **more: str) -> dict[str, str]:
     """Nothing is fetched, and what back-ends need is kept for all pages (of all workers)."""
-    cache = programs.parents[1] / "documents-cache"
-    return {
-        **os.environ,
-        "PATH": f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HF_HUB_OFFLINE": "1",
-        "MPLBACKEND": "Agg",
-        "HF_EVALUATE_OFFLINE": "1",
-        "HF_HOME": str(cache / "huggingface"),
-        "XDG_CACHE_HOME": str(cache),
-        **more,
-    }
+    path = f"{commands}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**offline(commands.parents[1] / "documents-cache"), "PATH": path, **more}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", pages_with("python", *SHELL, commands=True))
-def test_commands(page, embedded, tmp_path, programs):
+def test_commands(page, embedded, tmp_path, commands):
     blocks = [one for one in PAGES[page] if not one.reason and belongs(one, True)]
     assumed = [value for one in blocks for value in one.values("before")]
     clone = make_clone(tmp_path, "\n".join([*(one.text for one in blocks), *assumed]))
     for block in blocks:
         for command in block.values("before"):
-            shell(block, command, clone, programs)
+            shell(block, command, clone, commands)
         if block.language == "python":
             (clone / "block.py").write_text(block.text, encoding="utf-8")
-            shell(block, "python block.py", clone, programs)
+            shell(block, "python block.py", clone, commands)
         elif RUNS_ON in block.text:
-            interrupted(block, clone, programs)
+            interrupted(block, clone, commands)
         else:
-            shell(block, block.text, clone, programs, " ".join(block.values("run with")))
+            shell(block, block.text, clone, commands, " ".join(block.values("run with")))
 
 
-def shell(block: Block, text: str, clone: Path, programs: Path, options: str = "") -> None:
+def shell(block: Block, text: str, clone: Path, commands: Path, options: str = "") -> None:
     """Run a block as it is written; every command of ours gets the options."""
-    more = {"DOCUMENTS_OPTIONS": options}
-    if re.search("openvino|onnxruntime|--devices|ray", block.text):  # their processes are not copies of the server
-        more["DOCUMENTS_ALL_BACKENDS"] = "yes"
+    more = {"PRELOADED_OPTIONS": options}
+    if re.search("openvino|onnxruntime", block.text):
+        more["PRELOADED_ALL_BACKENDS"] = "yes"
+    elif re.search(r"\bray\b", block.text):  # whose processes are its own
+        places = [str(commands / "torch-alone"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        more |= {"PRELOADED_ALL_BACKENDS": "yes", "PYTHONPATH": os.pathsep.join(places)}
     command = ["bash", "-euo", "pipefail", "-c", text]
     ran = subprocess.run(
-        command, cwd=clone, env=environment(programs, **more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        command, cwd=clone, env=environment(commands, **more), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, timeout=LIMIT, check=False,
     )  # fmt: skip
     said = ran.stdout.decode(errors="replace")
@@ -163,11 +143,11 @@ def shell(block: Block, text: str, clone: Path, programs: Path, options: str = "
     assert "Traceback (most recent call last)" not in said, f"{block}\n{said[-3000:]}"
 
 
-def interrupted(block: Block, clone: Path, programs: Path) -> None:
+def interrupted(block: Block, clone: Path, commands: Path) -> None:
     """Run a block until it says where it can be reached, and end it as Ctrl-C would."""
     said = ""
     with subprocess.Popen(
-        ["bash", "-euo", "pipefail", "-c", block.text], cwd=clone, env=environment(programs), text=True,
+        ["bash", "-euo", "pipefail", "-c", block.text], cwd=clone, env=environment(commands), text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -184,9 +164,9 @@ def interrupted(block: Block, clone: Path, programs: Path) -> None:
 
 
 @pytest.mark.xdist_group("documents")
-def test_what_goes_wrong_in_a_block_is_found(tmp_path, programs):
+def test_what_goes_wrong_in_a_block_is_found(tmp_path, commands):
     def run(text: str, **options: str) -> None:
-        shell(Block("page.md", 7, "bash", text), text, tmp_path, programs, **options)
+        shell(Block("page.md", 7, "bash", text), text, tmp_path, commands, **options)
 
     (tmp_path / "a.txt").write_text("a cat\n")
     (tmp_path / "pyproject.toml").write_text("[project.optional-dependencies]\nsome = []\n")

@@ -57,6 +57,7 @@ def test_every_page_has_its_place():
     assert sorted(named) == sorted(found)
 
 
+@pytest.mark.xdist_group("site")  # one is built for both
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site):
     for module, page in API.items():
@@ -69,6 +70,7 @@ def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site
     assert "--batch-tokens" in help_page
 
 
+@pytest.mark.xdist_group("site")
 @pytest.mark.slow
 def test_no_page_asks_another_place_for_anything_or_shows_a_bare_role(site):
     pages = list(site.rglob("*.html"))

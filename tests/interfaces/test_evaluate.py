@@ -1,7 +1,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -128,12 +127,13 @@ print("as expected")
 
 
 @pytest.mark.slow
-def test_the_real_package_loads_the_module_and_combines_ours(embedded, tiny_encoder, tmp_path):
+def test_the_real_package_loads_the_module_and_combines_ours(embedded, tiny_encoder, tmp_path, programs):
     """From another folder, since the root of the project has a file `evaluate.py`."""
-    command = [sys.executable, "-c", REAL, json.dumps([HYPOTHESES, REFERENCES, str(FOLDER), str(tiny_encoder)])]
+    (tmp_path / "real.py").write_text(REAL, encoding="utf-8")
+    given = json.dumps([HYPOTHESES, REFERENCES, str(FOLDER), str(tiny_encoder)])
     offline = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
     ran = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, **offline, "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True,
-        text=True, check=False,
+        [programs / "python", "real.py", given], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, **offline, "XDG_CACHE_HOME": str(tmp_path)},
     )  # fmt: skip
     assert ran.stdout.endswith("as expected\n"), ran.stderr[-2000:]

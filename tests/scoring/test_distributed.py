@@ -21,6 +21,8 @@ WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "
 PATIENCE = 240
 """Seconds after which a run is taken to hang."""
 
+OWN = (sys.executable, "-W", "error", "-m", "textmover")
+
 
 def slow(*values: object):
     return pytest.param(*values, marks=pytest.mark.slow)
@@ -49,26 +51,28 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def command(tiny_encoder):
-    def command(*arguments: object) -> list[str]:
+    def command(*arguments: object, program: tuple[object, ...] = OWN) -> list[str]:
         fixed = ["--encoder", tiny_encoder, "--device", "cpu", "--backend", "torch", "--shard-size", 64]
-        start = [sys.executable, "-W", "error", "-m", "textmover", "score", *fixed]
-        return [str(one) for one in (*start, *arguments)]
+        return [str(one) for one in (*program, "score", *fixed, *arguments)]
 
     return command
 
 
 @pytest.fixture(scope="module")
-def score(command):
-    """Run a command to its end; with several processes, if ``--devices`` says so."""
+def score(command, programs):
+    """Run a command to its end, with warnings as errors; with several processes, if ``--devices`` says so.
 
-    def score(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    With ``own``, they are processes that import everything themselves.
+    """
+
+    def score(*arguments: object, own: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command(*arguments),
+            command(*arguments, program=OWN if own else (programs / "textmover",)),
             capture_output=True,
             text=True,
             check=False,
             timeout=PATIENCE,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+            env={**os.environ, "OMP_NUM_THREADS": "1", **({} if own else {"PYTHONWARNINGS": "error"}), **environment},
         )
 
     return score
@@ -89,7 +93,7 @@ def whole(score, texts):
 @pytest.mark.slow
 def test_two_processes_write_what_one_writes(score, texts, tmp_path, whole):
     path = tmp_path / "scores.txt"
-    ended = score("-i", *texts, "--output", path, "--devices", 2)
+    ended = score("-i", *texts, "--output", path, "--devices", 2, own=True)
     assert ended.returncode == 0, ended.stderr
     assert path.read_bytes() == whole
     assert whole.count(b"\n") == 1001
@@ -347,7 +351,7 @@ def gone(pid: int) -> bool:
 def test_what_the_second_process_meets_ends_both(score, texts, tmp_path, patched, how, code, message, whole):
     path = tmp_path / "scores.txt"
     arguments = ("-i", *texts, "--output", path, "--devices", 2)
-    ended = score(*arguments, **patched(0.1, fails=5, how=how))
+    ended = score(*arguments, own=True, **patched(0.1, fails=5, how=how))
     assert ended.returncode == code, ended.stderr
     assert message in ended.stderr
     if code != 1:

@@ -1,7 +1,6 @@
 """Two processes that share the weights out train as one does, and leave files that one process reads."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,10 +30,15 @@ def arguments_of(folder: Path, encoder: Path, devices: int, *, mixed: bool = Fal
     return ["fit", "--config", str(write_recipe(folder / "recipe.yaml", config))]
 
 
-def train(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "train.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240
-    )
+@pytest.fixture
+def train(programs):
+    """Run ``train.py``."""
+
+    def train(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [programs / "python", "train.py", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
+
+    return train
 
 
 def assert_same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor], atol: float) -> None:
@@ -47,7 +51,7 @@ def assert_same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.
 @pytest.mark.parametrize(
     "mixed", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.long)]
 )
-def test_two_processes_that_share_the_weights_train_as_one(tmp_path, steady_encoder, mixed):  # noqa: F811
+def test_two_processes_that_share_the_weights_train_as_one(train, tmp_path, steady_encoder, mixed):  # noqa: F811
     for devices in (1, 2):
         ended = train(*arguments_of(tmp_path / str(devices), steady_encoder, devices, mixed=mixed))
         assert ended.returncode == 0, ended.stderr
@@ -62,7 +66,7 @@ def test_two_processes_that_share_the_weights_train_as_one(tmp_path, steady_enco
 
 
 @pytest.mark.long
-def test_either_goes_on_from_the_checkpoint_of_the_other(tmp_path, steady_encoder):  # noqa: F811
+def test_either_goes_on_from_the_checkpoint_of_the_other(train, tmp_path, steady_encoder):  # noqa: F811
     """Ten steps by two processes and the rest by one, and the other way round, end as a run of one process alone."""
     ends = {}
     for name, first, then in (("alone", 1, None), ("back", 2, 1), ("forth", 1, 2)):

@@ -1,6 +1,5 @@
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,15 @@ from textmover.types import InputError
 RUNS = Path(__file__).with_name("runs.py")
 
 
-def run(step: int, *arguments: str, by: str = "SIGKILL") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(RUNS), str(step), by, "fit", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+@pytest.fixture(scope="module")
+def run(programs: Path):
+    """Run a training that a signal may end at a step."""
+
+    def run(step: int, *arguments: str, by: str = "SIGKILL") -> subprocess.CompletedProcess[str]:
+        command = [programs / "python", RUNS, str(step), by, "fit", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+    return run
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -32,7 +37,7 @@ def arguments_of(folder: Path, encoder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> dict[str, torch.Tensor]:
+def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path, run) -> dict[str, torch.Tensor]:
     """Weights of a run that nothing stops."""
     folder = tmp_path_factory.mktemp("unbroken")
     finished = run(-1, *arguments_of(folder, tiny_encoder))
@@ -46,7 +51,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> di
     [pytest.param(8, marks=pytest.mark.slow), *(pytest.param(step, marks=pytest.mark.long) for step in (17, 23))],
 )
 def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
-    tmp_path: Path, tiny_encoder: Path, unbroken: dict[str, torch.Tensor], killed_at: int
+    tmp_path: Path, tiny_encoder: Path, run, unbroken: dict[str, torch.Tensor], killed_at: int
 ) -> None:
     arguments = arguments_of(tmp_path, tiny_encoder)
     broken = run(killed_at, *arguments)
@@ -62,7 +67,7 @@ def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weight
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path) -> None:
+def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path, run) -> None:
     config = recipe(tmp_path, tiny_encoder, write_ratings(tmp_path / "ratings.tsv"))
     ended = run(8, "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), by="SIGINT")
     assert ended.returncode == 130, ended.stderr

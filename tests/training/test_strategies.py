@@ -3,7 +3,6 @@
 import csv
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -42,7 +41,7 @@ def mixture(ratings: list[str]) -> dict:
     }
 
 
-def train(folder: Path, encoder: Path, devices: int, *, mixed: bool) -> None:
+def train(programs: Path, folder: Path, encoder: Path, devices: int, *, mixed: bool) -> None:
     folder.mkdir()
     files = [str(write_ratings(folder / f"ratings{seed}.tsv", 100, seed=seed)) for seed in (0, 1)]
     changes = {"trainer__devices": devices, "trainer__max_epochs": 2, "data__init_args__batch_size": 7}
@@ -54,7 +53,12 @@ def train(folder: Path, encoder: Path, devices: int, *, mixed: bool) -> None:
         config["model"]["init_args"]["signals"] = {"untrained": 0.5}
     arguments = ["fit", "--config", str(write_recipe(folder / "recipe.yaml", config))]
     ended = subprocess.run(
-        [sys.executable, "train.py", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=240
+        [programs / "python", "train.py", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     assert ended.returncode == 0, ended.stderr
 
@@ -73,9 +77,9 @@ def losses(folder: Path) -> dict[str, list[float]]:
 @pytest.mark.parametrize(
     "mixed", [pytest.param(False, marks=pytest.mark.long), pytest.param(True, marks=pytest.mark.slow)]
 )
-def test_two_processes_train_as_one(tmp_path: Path, steady_encoder: Path, mixed: bool) -> None:
+def test_two_processes_train_as_one(tmp_path: Path, programs: Path, steady_encoder: Path, mixed: bool) -> None:
     for devices in (1, 2):
-        train(tmp_path / str(devices), steady_encoder, devices, mixed=mixed)
+        train(programs, tmp_path / str(devices), steady_encoder, devices, mixed=mixed)
     one, two = losses(tmp_path / "1"), losses(tmp_path / "2")
     assert one.keys() == two.keys()
     assert {name for name in one if name.endswith("loss")} == (

@@ -1,27 +1,39 @@
 """Runs Python scripts in copies of a process that has imported the libraries, so that each begins at once.
 
-The documents have some eighty commands, and each would spend five seconds on importing torch and transformers. A script
-run here is the file itself (`runpy`), in a process, folder and environment of its own; only its imports are done.
+The documents have some eighty commands, tests start as many more, and each would spend seven seconds of processor time
+on importing torch, transformers and Lightning. A script run here is the file itself (`runpy`), in a process, folder and
+environment of its own; only its imports are done. What a library reads from the environment while it is imported is
+therefore the server's. Scripts that a script starts with `sys.executable` run in copies too.
 
     python preloaded.py SOCKET          the server
     python preloaded.py SOCKET SCRIPT … in its place: `client` sends its arguments, folder, environment and streams
+
+`PRELOADED_OPTIONS` in a script's environment are appended to its arguments. With `PRELOADED_ALL_BACKENDS` it sees the
+back-ends that are installed, otherwise torch alone.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
 import select
+import shlex
 import signal
 import socket
+import stat
+import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 CLIENT = """#!{python} -SE
 import json, os, shlex, signal, socket, sys
-argv = {prefix!r} + sys.argv[1:] + shlex.split(os.environ.get("DOCUMENTS_OPTIONS", ""))
+argv = {prefix!r} + sys.argv[1:] + shlex.split(os.environ.get("PRELOADED_OPTIONS", ""))
 for option, most in (("--num-nodes", 1), ("--devices", 2)):  # two processes of one machine stand for more
     if option in argv:
         at = argv.index(option) + 1
@@ -38,16 +50,59 @@ with socket.socket(socket.AF_UNIX) as connection:
         signal.signal(one, lambda number, _: os.killpg(group, number))
     code = int(answer.readline())
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL)
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
 """A program that has `prefix` and its own arguments run by the server, with its own streams."""
 
+PYTHON = """#!/bin/sh
+case "$1" in
+  *.py|*/textmover) exec {copied} "$@";;
+esac
+exec {real} "$@"
+"""
+"""What has no script to run, such as `python -m`, is Python's own."""
+
+
+def write_program(path: Path, text: str) -> None:
+    """Write a file that can be run."""
+    path.write_text(text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def offline(cache: Path) -> dict[str, str]:
+    """The environment where nothing is fetched or shown, with a folder for what libraries keep."""
+    fixed = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "MPLBACKEND": "Agg"}
+    return {**os.environ, **fixed, "HF_HOME": str(cache / "huggingface"), "XDG_CACHE_HOME": str(cache)}
+
+
+@contextlib.contextmanager
+def programs_in(folder: Path, environment: dict[str, str]) -> Iterator[Path]:
+    """Put the programs `textmover` and `python` into a folder; they work until the block ends.
+
+    Args:
+        folder: Where.
+        environment: The server's.
+    """
+    path, script = str(folder / "socket"), str(Path(sys.executable).with_name("textmover"))
+    write_program(folder / "textmover", CLIENT.format(python=sys.executable, socket=path, prefix=[script]))
+    write_program(folder / "copied-python", CLIENT.format(python=sys.executable, socket=path, prefix=[]))
+    quoted = [shlex.quote(str(one)) for one in (folder / "copied-python", sys.executable)]
+    write_program(folder / "python", PYTHON.format(copied=quoted[0], real=quoted[1]))
+    command = [sys.executable, __file__, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield folder
+        process.stdin.close()
+
 
 LIBRARIES = """
-    datasets jinja2 jsonargparse matplotlib.pyplot ot pandas pyarrow.parquet pytorch_lightning.cli rich.progress
-    sacrebleu scipy.optimize scipy.stats torch torch.distributed.tensor torchmetrics
+    datasets fastapi httpx jinja2 jsonargparse matplotlib.pyplot ot pandas pyarrow.parquet pytorch_lightning.cli
+    rich.progress sacrebleu scipy.optimize scipy.stats torch torch.distributed.tensor torchmetrics uvicorn
     transformers.generation transformers.models.auto.modeling_auto transformers.models.bert.modeling_bert
     transformers.models.bert.tokenization_bert textmover.cli.compare textmover.cli.evaluate textmover.cli.experiment
     textmover.cli.explain textmover.cli.export textmover.cli.perturb textmover.cli.score textmover.cli.sweep
@@ -122,18 +177,60 @@ def become(job: dict, streams: list[int]) -> None:
     sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, encoding="utf-8", buffering=1)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(job["environment"])
+    os.environ.pop("PRELOADED_OPTIONS", None)  # are among the arguments, which processes of its own get from it
     os.chdir(job["folder"])
-    if not os.environ.get("DOCUMENTS_ALL_BACKENDS"):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell in the background has its children ignore
+    as_if_new()
+    if not os.environ.get("PRELOADED_ALL_BACKENDS"):
         from textmover.scoring.backends import names
 
         names.installed = lambda: ("torch", "torch-compile")  # converting an encoder takes ten seconds
+        sys.executable = str(Path(sys.argv[1]).with_name("python"))
     sys.argv = job["argv"]
     sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as stop:
+        if not isinstance(stop.code, int | None):
+            raise
+        leave(stop.code or 0)
+    leave(0)
+
+
+def leave(code: int) -> None:
+    """End as Python does, but without putting every module away, which touches all that was imported."""
+    threading._shutdown()  # waits for threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code & 0xFF)
+
+
+def as_if_new() -> None:
+    """Forget what the server's environment and its imports have decided on for good."""
+    import tempfile
+    import warnings
+
+    import numpy as np
+    import torch
+    from lightning_fabric.utilities import rank_zero
+
+    tempfile.tempdir = None
+    np.random.seed(), torch.seed()  # Python sees to its own
+    rank_zero.rank_zero_only.rank = rank_zero._get_rank() or 0
+    if os.environ.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
+    places = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and one not in sys.path]
+    sys.path[1:1] = places
+    for place in places:
+        if (customs := Path(place, "sitecustomize.py")).is_file():
+            exec(compile(customs.read_text(encoding="utf-8"), customs, "exec"), {"__name__": "sitecustomize"})
 
 
 if __name__ == "__main__":
     preload()
+    gc.collect()
+    gc.freeze()  # nobody looks through the libraries again, which would copy their memory
     todo = serve(sys.argv[1])
     if todo is not None:
         todo()
