@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from textmover.scoring.devices import float32_products, machine_of
+from textmover import Scorer
+from textmover.scoring.devices import machine_of, whole_products
 
 
 def test_a_processor_is_named_by_what_it_can_do():
@@ -13,22 +14,68 @@ def test_a_processor_is_named_by_what_it_can_do():
     assert machine_of(torch.device("mps")) == "mps"
 
 
-@pytest.mark.parametrize("chosen", ["high", "highest"])
-def test_how_exactly_torch_multiplies_is_what_the_program_has_chosen(chosen):
+@pytest.fixture
+def products():
+    """The setting for all devices, as it was before."""
     before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision(chosen)
-        assert float32_products(torch.device("cpu")) == chosen
-    finally:
-        torch.set_float32_matmul_precision(before)
+    yield
+    torch.set_float32_matmul_precision(before)
 
 
-def test_a_choice_for_one_kind_of_device_is_found(monkeypatch):
+@pytest.mark.usefixtures("products")
+def test_products_are_whole_inside_and_as_chosen_outside():
+    torch.set_float32_matmul_precision("medium")
+    with whole_products():
+        assert torch.get_float32_matmul_precision() == "highest"
+        with whole_products():
+            pass
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == "medium"
+    with pytest.raises(ZeroDivisionError), whole_products():
+        1 / 0  # noqa: B018
+    assert torch.get_float32_matmul_precision() == "medium"
+
+
+@pytest.mark.usefixtures("products")
+def test_the_last_of_several_threads_puts_the_choice_back():
+    torch.set_float32_matmul_precision("high")
+    first, second = whole_products(), whole_products()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == "highest"
+    second.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == "high"
+
+
+def test_a_choice_for_each_kind_of_device_is_kept(monkeypatch):
     def refuse():
         raise RuntimeError("mix of the legacy and new APIs")
 
+    parts = {name: SimpleNamespace(matmul=SimpleNamespace(fp32_precision=one)) for name, one in CHOSEN.items()}
     monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
-    for name, chosen in (("mkldnn", "bf16"), ("cuda", "ieee")):
-        monkeypatch.setattr(torch.backends, name, SimpleNamespace(matmul=SimpleNamespace(fp32_precision=chosen)))
-    assert float32_products(torch.device("cpu")) == "bf16"
-    assert float32_products(torch.device("cuda")) == "ieee"
+    for name, part in parts.items():
+        monkeypatch.setattr(torch.backends, name, part)
+    with whole_products():
+        assert {part.matmul.fp32_precision for part in parts.values()} == {"ieee"}
+    assert {name: part.matmul.fp32_precision for name, part in parts.items()} == CHOSEN
+
+
+CHOSEN = {"cuda": "tf32", "mkldnn": "bf16"}
+
+
+@pytest.mark.usefixtures("products")
+def test_scores_are_made_of_whole_products(tiny_encoder, monkeypatch):
+    torch.set_float32_matmul_precision("medium")
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), backend="torch", device="cpu")
+    forward, seen = type(scorer.metric).text_features, []
+
+    def spied(self, tokens):
+        seen.append(torch.get_float32_matmul_precision())
+        return forward(self, tokens)
+
+    monkeypatch.setattr(type(scorer.metric), "text_features", spied)
+    scorer.score(["a cat"], ["the old dog"])
+    scorer.explain("a cat", "the old dog")
+    assert set(seen) == {"highest"}
+    assert torch.get_float32_matmul_precision() == "medium"

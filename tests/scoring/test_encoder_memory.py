@@ -336,18 +336,10 @@ def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("dtype", "products", "device", "precision"),
-    [
-        (torch.float32, "highest", "cpu", "exact"),
-        (torch.float32, "medium", "AVX-7", "exact, products medium"),
-        (torch.bfloat16, "highest", "AVX-7", "torch.bfloat16"),
-    ],
+    ("dtype", "device", "precision"), [(torch.float32, "cpu", "exact"), (torch.bfloat16, "AVX-7", "torch.bfloat16")]
 )
-def test_arithmetic_that_a_processor_decides_on_has_its_name(
-    load, tmp_path, monkeypatch, dtype, products, device, precision
-):
+def test_arithmetic_that_a_processor_decides_on_has_its_name(load, tmp_path, monkeypatch, dtype, device, precision):
     monkeypatch.setattr("textmover.scoring.encoder_memory.machine_of", lambda _: "AVX-7")
-    monkeypatch.setattr("textmover.scoring.encoder_memory.float32_products", lambda _: products)
     memory = EncoderMemory(folder=tmp_path)
     scorer = load("twmd", memory=memory, backend="torch")
     if dtype != torch.float32:

@@ -55,7 +55,7 @@ LABELS = {
 
 
 TASKS = (
-    *("FNWN", "SMTeuroparl", "SMTnews", "headlines", "images", "answers-forums", "answers-students"),
+    *("OnWN", "FNWN", "SMTeuroparl", "SMTnews", "headlines", "images", "answers-forums", "answers-students"),
     *("answer-answer", "question-question", "postediting"),
 )
 """Of STS, those that may be trained on."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
 from textmover.types import InputError
 
-__all__ = ["float32_products", "machine_of", "resolve_device"]
+__all__ = ["machine_of", "resolve_device", "whole_products"]
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -55,10 +59,48 @@ def machine_of(device: torch.device) -> str:
     return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}" if device.type == "cpu" else device.type
 
 
-def float32_products(device: torch.device) -> str:
-    """How exactly torch multiplies matrices in float32, as the program around has chosen: ``highest`` unless it has."""
+@contextlib.contextmanager
+def whole_products() -> Iterator[None]:
+    """Multiply matrices of float32 in float32 inside, whatever the program around has chosen.
+
+    Trainings often ask for fewer digits (``torch.set_float32_matmul_precision("high")``), which a GPU takes as leave
+    for TensorFloat-32: ten bits of each factor. Scores would then hang on a setting that no signature tells. It is one
+    for all threads: the first that comes changes it, and the last that goes puts it back.
+    """
+    with _LOCK:
+        if not _INSIDE:
+            _CHOSEN[:] = _products()
+            _choose(["ieee"] * len(_CHOSEN) if len(_CHOSEN) > 1 else ["highest"])
+        _INSIDE.append(None)
     try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:  # it was chosen for one kind of device
-        chosen = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-        return str(chosen.matmul.fp32_precision)
+        yield
+    finally:
+        with _LOCK:
+            _INSIDE.pop()
+            if not _INSIDE:
+                _choose(_CHOSEN)
+
+
+_LOCK = threading.Lock()
+_INSIDE: list[None] = []
+_CHOSEN: list[str] = []
+
+
+def _products() -> list[str]:
+    """How products are made: one word for all devices, or one for each kind where the newer interface was used."""
+    try:
+        return [torch.get_float32_matmul_precision()]
+    except RuntimeError:
+        return [part.matmul.fp32_precision for part in _parts()]
+
+
+def _choose(products: Sequence[str]) -> None:
+    if len(products) == 1:
+        torch.set_float32_matmul_precision(products[0])
+        return
+    for part, value in zip(_parts(), products, strict=True):
+        part.matmul.fp32_precision = value
+
+
+def _parts() -> list[Any]:
+    return [torch.backends.cuda, torch.backends.mkldnn]

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder import Encoder, weights_stamp
 from textmover.modules.encoder_facts import POST_NORM_TYPES, UNTRACED
-from textmover.scoring.backends.names import EXPORTED
-from textmover.scoring.devices import float32_products, machine_of
+from textmover.scoring.devices import machine_of
 from textmover.scoring.state_files import VERSIONS, StateFiles
 from textmover.scoring.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
@@ -318,8 +317,6 @@ class _Group:
         exact = dtype == torch.float32 if runner is None else runner.precision == "exact"
         precision = str(dtype) if runner is None else runner.precision
         name, release = ("torch", "") if runner is None else _name_and_version(runner.name)
-        if name not in EXPORTED and float32_products(device) != "highest":
-            exact, precision = False, f"{precision}, products {float32_products(device)}"
         weights = hashlib.sha256("".join((self.weights.base, *self.weights.layers[:depth])).encode()).hexdigest()
         return {
             "type": self.weights.type,

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from textmover.scoring.batching import BLOCK, pair_batches
+from textmover.scoring.devices import whole_products
 from textmover.scoring.pair_table import PairTable
 from textmover.scoring.reckoning import Progress, check_finite, unusual
 from textmover.scoring.room import NoRoomError, in_room
@@ -134,7 +135,7 @@ class Engine(TextWork):
                 of the GPU.
         """
         parts: list[RawScores] = []
-        with self._lock, _evaluation_mode(self.metric), torch.inference_mode():
+        with self._lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
             for rows in self._windows(hypotheses, references):
                 progress = Progress(rows.stop - rows.start, on_progress)
                 parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress, by_pair))
@@ -202,7 +203,7 @@ class Engine(TextWork):
         found: list[np.ndarray] = []
         counts: Counter[str] = Counter()
         firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
-        with self._lock, _evaluation_mode(self.metric), torch.inference_mode():
+        with self._lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
             for rows in self._windows(firsts, rests):
                 progress = Progress(rows.stop - rows.start, on_progress)
                 sizes = [len(pairs) for pairs in places[rows]]

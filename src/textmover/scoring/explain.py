@@ -14,6 +14,7 @@ from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
 from textmover.report.explanation import Explanation
 from textmover.rome.metric import RomeMetric
+from textmover.scoring.devices import whole_products
 from textmover.scoring.explain_rome import explain_rome
 from textmover.scoring.explain_transport import explain_transport
 from textmover.types import InputError, SegmentScores
@@ -57,6 +58,7 @@ def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) ->
     return explain_fitted(scorer, hypothesis, grouped)
 
 
+@whole_products()
 @torch.inference_mode()
 def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) -> Explanation:
     """Explain with the statistics as they are; see :func:`explain`."""

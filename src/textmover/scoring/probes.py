@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.fitting import evaluating
+from textmover.scoring.devices import whole_products
 from textmover.types import EncoderRunner, RunnableEncoder, SegmentMetric
 
 __all__ = ["PROBES", "probe_scores", "probe_states"]
@@ -30,7 +31,7 @@ def probe_scores(metric: SegmentMetric) -> Tensor:
     sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
     # In training mode an encoder draws dropout, and runs no back-end.
     mode = evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext()
-    with mode, torch.inference_mode():
+    with mode, whole_products(), torch.inference_mode():
         scores = metric.pair_scores(*sides)
     return (scores.score if scores.f is None else scores.f).float().cpu()
 
@@ -60,7 +61,7 @@ def probe_states(
             (longest, torch.ones_like(longest, dtype=torch.bool)),
         ]
     graph, largest = encoder.graph(), 0.0
-    with evaluating(graph), torch.inference_mode():
+    with evaluating(graph), whole_products(), torch.inference_mode():
         for one, its_mask in inputs:
             wanted = graph(one.contiguous(), its_mask.long().contiguous())
             for state, found in zip(wanted, runner(one.contiguous(), its_mask.contiguous()), strict=True):
