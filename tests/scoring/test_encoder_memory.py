@@ -291,6 +291,11 @@ class Renamed(CompiledRunner):
     name = "openvino-2026.4.1"
 
 
+def said_by_us(caplog) -> list[str]:
+    """What the package itself has logged; transformers reports on each model that it loads."""
+    return [one.getMessage() for one in caplog.records if one.name.startswith("textmover")]
+
+
 def rerun(load, folder, monkeypatch) -> list[str]:
     """Texts that a new process would read which keeps its states in a folder."""
     memory = EncoderMemory(folder=folder)
@@ -307,19 +312,19 @@ def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_pat
     monkeypatch.setattr(torch, "compile", lambda model, **_: model)  # a compiler takes its time
     assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
     assert rerun(load, tmp_path, monkeypatch) == []
-    assert caplog.text == ""
+    assert said_by_us(caplog) == []
     versions = f"openvino 2026.4.1, torch {torch.__version__}, transformers {transformers.__version__}"
     with monkeypatch.context() as patch:
         OTHER_VERSIONS[change](patch)
         assert set(rerun(load, tmp_path, monkeypatch)) == TEXTS
-        (said,) = caplog.messages
+        (said,) = said_by_us(caplog)
         assert said == (
             f"States of texts in {tmp_path / 'v3'} were made with other versions ({versions}) and are ignored: texts "
             "are encoded anew."
         )
         assert rerun(load, tmp_path, monkeypatch) == []
     assert rerun(load, tmp_path, monkeypatch) == []  # both are there
-    assert len(caplog.messages) == 1
+    assert len(said_by_us(caplog)) == 1
 
 
 def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_path, caplog, monkeypatch):
@@ -332,7 +337,7 @@ def test_states_of_other_weights_or_devices_are_nothing_to_speak_of(load, tmp_pa
     for changes in ({"versions": "torch 1", "weights": "f00"}, {"versions": "torch 1", "device": "cuda"}):
         (tmp_path / "v3" / "other" / "identity.json").write_text(json.dumps({**told, **changes}))
         StateFiles(tmp_path, told, 1000)
-    assert caplog.text == ""
+    assert said_by_us(caplog) == []
 
 
 @pytest.mark.parametrize(
