@@ -130,7 +130,7 @@ def test_the_progress_bar_counts_the_pairs_of_both(score, texts, tmp_path):
     site.mkdir()
     (site / "sitecustomize.py").write_text(BAR.format(told=str(told)))
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
-    ended = score("-i", *texts, "--output", tmp_path / "scores.txt", "--devices", 2, PYTHONPATH=path)
+    ended = score("-i", *texts, "--output", tmp_path / "scores.txt", "--devices", 2, own=True, PYTHONPATH=path)
     assert ended.returncode == 0, ended.stderr
     steps = [line.split("|") for line in told.read_text().splitlines()]
     assert {step[0] for step in steps} == {"scoring, 2 processes"}
