@@ -175,7 +175,8 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], e
     data = "\n".join(f"| {one['name']} | {one['use']} | {one['licence']} |" for one in spec["data"])
     stages = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     return (
-        "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\nbase_model: sentence-transformers/all-MiniLM-L6-v2\n"
+        "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\n"
+        "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
         "tags: [textmover, text-classification, acceptability]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
         "```python\nfrom textmover.scoring.classifier_checkpoint import load_classifier\n\n"
