@@ -15,6 +15,7 @@ import torch
 from textmover.modules.encoder import Encoder
 from textmover.scoring.backends.compiled import CompiledRunner
 from textmover.scoring.engine import Engine
+from textmover.scoring.pair_table import PairTable
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
 RATINGS = Path(__file__).resolve().parents[2] / "examples" / "quickstart" / "ratings.tsv"
@@ -45,6 +46,13 @@ def made_pairs(count: int) -> tuple[list[str], list[list[str]]]:
 def difference(one, other, order=None) -> float:
     order = slice(None) if order is None else order
     return max(float(np.abs(one.values[name][order] - other.values[name]).max()) for name in other.values)
+
+
+def logged(found, log):
+    """A method or a property that logs its use."""
+    if isinstance(found, property):
+        return property(lambda self: (log(), found.fget(self))[1])
+    return lambda self, *arguments: (log(), found(self, *arguments))[1]
 
 
 class FixedBatches(Engine):
@@ -146,6 +154,32 @@ def test_windows_are_joined_in_order(tiny_metric, monkeypatch, size):
     assert len(found.values["score"]) == size
     if size:
         assert difference(usual, found) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("ahead", "expected"),
+    [(0, ["read", "values", "read", "values", "read", "values"]),
+     (1, ["read", "read", "values", "read", "values", "values"])],
+)  # fmt: skip
+def test_a_window_is_handed_over_before_the_values_of_the_last_are_waited_for(
+    tiny_metric, monkeypatch, ahead, expected
+):
+    usual = Engine(tiny_metric()).score(HYPOTHESES[:6], REFERENCES[:6])
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 2)
+    engine, events = Engine(tiny_metric(), cache=False), []
+    for owner, name, event in ((Engine, "_text_table", "read"), (PairTable, "values", "values")):
+        monkeypatch.setattr(owner, name, logged(getattr(owner, name), lambda event=event: events.append(event)))
+    monkeypatch.setattr(Engine, "_ahead", ahead)
+    found = engine.score(HYPOTHESES[:6], REFERENCES[:6])
+    assert events == expected
+    assert difference(usual, found) <= 1e-6
+
+
+@pytest.mark.parametrize(("device", "ahead"), [("cpu", 0), ("cuda", 1), ("mps", 1)])
+def test_windows_are_in_flight_where_a_device_works_on_its_own(tiny_metric, monkeypatch, device, ahead):
+    metric = tiny_metric()
+    monkeypatch.setattr(type(metric), "device", torch.device(device))
+    assert Engine(metric)._ahead == ahead
 
 
 @pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
@@ -423,8 +457,11 @@ def test_nothing_out_of_the_ordinary_is_not_counted(tiny_metric, caplog):
 
 @pytest.mark.parametrize("fields", [{}, {"matching": "bertscore", "normalize": False}, {"matching": "sbert"}])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_damaged_weights_are_an_error_that_names_the_segment(tiny_metric, fields, value):
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_damaged_weights_are_an_error_that_names_the_segment(tiny_metric, monkeypatch, fields, value, ahead):
     metric = tiny_metric(**fields)
+    monkeypatch.setattr("textmover.scoring.engine.WINDOW", 2)
+    monkeypatch.setattr(Engine, "_ahead", ahead)
     tea = metric.tokenize(["tea"]).input_ids[0, 1]
     with torch.no_grad():
         metric.encoder.model.embeddings.word_embeddings.weight[tea] = value

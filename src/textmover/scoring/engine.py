@@ -9,7 +9,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -59,6 +59,19 @@ class RawScores:
 
     values: dict[str, np.ndarray]
     counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Segments whose work has been handed to the device, and where their values will be found."""
+
+    scored: PairTable
+    where: np.ndarray
+    """Row in ``scored`` of each pair of a hypothesis and a reference."""
+    owners: np.ndarray
+    """Segment of each pair, counted from 0 within the window."""
+    start: int
+    progress: Progress
 
 
 class Engine(TextWork):
@@ -136,10 +149,13 @@ class Engine(TextWork):
         """
         parts: list[RawScores] = []
         with self._lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
-            for rows in self._windows(hypotheses, references):
-                progress = Progress(rows.stop - rows.start, on_progress)
-                parts.append(self._window(hypotheses[rows], references[rows], rows.start, progress, by_pair))
-                progress.reach(1.0)
+            windows = (
+                self._window(hypotheses[rows], references[rows], rows.start, on_progress)
+                for rows in self._windows(hypotheses, references)
+            )
+            for window in _in_flight(windows, self._ahead):
+                parts.append(self._finished(window, by_pair))
+                window.progress.reach(1.0)
         counts = sum((part.counts for part in parts), Counter())
         if warn:
             self.warn(counts)
@@ -154,9 +170,10 @@ class Engine(TextWork):
         hypotheses: Sequence[str],
         references: Sequence[Sequence[str]],
         start: int,
-        progress: Progress,
-        by_pair: bool,
-    ) -> RawScores:
+        on_progress: Callable[[int], None] | None,
+    ) -> _Window:
+        """Encode the texts of some segments and match their pairs."""
+        progress = Progress(len(hypotheses), on_progress)
         together = self.metric.multi_reference == "all"
         groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
         owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
@@ -174,9 +191,14 @@ class Engine(TextWork):
             self._add_joined(table, [reference for _, reference in distinct])
             scored = self._score_pairs(list(distinct), table, progress)
             where = np.array([distinct[pair] for pair in pairs])
+        return _Window(scored, where, owners, start, progress)
+
+    def _finished(self, window: _Window, by_pair: bool) -> RawScores:
+        """The values of a window, for which a GPU is waited."""
+        scored, where, owners = window.scored, window.where, window.owners
         flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
         values = {name: array[where] for name, array in scored.values.items()}
-        check_finite(values, owners + start)
+        check_finite(values, owners + window.start)
         if not by_pair:
             values = {name: self._combine(array, owners) for name, array in values.items()}
         return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
@@ -241,6 +263,14 @@ class Engine(TextWork):
                 marked[name] = marked.get(name, False) | (np.bincount(owners[stretch], flags, len(groups)) > 0)
         check_finite({"score": scores}, owners + start)
         return scores, Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
+
+    @property
+    def _ahead(self) -> int:
+        """Windows whose work is handed to the device before the values of the last one are asked for.
+
+        A GPU matches one window while the next is tokenised and encoded; on a processor both take the same cores.
+        """
+        return 0 if self.metric.device.type == "cpu" else 1
 
     def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
         """Stretches of segments that are worked on at a time, a function of their texts alone."""
@@ -332,6 +362,16 @@ class Engine(TextWork):
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%s.", unusual(name, number))
+
+
+def _in_flight(windows: Iterator[_Window], ahead: int) -> Iterator[_Window]:
+    """Windows in order, each once the work of ``ahead`` later ones has been handed over too."""
+    waiting: deque[_Window] = deque()
+    for window in windows:
+        waiting.append(window)
+        if len(waiting) > ahead:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _read_together(metric: SegmentMetric, hypotheses: TokenBatch, references: TokenBatch) -> PairScores:
