@@ -7,8 +7,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -352,6 +353,26 @@ def embedded_metric(embedded: Path):
 
 
 # --- other processes --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def load_script() -> Iterator[Callable[[str], ModuleType]]:
+    """Loads a script by its path in the project.
+
+    Until the tests of a file have run it is found by its name, as dataclasses and the scripts beside it look it up.
+    """
+    names = []
+
+    def load(path: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+        sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+        names.append(spec.name)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in names:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session")

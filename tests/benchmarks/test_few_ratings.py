@@ -1,27 +1,21 @@
 """Trainings on a few drawn ratings: what is drawn, what is kept, and the row that comes of it."""
 
 import csv
-import importlib.util
 import json
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from textmover.types import Segment
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "few_ratings.py"
 WORDS = ["cat", "dog", "sat", "ran", "red", "old", "mat"]
 
 
-@pytest.fixture
-def script():
-    spec = importlib.util.spec_from_file_location("few_ratings", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="module")
+def script(load_script):
+    return load_script("benchmarks/few_ratings.py")
 
 
 def segments(count: int, seed: int) -> list[Segment]:

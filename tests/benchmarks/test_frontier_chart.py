@@ -1,7 +1,6 @@
 """The picture of what training gains and costs shows what the page of results says, and the page what the runs were."""
 
 import csv
-import importlib.util
 import re
 from pathlib import Path
 
@@ -12,11 +11,8 @@ PAGE = (ROOT / "docs" / "results" / "learning.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def chart():
-    spec = importlib.util.spec_from_file_location("frontier_chart", ROOT / "benchmarks" / "frontier_chart.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def chart(load_script):
+    return load_script("benchmarks/frontier_chart.py")
 
 
 def test_tables_are_read_with_means_alone(chart):

@@ -1,8 +1,6 @@
 import csv
-import importlib.util
 import random
 import shutil
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,19 +15,13 @@ from textmover.presets import preset_config
 from textmover.training.optimization import build_optimizer
 from textmover.types import InputError, TokenEmbeddings
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "joint_encoding.py"
 HYPOTHESES = ["the cat", "a dog sat on the table", "", "red " * 30, "one two three four five", "x", ""]
 REFERENCES = ["a cat sat on the street", "the dog", "the town", "blue sky " * 5, "", "old boy", ""]
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("joint_encoding", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look their annotations up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def script(load_script):
+    return load_script("benchmarks/joint_encoding.py")
 
 
 @pytest.fixture(autouse=True)

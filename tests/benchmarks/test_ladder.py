@@ -1,23 +1,15 @@
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "ladder.py"
 STAGE = {"config": "configs/wmt_da.yaml", "set": {"model.init_args.metric": "{previous}", "trainer.max_epochs": 2}}
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("ladder", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look their annotations up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def script(load_script):
+    return load_script("benchmarks/ladder.py")
 
 
 class Runs:

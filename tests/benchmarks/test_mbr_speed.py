@@ -1,23 +1,12 @@
 """The benchmark of minimum Bayes risk: its candidates, and what it says of ways that agree or do not."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("mbr_speed", ROOT / "benchmarks" / "mbr_speed.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def script(load_script):
+    return load_script("benchmarks/mbr_speed.py")
 
 
 def test_candidates_are_different_versions(script, tmp_path):

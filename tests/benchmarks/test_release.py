@@ -1,7 +1,4 @@
-import importlib.util
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,21 +7,13 @@ from textmover.presets import build_metric, preset_config
 from textmover.scoring import load_metric, save_checkpoint
 from textmover.types import Segment
 
-ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("old", "young", "red", "small", "green", "good", "warm", "short")
 
 
 @pytest.fixture(scope="module")
-def scripts():
-    """The modules ``ladder`` and ``release``, as if their folder were the first of the path."""
-    found = {}
-    for name in ("ladder", "release"):
-        spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-        found[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found[name])
-    yield found
-    for name in found:
-        del sys.modules[name]
+def scripts(load_script):
+    """The modules ``ladder`` and ``release``; the second imports the first."""
+    return {name: load_script(f"benchmarks/{name}.py") for name in ("ladder", "release")}
 
 
 def test_a_card_tells_what_a_rebuilt_metric_hangs_on(scripts):

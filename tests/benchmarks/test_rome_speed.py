@@ -1,10 +1,7 @@
 """The benchmark of RoMe's parts: what its clock counts, the texts it makes, and its report."""
 
-import importlib.util
-import sys
 import threading
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,17 +12,10 @@ from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.scorer import Scorer
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("rome_speed", ROOT / "benchmarks" / "rome_speed.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def script(load_script):
+    return load_script("benchmarks/rome_speed.py")
 
 
 def busy(seconds):

@@ -1,6 +1,5 @@
 """The benchmark of scoring speed: what it counts beside the encoder's own work, and what its plots and pages say."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("scoring_speed", ROOT / "benchmarks" / "scoring_speed.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def script(load_script):
+    return load_script("benchmarks/scoring_speed.py")
 
 
 class Warming:

@@ -1,6 +1,5 @@
 """The speed chart shows what the page of results says, and README says the same."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -11,11 +10,8 @@ PAGE = (ROOT / "docs" / "results" / "scoring_speed.md").read_text(encoding="utf-
 
 
 @pytest.fixture(scope="module")
-def chart():
-    spec = importlib.util.spec_from_file_location("speed_chart", ROOT / "benchmarks" / "speed_chart.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def chart(load_script):
+    return load_script("benchmarks/speed_chart.py")
 
 
 def test_every_row_is_in_the_page(chart):

@@ -1,5 +1,4 @@
 import csv
-import importlib.util
 import subprocess
 import sys
 from collections import Counter
@@ -20,11 +19,8 @@ SEGMENTS = read_segments(FOLDER / "ratings.csv", Columns(**DATA["columns"]))
 
 
 @pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("make_own_ratings", FOLDER / "make_ratings.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script):
+    return load_script("examples/own_ratings/make_ratings.py")
 
 
 def written(script, folder, monkeypatch, *arguments):

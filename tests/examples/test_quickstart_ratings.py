@@ -1,5 +1,4 @@
 import csv
-import importlib.util
 import subprocess
 import sys
 from collections import Counter
@@ -21,10 +20,8 @@ SENTENCES = table(FOLDER / "sentences.tsv")
 RATINGS = table(FOLDER / "ratings.tsv")
 
 
-def test_the_committed_file_is_what_the_script_writes(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("make_ratings", FOLDER / "make_ratings.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+def test_the_committed_file_is_what_the_script_writes(load_script, tmp_path, monkeypatch):
+    script = load_script("examples/quickstart/make_ratings.py")
     monkeypatch.setattr(sys, "argv", ["make_ratings.py", "--output", str(tmp_path / "ratings.tsv")])
     script.main()
     assert (tmp_path / "ratings.tsv").read_bytes() == (FOLDER / "ratings.tsv").read_bytes()

@@ -1,9 +1,6 @@
 """Several systems beside one another: the decisions are those of sacrebleu's tests on the same segment scores."""
 
-import importlib.util
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,15 +16,9 @@ def made(gains=(0.0, 0.3, 0.05), n=60, seed=0):
 
 
 @pytest.fixture(scope="module")
-def script():
+def script(load_script):
     """The benchmark that hands segment scores to sacrebleu's own tests."""
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "compare_with_sacrebleu.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where annotations are looked up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return load_script("benchmarks/compare_with_sacrebleu.py")
 
 
 def test_the_numbers_of_each_two_are_those_of_the_tests():
