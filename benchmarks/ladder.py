@@ -7,7 +7,7 @@ A ladder is a YAML file with rungs and judgement sets. A rung is a list of stage
 * ``{metric: twmd}``: a preset or a checkpoint as it is;
 * ``{rung: ratings}``: what another rung ended with, for the same seed;
 * ``{average: ratings}``: the mean of the weights that another rung ended with, over all seeds; of several rungs with
-  ``{average: [ratings, mixture]}``;
+  ``{average: [ratings, mixture]}``, or ``{average: {ratings: 0.3, mixture: 0.7}}`` where they count differently;
 * ``{untrained: 0.5}``: the stage before, with this share of the untrained encoder;
 * ``{adapter: 34}``: the stage before, stored as an adapter of this mean rank.
 
@@ -107,8 +107,10 @@ class Ladder:
             save_checkpoint(load_metric(previous), target, card=f"# {title}\n", adapter=AdapterConfig(stage["adapter"]))
         else:
             if "average" in stage:
-                runs = [load_metric(self.run(rung, one)) for rung in averaged(stage) for one in self.seeds]
-                mixed = average_metrics(runs, texts=self._texts(runs[0]))
+                parts = averaged(stage)
+                runs = [load_metric(self.run(rung, one)) for rung in parts for one in self.seeds]
+                weights = [weight for weight in parts.values() for _ in self.seeds]
+                mixed = average_metrics(runs, weights, texts=self._texts(runs[0]))
             else:
                 trained = load_metric(previous)
                 mixed = interpolate(trained, stage["untrained"], texts=self._texts(trained))
@@ -119,10 +121,12 @@ class Ladder:
         return self.texts if fitted_names(metric) else None
 
 
-def averaged(stage: dict[str, Any]) -> list[str]:
-    """The rungs whose weights a stage averages."""
-    named: str | list[str] = stage.get("average", [])
-    return [named] if isinstance(named, str) else named
+def averaged(stage: dict[str, Any]) -> dict[str, float]:
+    """The rungs whose weights a stage averages, and what each counts."""
+    named: str | list[str] | dict[str, float] = stage.get("average", [])
+    if isinstance(named, dict):
+        return named
+    return dict.fromkeys([named] if isinstance(named, str) else named, 1.0)
 
 
 def train(stage: dict[str, Any], previous: str, seed: int | None, target: Path) -> None:

@@ -67,7 +67,7 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     loaded, saved = [], []
     monkeypatch.setattr(script, "load_metric", lambda path: loaded.append(path) or path)
     monkeypatch.setattr(script, "fitted_names", lambda metric: [])
-    monkeypatch.setattr(script, "average_metrics", lambda metrics, texts: tuple(metrics))
+    monkeypatch.setattr(script, "average_metrics", lambda metrics, weights, texts: (*metrics, *weights))
     monkeypatch.setattr(script, "save_checkpoint", lambda metric, target, card: saved.append((metric, target)))
     one = ladder(
         script,
@@ -76,6 +76,7 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
         second=[STAGE],
         mean=[{"average": "first"}],
         both=[{"average": ["first", "second"]}],
+        uneven=[{"average": {"first": 0.75, "second": 0.25}}],
     )
     ends = [
         str(tmp_path / name / f"seed{seed}" / "stage0" / "metric") for name in ("first", "second") for seed in (1, 2)
@@ -85,7 +86,9 @@ def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monk
     assert loaded == ends[:2]
     loaded.clear()
     assert one.run("both", None) == str(tmp_path / "both" / "seed1-2" / "stage0" / "metric")
-    assert saved[-1] == (tuple(ends), tmp_path / "both" / "seed1-2" / "stage0" / "metric")
+    assert saved[-1] == ((*ends, 1, 1, 1, 1), tmp_path / "both" / "seed1-2" / "stage0" / "metric")
+    one.run("uneven", None)
+    assert saved[-1][0] == (*ends, 0.75, 0.75, 0.25, 0.25)
     assert len(runs.commands) == 4  # each trained once
 
 

@@ -137,6 +137,14 @@ def test_runs_are_averaged(run, save_run, tmp_path):
     assert f"{load_checkpoint(tmp_path / 'out').signature}`" in card
 
 
+def test_runs_may_count_differently(run, save_run, tmp_path):
+    names, metrics = zip(*(save_run(f"{seed}.ckpt", seed) for seed in range(2)), strict=True)
+    ended = run("export", names[0], "out", "--average", names[1], "--weights", 3, 1)
+    assert (ended.code, ended.err) == (0, "")
+    assert_same(load_checkpoint(tmp_path / "out"), average_metrics(metrics, [0.75, 0.25]))
+    assert "the mean of the weights of `0.ckpt` (3), `1.ckpt` (1)" in (tmp_path / "out" / "README.md").read_text()
+
+
 def test_everything_together_from_runs(run, save_run, tmp_path, write):
     names, metrics = zip(*(save_run(f"{seed}.ckpt", seed, centering="corpus") for seed in range(2)), strict=True)
     table = write("ratings.csv", RATED)
@@ -173,6 +181,9 @@ def test_a_share_of_nothing_leaves_the_weights(run, save_run, tmp_path):
         (("--ratings", "gone.csv"), "gone.csv"),
         (("--average", "gone.ckpt"), "gone.ckpt to be the checkpoint of a training run, but there is no such file"),
         (("--average", "other.ckpt"), "but `layer` is None in the first and 1 in number 2: average only"),
+        (("--average", "run.ckpt", "--weights", 1), "`--weights` to hold 2 numbers, one for each metric, but got 1"),
+        (("--average", "run.ckpt", "--weights", 1, -1), "`--weights` to be finite, at least 0 and not all 0, but got"),
+        (("--weights", 1, 2), "`--average RUN …` beside `--weights`, but got none"),
         (("--adapter", 0), "`rank` to be a whole number of at least 1, but got 0"),
         (("--adapter-dtype", "float16"), "`--adapter RANK` beside `--adapter-dtype`"),
         (("--adapter", 4, "--backend", "openvino"), "`--backend` without `--adapter`"),

@@ -13,7 +13,7 @@ from textmover.types import InputError, Segment, SegmentMetric
 
 __all__ = ["add_mix_options", "check_mix_options", "mixed"]
 
-FLAGS = {"share": "--untrained", "metrics": "--average"}
+FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}
 """The flag behind each argument that an error may name."""
 
 
@@ -23,7 +23,14 @@ def add_mix_options(parser: argparse.ArgumentParser) -> None:
         "--average",
         nargs="+",
         metavar="RUN",
-        help="the mean of the weights of RUN and of these, all of one recipe (other seeds, other steps)",
+        help="the mean of the weights of RUN and of these, all of one configuration (other seeds, steps, or data)",
+    )
+    parser.add_argument(
+        "--weights",
+        nargs="+",
+        type=float,
+        metavar="WEIGHT",
+        help="what RUN and each of --average count in the mean; all the same if not given",
     )
     parser.add_argument(
         "--untrained",
@@ -43,12 +50,14 @@ def check_mix_options(options: argparse.Namespace) -> None:
     """Refuse options that do not go together, before anything is loaded.
 
     Raises:
-        InputError: If a share lies outside 0 to 1, or columns are named without a table.
+        InputError: If a share lies outside 0 to 1, weights have nothing to weigh, or columns are named without a table.
     """
     if options.untrained is not None and not 0 <= options.untrained <= 1:
         raise InputError(
             f"Expected `--untrained` to be between 0 (as trained) and 1 (untrained), but got {options.untrained:g}."
         )
+    if options.weights is not None and options.average is None:
+        raise InputError("Expected `--average RUN …` beside `--weights`, but got none: name what is to be averaged.")
     named = [name for name in COLUMN_OPTIONS if getattr(options, name) is not None]
     if named and options.ratings is None:
         raise InputError(
@@ -79,8 +88,11 @@ def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tupl
                 others.append(other)
                 cards.append((Path(name).name, other_card))
             texts = None if rated is None else _texts(metric, rated)
-            metric = average_metrics([metric, *others], texts=texts)
-            made.append(f"as the mean of the weights of {', '.join(f'`{name}`' for name, _ in cards)}")
+            metric = average_metrics([metric, *others], options.weights, texts=texts)
+            shown = [f"`{name}`" for name, _ in cards]
+            if options.weights is not None:
+                shown = [f"{name} ({weight:g})" for name, weight in zip(shown, options.weights, strict=True)]
+            made.append(f"as the mean of the weights of {', '.join(shown)}")
         else:
             made.append(f"from `{cards[0][0]}`")
         if options.untrained is not None:
