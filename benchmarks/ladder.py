@@ -16,15 +16,17 @@ What each rung ends with is scored on every set::
     python benchmarks/ladder.py configs/ladder/wmt.yaml --output runs/ladder --seeds 1 2 3
 
 A ladder that was stopped goes on where it was: stages that have exported and sets that have been judged stay, and a
-training is resumed. Several may run beside one another with the same output, as long as their rungs differ. Sets with
-``test: true`` are left out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure,
-``ladder.md`` the means over seeds with the lowest and the highest.
+training is resumed. Each stage notes what it is made of (``made.json``), so that nothing of an earlier recipe is taken.
+Several may run beside one another with the same output, as long as their rungs differ. Sets with ``test: true`` are left
+out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure, ``ladder.md`` the means over
+seeds with the lowest and the highest.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import json
 import shutil
 import subprocess
@@ -49,6 +51,7 @@ from textmover.scoring.checkpoint import load_metric, save_checkpoint
 from textmover.types import Segment, SegmentMetric
 
 ROOT = Path(__file__).parents[1]
+MADE = "made.json"
 STATISTICS = ("pearson", "spearman", "kendall")
 
 
@@ -85,6 +88,7 @@ class Ladder:
             elif "rung" in stage:
                 previous = self.run(stage["rung"], seed)
             else:
+                check_made(target, self._made_of(stage, previous, seed))
                 if not (target / "config.json").is_file():
                     self._make(stage, previous, seed, target, f"{name}, seed {seed}, stage {number + 1}")
                 previous = str(target)
@@ -97,6 +101,14 @@ class Ladder:
     def averages(self, name: str) -> bool:
         """Whether a rung is made of all seeds."""
         return any("average" in stage for stage in self.rungs[name])
+
+    def _made_of(self, stage: dict[str, Any], previous: str, seed: int | None) -> dict[str, Any]:
+        """All that the result of a stage hangs on."""
+        parts = {rung: [made_before(self.run(rung, one)) for one in self.seeds] for rung in averaged(stage)}
+        found = {"stage": stage, "seed": seed, "previous": None if parts else made_before(previous), "parts": parts}
+        if "config" in stage:
+            found["recipe"] = yaml.safe_load((ROOT / stage["config"]).read_text())
+        return found
 
     def _make(self, stage: dict[str, Any], previous: str, seed: int | None, target: Path, title: str) -> None:
         start = time.time()
@@ -119,6 +131,30 @@ class Ladder:
 
     def _texts(self, metric: SegmentMetric) -> list[str] | None:
         return self.texts if fitted_names(metric) else None
+
+
+def made_before(metric: str) -> str:
+    """What tells one make of a metric from another: the digest of its note; of a preset, its name."""
+    note = Path(metric).parent / MADE
+    return hashlib.sha256(note.read_bytes()).hexdigest()[:16] if note.is_file() else metric
+
+
+def check_made(target: Path, made: dict[str, Any]) -> None:
+    """Note what a stage is made of before it is begun, or compare with what it was begun with.
+
+    Raises:
+        SystemExit: If the folder holds what was made of something else, or nobody knows of what.
+    """
+    note, text = target.parent / MADE, json.dumps(made, indent=1, sort_keys=True)
+    if not note.is_file() and not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(note) as stream:
+            stream.write(text)
+    elif not note.is_file() or note.read_text() != text:
+        raise SystemExit(
+            f"Expected {target.parent} to be made of the present recipe, but it was made of another: remove the folder "
+            f"of its rung, {target.parent.parent}, to make it anew, or give another --output."
+        )
 
 
 def averaged(stage: dict[str, Any]) -> dict[str, float]:
@@ -222,11 +258,12 @@ def main() -> None:
     jobs: list[tuple[str, int | None]] = [(name, seed) for seed in options.seeds for name in single]
     jobs += [(name, None) for name in names if ladder.averages(name)]
     for name, seed in jobs:
+        made = ladder.run(name, seed)
         result = ladder.folder(name, seed) / "agreement.json"
         known = json.loads(result.read_text()) if result.is_file() else {}
         if set(sets) <= set(known):
             continue
-        scorer = Scorer.from_pretrained(ladder.run(name, seed))
+        scorer = Scorer.from_pretrained(made)
         known |= {key: judge(scorer, one) for key, one in sets.items() if key not in known}
         with atomic_file(result) as stream:
             json.dump(known, stream, indent=1)

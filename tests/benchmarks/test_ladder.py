@@ -1,4 +1,6 @@
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,67 @@ def test_what_has_been_exported_is_not_trained_again(script, runs, tmp_path):
     for _ in range(2):
         ladder(script, tmp_path, first=[STAGE]).run("first", 1)
     assert len(runs.commands) == 1
+
+
+OTHER = {"config": "configs/wmt_da.yaml", "set": {"trainer.max_epochs": 3}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"first": [OTHER]}, "first"), ({"second": [{"rung": "first"}, OTHER]}, "second")],
+    ids=["its own stage", "a later one"],
+)
+def test_what_was_made_of_another_recipe_is_not_taken(script, runs, tmp_path, changed, named):
+    rungs = {"first": [STAGE], "second": [{"rung": "first"}, STAGE]}
+    ladder(script, tmp_path, **rungs).run("second", 1)
+    folder = re.escape(str(tmp_path / named / "seed1"))
+    with pytest.raises(SystemExit, match=f"to be made of the present recipe, but it was made of another.*{folder}, to"):
+        ladder(script, tmp_path, **(rungs | changed)).run("second", 1)
+    assert len(runs.commands) == 2
+
+
+def test_what_hangs_on_a_rung_that_was_made_anew_is_not_taken(script, runs, tmp_path):
+    rungs = {"first": [STAGE], "second": [{"rung": "first"}, STAGE]}
+    ladder(script, tmp_path, **rungs).run("second", 1)
+    shutil.rmtree(tmp_path / "first")
+    changed = ladder(script, tmp_path, **(rungs | {"first": [OTHER]}))
+    changed.run("first", 1)
+    with pytest.raises(SystemExit, match="second"):
+        changed.run("second", 1)
+
+
+def test_a_training_is_not_resumed_with_another_recipe(script, runs, tmp_path):
+    runs.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    runs.dies = False
+    with pytest.raises(SystemExit, match="made of another"):
+        ladder(script, tmp_path, first=[OTHER]).run("first", 1)
+    ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    assert "--ckpt_path" in runs.commands[-1]
+
+
+def test_what_nobody_knows_the_making_of_is_not_taken(script, runs, tmp_path):
+    one = ladder(script, tmp_path, first=[STAGE])
+    end = Path(one.run("first", 1))
+    (end.parent / "made.json").unlink()
+    with pytest.raises(SystemExit, match="made of another"):
+        one.run("first", 1)
+
+
+def test_a_recipe_whose_file_has_changed_is_another(script, runs, monkeypatch, tmp_path):
+    recipe = yaml.safe_load((script.ROOT / STAGE["config"]).read_text())
+    (tmp_path / "root" / "configs").mkdir(parents=True)
+    file = tmp_path / "root" / STAGE["config"]
+    monkeypatch.setattr(script, "ROOT", tmp_path / "root")
+    file.write_text(yaml.safe_dump(recipe))
+    one = ladder(script, tmp_path, first=[STAGE])
+    one.run("first", 1)
+    file.write_text("# a comment\n" + yaml.safe_dump(recipe))
+    one.run("first", 1)
+    file.write_text(yaml.safe_dump({**recipe, "seed_everything": 7}))
+    with pytest.raises(SystemExit, match="made of another"):
+        one.run("first", 1)
 
 
 def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monkeypatch, tmp_path):
