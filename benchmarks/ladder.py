@@ -17,9 +17,9 @@ What each rung ends with is scored on every set::
 
 A ladder that was stopped goes on where it was: stages that have exported and sets that have been judged stay, and a
 training is resumed. Each stage notes what it is made of (``made.json``), so that nothing of an earlier recipe is taken.
-Several may run beside one another with the same output, as long as their rungs differ. Sets with ``test: true`` are left
-out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure, ``ladder.md`` the means over
-seeds with the lowest and the highest.
+Several may run beside one another with the same output, as long as their rungs differ. Sets with ``test: true`` are
+left out unless ``--test`` is given: choose by the others first. ``ladder.csv`` has every figure, ``ladder.md`` the
+means over seeds with the lowest and the highest.
 """
 
 from __future__ import annotations

@@ -78,6 +78,8 @@ def test_card_tells_data_terms_agreement_signature_and_command(name, embedded):
         assert f"\n## {heading}\n" in card
     command = re.search(r"^python benchmarks/release\.py (\S+) --test --output runs/released$", card, re.MULTILINE)
     assert (ROOT / command[1]).is_file()
+    assert re.search(r"^textmover [\d.]+, torch [\d.+a-z]+[,;] ", card, re.MULTILINE)
+    assert re.search(r"recipes by SHA-256: `configs/\w+\.yaml` [0-9a-f]{8}", card)
     signature = re.search(r"Signature: `textmover:[^|]*\|(.*)`", card)[1]
     told = dict(part.split(":", 1) for part in signature.split("|"))
     found = load_metric(name).signature.entries

@@ -75,6 +75,29 @@ def test_accumulated_batches_give_the_mean_of_their_losses(tmp_path, tiny_encode
     assert column(rows(tmp_path / "curves" / "curves.csv"), "train/loss") == pytest.approx(wanted, rel=1e-5)
 
 
+def test_a_step_takes_the_mean_of_the_gradients_of_its_batches(tmp_path, tiny_encoder, monkeypatch):
+    from textmover.training import RatingsModule
+
+    gradients, compared, original = [], [], RatingsModule.training_step
+
+    def remember(self, batch, number):
+        loss = original(self, batch, number)
+        weight = self.metric.encoder.model.encoder.layer[0].output.dense.weight
+        gradients.append(torch.autograd.grad(loss, weight, retain_graph=True)[0])
+        return loss
+
+    def compare(self, optimizer):
+        found = self.metric.encoder.model.encoder.layer[0].output.dense.weight.grad
+        torch.testing.assert_close(found, torch.stack(gradients).sum(dim=0) / 3, rtol=1e-4, atol=1e-7)
+        compared.append(len(gradients))
+        gradients.clear()
+
+    monkeypatch.setattr(RatingsModule, "training_step", remember)
+    monkeypatch.setattr(RatingsModule, "on_before_optimizer_step", compare)
+    assert train(arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__accumulate_grad_batches=3)) == 0
+    assert compared[0] == 3
+
+
 @pytest.mark.long
 def test_a_resumed_run_has_the_curves_of_an_unbroken_one(tmp_path, tiny_encoder):
     def run(folder: Path, step: int, *more: str) -> int:

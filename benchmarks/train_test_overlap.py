@@ -1,0 +1,114 @@
+"""What recipes train on that the sets of a ladder hold too: pairs that are left out, others, and single texts.
+
+    python benchmarks/train_test_overlap.py configs/general.yaml configs/wmt_da.yaml [--sets configs/ladder/wmt.yaml]
+
+Texts are compared as :func:`~textmover.data.split.normalise_reference` leaves them, pairs in either order. Each source
+of a recipe is read twice: as it trains, and as it would without the lists of test sets that it leaves out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import yaml
+from jsonargparse import ArgumentParser
+from ladder import read_set
+
+from textmover.data.split import normalise_reference
+from textmover.types import Segment
+
+Pair = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How a source of training data and a judgement set meet.
+
+    Attributes:
+        left_out: Pairs of the set that the source's files hold and that training leaves out.
+        trained: Pairs of the set that are trained on.
+        sharing: Pairs that are trained on and share one text with the set.
+    """
+
+    left_out: int
+    trained: int
+    sharing: int
+
+
+def pairs_of(segments: Iterable[Segment]) -> list[Pair]:
+    """Each hypothesis with each of its references, normalised, without order."""
+    return [
+        frozenset((normalise_reference(one.hypothesis), normalise_reference(text)))
+        for one in segments
+        for text in one.references
+    ]
+
+
+def overlap(before: list[Pair], after: list[Pair], judged: list[Pair]) -> Overlap:
+    """Compare what the files of a source hold, what is trained on, and a judgement set."""
+    known, texts = set(judged), frozenset[str]().union(*judged)
+    trained = sum(pair in known for pair in after)
+    return Overlap(
+        sum(pair in known for pair in before) - trained,
+        trained,
+        sum(pair not in known and not pair.isdisjoint(texts) for pair in after),
+    )
+
+
+def trained_pairs(recipe: dict[str, Any]) -> dict[str, list[Pair]]:
+    """What a recipe trains on, by the name of the source."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(pl.LightningDataModule, "data")
+    instantiate = (
+        getattr(parser, "instantiate", None) or parser.instantiate_classes
+    )  # its name before jsonargparse 4.49
+    data = instantiate(parser.parse_object({"data": recipe["data"]})).data
+    data.setup()
+    return {source.name: pairs_of(source.items) for source in data.sources.values()}
+
+
+def without_lists(value: Any) -> Any:
+    """A recipe that leaves no pairs out."""
+    if isinstance(value, dict):
+        return {key: without_lists(one) for key, one in value.items() if key != "without"}
+    return [without_lists(one) for one in value] if isinstance(value, list) else value
+
+
+def table(before: dict[str, list[Pair]], after: dict[str, list[Pair]], judged: dict[str, list[Pair]]) -> str:
+    """What each source shares with each set, Markdown; sets that share nothing with it in one row."""
+    lines = [
+        "| source | pairs trained on | set | left out | trained on | share one text |",
+        "|---|---|---|---|---|---|",
+    ]
+    for source, pairs in after.items():
+        found = {name: overlap(before[source], pairs, one) for name, one in judged.items()}
+        shared = {name: one for name, one in found.items() if one != Overlap(0, 0, 0)}
+        for name, one in shared.items():
+            lines.append(f"| {source} | {len(pairs):,} | {name} | {one.left_out} | {one.trained} | {one.sharing} |")
+        apart = ", ".join(name for name in found if name not in shared)
+        if apart:
+            lines.append(f"| {source} | {len(pairs):,} | {apart} | 0 | 0 | 0 |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print a table for each recipe."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipes", nargs="+", type=Path)
+    parser.add_argument("--sets", type=Path, default=Path("configs/ladder/wmt.yaml"), help="a ladder, for its sets")
+    options = parser.parse_args()
+    sets = yaml.safe_load(options.sets.read_text(encoding="utf-8"))["sets"]
+    judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
+    for path in options.recipes:
+        recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+        before, after = (trained_pairs(one) for one in (without_lists(recipe), recipe))
+        print(f"{path}:\n\n{table(before, after, judged)}\n")
+
+
+if __name__ == "__main__":
+    main()
