@@ -9,6 +9,7 @@ of a recipe is read twice: as it trains, and as it would without the lists of te
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import yaml
 from jsonargparse import ArgumentParser
 from ladder import read_set
 
+from textmover.cli.console import guarded
 from textmover.data.split import normalise_reference
 from textmover.types import Segment
 
@@ -96,19 +98,30 @@ def table(before: dict[str, list[Pair]], after: dict[str, list[Pair]], judged: d
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Print a table for each recipe."""
+def main() -> int:
+    """Print a table for each recipe; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="+", type=Path)
     parser.add_argument("--sets", type=Path, default=Path("configs/ladder/wmt.yaml"), help="a ladder, for its sets")
     options = parser.parse_args()
-    sets = yaml.safe_load(options.sets.read_text(encoding="utf-8"))["sets"]
+    with guarded() as outcome:
+        print_tables(options.recipes, options.sets)
+    return outcome.code
+
+
+def print_tables(recipes: list[Path], ladder: Path) -> None:
+    """Print the table of each recipe.
+
+    Raises:
+        InputError: If a file that a recipe or a set names is missing or unusable.
+    """
+    sets = yaml.safe_load(ladder.read_text(encoding="utf-8"))["sets"]
     judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
-    for path in options.recipes:
+    for path in recipes:
         recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
         before, after = (trained_pairs(one) for one in (without_lists(recipe), recipe))
         print(f"{path}:\n\n{table(before, after, judged)}\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

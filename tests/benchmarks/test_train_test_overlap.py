@@ -38,7 +38,18 @@ def test_pairs_that_are_left_out_those_that_are_not_and_single_texts(script, rec
     (tmp_path / "loose.yaml").write_text(yaml.safe_dump(loose))
     arguments = [str(tmp_path / "recipe.yaml"), str(tmp_path / "loose.yaml"), "--sets", str(tmp_path / "ladder.yaml")]
     monkeypatch.setattr("sys.argv", ["train_test_overlap.py", *arguments])
-    script.main()
+    assert script.main() == 0
     first, second = capsys.readouterr().out.split(f"{tmp_path / 'loose.yaml'}:")
     assert "| ratings | 3 | test | 2 | 0 | 1 |\n| ratings | 3 | dev | 0 | 0 | 0 |" in first
     assert "| ratings | 5 | test | 0 | 2 | 1 |\n| ratings | 5 | dev | 0 | 0 | 0 |" in second
+
+
+def test_a_file_that_is_missing_is_one_sentence(script, recipe, tmp_path, monkeypatch, capsys):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    (tmp_path / "own.csv").unlink()
+    arguments = [str(tmp_path / "recipe.yaml"), "--sets", str(tmp_path / "ladder.yaml")]
+    monkeypatch.setattr("sys.argv", ["train_test_overlap.py", *arguments])
+    assert script.main() == 2
+    assert capsys.readouterr().err.endswith(
+        f"Expected a file at {tmp_path / 'own.csv'}, but there is none: correct the path.\n"
+    )
