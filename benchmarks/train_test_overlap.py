@@ -21,7 +21,7 @@ from jsonargparse import ArgumentParser
 from ladder import read_set
 
 from textmover.cli.console import guarded
-from textmover.data.split import normalise_reference
+from textmover.data.overlap import normalised_pair
 from textmover.types import Segment
 
 Pair = frozenset[str]
@@ -44,11 +44,7 @@ class Overlap:
 
 def pairs_of(segments: Iterable[Segment]) -> list[Pair]:
     """Each hypothesis with each of its references, normalised, without order."""
-    return [
-        frozenset((normalise_reference(one.hypothesis), normalise_reference(text)))
-        for one in segments
-        for text in one.references
-    ]
+    return [normalised_pair(one.hypothesis, text) for one in segments for text in one.references]
 
 
 def overlap(before: list[Pair], after: list[Pair], judged: list[Pair]) -> Overlap:
@@ -66,9 +62,8 @@ def trained_pairs(recipe: dict[str, Any]) -> dict[str, list[Pair]]:
     """What a recipe trains on, by the name of the source."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(pl.LightningDataModule, "data")
-    instantiate = (
-        getattr(parser, "instantiate", None) or parser.instantiate_classes
-    )  # its name before jsonargparse 4.49
+    # As it is called from jsonargparse 4.49 on, and before.
+    instantiate = getattr(parser, "instantiate", None) or parser.instantiate_classes
     data = instantiate(parser.parse_object({"data": recipe["data"]})).data
     data.setup()
     return {source.name: pairs_of(source.items) for source in data.sources.values()}

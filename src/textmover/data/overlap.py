@@ -9,7 +9,7 @@ from textmover.data.readers import Columns, read_segments
 from textmover.data.split import normalise_reference
 from textmover.types import InputError, Segment
 
-__all__ = ["PairFile", "read_pairs", "rows_where", "without_pairs"]
+__all__ = ["PairFile", "normalised_pair", "read_pairs", "rows_where", "without_pairs"]
 
 Pair = frozenset[str]
 
@@ -40,7 +40,7 @@ def read_pairs(file: PairFile) -> set[Pair]:
     first, second = file.columns
     columns = Columns(first, second, score=None, groups=tuple(file.where))
     segments = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
-    return {_pair(one.hypothesis, one.references[0]) for one in segments}
+    return {normalised_pair(one.hypothesis, one.references[0]) for one in segments}
 
 
 def rows_where(segments: Sequence[Segment], where: Mapping[str, Sequence[str]], path: str) -> list[Segment]:
@@ -75,8 +75,11 @@ def without_pairs(segments: Sequence[Segment], pairs: set[Pair]) -> list[Segment
         >>> len(without_pairs(rows, {frozenset({"a dog", "the cat"})}))
         1
     """
-    return [one for one in segments if not any(_pair(one.hypothesis, text) in pairs for text in one.references)]
+    return [
+        one for one in segments if not any(normalised_pair(one.hypothesis, text) in pairs for text in one.references)
+    ]
 
 
-def _pair(first: str, second: str) -> Pair:
+def normalised_pair(first: str, second: str) -> frozenset[str]:
+    """Two texts as they are compared: normalised, without order."""
     return frozenset((normalise_reference(first), normalise_reference(second)))
