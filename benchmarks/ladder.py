@@ -94,6 +94,17 @@ class Ladder:
                 previous = str(target)
         return previous
 
+    def agreement(self, name: str, seed: int | None, sets: dict[str, Judged]) -> dict[str, dict[str, Any]]:
+        """How what a rung ends with agrees with people on each set; what was found before is kept."""
+        made, result = self.run(name, seed), self.folder(name, seed) / "agreement.json"
+        known: dict[str, dict[str, Any]] = json.loads(result.read_text()) if result.is_file() else {}
+        if missing := {key: one for key, one in sets.items() if key not in known}:
+            scorer = Scorer.from_pretrained(made)
+            known |= {key: judge(scorer, one) for key, one in missing.items()}
+            with atomic_file(result) as stream:
+                json.dump(known, stream, indent=1)
+        return known
+
     def folder(self, name: str, seed: int | None) -> Path:
         """Where the results of a rung are."""
         return self.output / name / f"seed{'-'.join(map(str, self.seeds)) if seed is None else seed}"
@@ -258,15 +269,7 @@ def main() -> None:
     jobs: list[tuple[str, int | None]] = [(name, seed) for seed in options.seeds for name in single]
     jobs += [(name, None) for name in names if ladder.averages(name)]
     for name, seed in jobs:
-        made = ladder.run(name, seed)
-        result = ladder.folder(name, seed) / "agreement.json"
-        known = json.loads(result.read_text()) if result.is_file() else {}
-        if set(sets) <= set(known):
-            continue
-        scorer = Scorer.from_pretrained(made)
-        known |= {key: judge(scorer, one) for key, one in sets.items() if key not in known}
-        with atomic_file(result) as stream:
-            json.dump(known, stream, indent=1)
+        ladder.agreement(name, seed, sets)
         write_tables(ladder, options.output)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -93,14 +92,9 @@ def _details(spec: dict[str, Any], ladder: Ladder, name: str, judged: Judged, sc
     mean = mean_correlation(by_group)
     found = ", ".join(f"{group} {one.pearson:.3f}" for group, one in by_group.items())
     lines = [f"{name} by language pair: {found}; mean Kendall {mean.kendall:.3f}, mean Spearman {mean.spearman:.3f}."]
-    single = []
-    for seed in spec["seeds"]:
-        path = ladder.folder(spec["seeds_of"], seed) / "agreement.json"
-        known = json.loads(path.read_text()) if path.is_file() else {}
-        if name in known:
-            single.append(f"{known[name]['pearson']:.3f}")
-    if single:
-        lines.append(f"As trained, {seeds_of(spec)}: {', '.join(single)}.")
+    single = (ladder.agreement(spec["seeds_of"], seed, {name: judged})[name] for seed in spec["seeds"])
+    told = ", ".join(f"{one['pearson']:.3f}" for one in single)
+    lines.append(f"As trained, {seeds_of(spec)}: {told}.")
     return [*lines, ""]
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/train_test_overlap.py configs/general.yaml configs/wmt_da.yaml [--sets configs/ladder/wmt.yaml]
 
-Texts are compared as :func:`~textmover.data.split.normalise_reference` leaves them, pairs in either order. Each source
+Texts are compared as :func:`~textmover.data.overlap.compared_text` leaves them, pairs in either order. Each source
 of a recipe is read twice: as it trains, and as it would without the lists of test sets that it leaves out.
 """
 

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+from textmover import Scorer
 from textmover.presets import build_metric, preset_config
 from textmover.scoring import load_metric, save_checkpoint
 from textmover.types import Segment
@@ -45,3 +46,21 @@ def test_two_makes_are_compared_by_scores_and_agreement(scripts, tiny_encoder, t
     assert (same[0], same[1], *same[3:]) == ("dev", same[2], "1.0000", "0.000")
     assert float(apart[4]) > 0.0005
     assert float(apart[3]) < 1
+
+
+def test_a_card_tells_each_seed_also_where_nobody_judged_it_before(scripts, tiny_encoder, tmp_path):
+    metric = build_metric(preset_config("twmd", encoder=str(tiny_encoder)))
+    save_checkpoint(metric, tmp_path / "metric", card="")
+    rng = np.random.default_rng(1)
+    segments = [
+        Segment(f"the {a} dog", (f"the {b} bird",), score=float(rng.normal()), groups={"lp": "xx-en"})
+        for a, b in (rng.choice(WORDS, 2) for _ in range(12))
+    ]
+    judged = scripts["ladder"].Judged(segments, "lp")
+    ladder = scripts["ladder"].Ladder({"one": [{"metric": str(tmp_path / "metric")}]}, tmp_path / "runs", [1, 2], [])
+    told = scripts["release"]._details(
+        {"seeds_of": "one", "seeds": [1, 2]}, ladder, "dev", judged, judged.scores(Scorer(metric))
+    )
+    of_metric = re.search(r"xx-en (-?\d\.\d{3});", told[0]).group(1)
+    assert told[1] == f"As trained, seeds 1, 2: {of_metric}, {of_metric}."
+    assert (tmp_path / "runs" / "one" / "seed2" / "agreement.json").is_file()

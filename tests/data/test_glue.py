@@ -70,6 +70,7 @@ def test_all_formats_hold_the_same(suffix, tmp_path):
         ("mnli", {"contradi": "contradiction"}, ["contradi", "neutral", 2], [2, 1, 2]),
         ("wnli", None, [0, "entailment"], [0, 1]),
         ("scitail", None, ["entails", "neutral", "not_entailment"], [0, 1, 1]),
+        ("sst2", None, ["positive", 0, "1"], [1, 0, 1]),
         (None, ["bad", "good"], ["good", 0, "1", -1], [1, 0, 1, None]),
         (None, {"yes": "good", "no": "bad", "1": "good"}, ["yes", "bad", 1, "-1"], [0, 1, 0, None]),
         (None, {"-1": "bad", "1": "good"}, [-1, "1"], [0, 1]),

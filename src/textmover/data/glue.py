@@ -11,7 +11,7 @@ from textmover.types import InputError
 
 __all__ = ["TASKS", "LabelColumns", "LabelNames", "LabelTask", "TaskName", "label_names"]
 
-TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "scitail"]
+TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "sst2", "scitail"]
 
 UNLABELLED = ("-1", "-")
 """What stands in place of a label that is withheld (test parts on the hub) or that annotators did not agree on."""
@@ -76,6 +76,7 @@ TASKS: dict[str, LabelTask] = {
     "mrpc": LabelTask(_PAIR, ("not_equivalent", "equivalent"), paraphrase="equivalent"),
     "paws": LabelTask(_PAIR, ("different", "paraphrase"), paraphrase="paraphrase"),
     "cola": LabelTask(LabelColumns(("sentence",), "label"), ("unacceptable", "acceptable")),
+    "sst2": LabelTask(LabelColumns(("sentence",), "label"), ("negative", "positive")),
     "scitail": LabelTask(
         _PREMISE, ("entailment", "not_entailment"), {"entails": "entailment", "neutral": "not_entailment"}
     ),

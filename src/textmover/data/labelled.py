@@ -12,7 +12,7 @@ import torch
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.glue import TASKS, LabelColumns, LabelNames, TaskName, label_names
-from textmover.data.overlap import PairFile, read_pairs, rows_where
+from textmover.data.overlap import PairFile, compared_text, read_pairs, rows_where
 from textmover.data.readers import TableRow, read_rows
 from textmover.data.sources import Batch, Source, Tokenize, check_reading
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
@@ -218,7 +218,7 @@ class LabelsDataModule(SourcesDataModule):
         if not self.without:
             return items
         pairs = set().union(*map(read_pairs, self.without))
-        kept = [item for item in items if frozenset(map(normalise_reference, item.texts)) not in pairs]
+        kept = [item for item in items if frozenset(map(compared_text, item.texts)) not in pairs]
         names = ", ".join(file.path for file in self.without)
         about["without the pairs of"] = f"{names} ({len(items) - len(kept)} items left out)"
         return kept

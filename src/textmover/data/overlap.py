@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from textmover.data.readers import Columns, read_segments
 from textmover.data.split import normalise_reference
 from textmover.types import InputError, Segment
 
-__all__ = ["PairFile", "normalised_pair", "read_pairs", "rows_where", "without_pairs"]
+__all__ = ["PairFile", "compared_text", "normalised_pair", "read_pairs", "rows_where", "without_pairs"]
 
 Pair = frozenset[str]
 
@@ -68,11 +69,11 @@ def rows_where(segments: Sequence[Segment], where: Mapping[str, Sequence[str]], 
 def without_pairs(segments: Sequence[Segment], pairs: set[Pair]) -> list[Segment]:
     """The segments that are no pair of a set: neither hypothesis and reference as they are nor the other way round.
 
-    Texts are compared as :func:`~textmover.data.split.normalise_reference` leaves them.
+    Texts are compared as :func:`compared_text` leaves them.
 
     Example:
         >>> rows = [Segment("The cat", ("a dog",)), Segment("The cat", ("a cat",))]
-        >>> len(without_pairs(rows, {frozenset({"a dog", "the cat"})}))
+        >>> len(without_pairs(rows, {normalised_pair("A dog.", "The cat.")}))
         1
     """
     return [
@@ -80,6 +81,20 @@ def without_pairs(segments: Sequence[Segment], pairs: set[Pair]) -> list[Segment
     ]
 
 
-def normalised_pair(first: str, second: str) -> frozenset[str]:
+def normalised_pair(first: str, second: str) -> Pair:
     """Two texts as they are compared: normalised, without order."""
-    return frozenset((normalise_reference(first), normalise_reference(second)))
+    return frozenset((compared_text(first), compared_text(second)))
+
+
+def compared_text(text: str) -> str:
+    """A text without what tells copies of it apart in other files: case, spacing, punctuation, symbols.
+
+    One set ends its sentences in full stops and another leaves them out, or writes "do n't" for "don't": what counts
+    is the sequence of letters, marks and numbers. A text without any of these is itself.
+
+    Example:
+        >>> compared_text("They don't.") == compared_text("they do n't")
+        True
+    """
+    normalised = normalise_reference(text)
+    return "".join(one for one in normalised if unicodedata.category(one)[0] in "LMN") or normalised
