@@ -388,6 +388,7 @@ def lengths(options: argparse.Namespace) -> None:
 
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
     rates: dict[int, list[float]] = {budget: [] for budget in budgets}
+    means = []
     for words in sizes:
         for budget in budgets:
             # Four batches at the least, so that every thread has as much to do.
@@ -403,8 +404,9 @@ def lengths(options: argparse.Namespace) -> None:
                 times.append(time.perf_counter() - start)
             rates[budget].append(tokens / statistics.median(times))
             print(words, budget, f"{rates[budget][-1]:,.0f} tokens/s", flush=True)
-    lines = {f"{budget:,} tokens a batch": (sizes, rates[budget]) for budget in budgets}
-    draw(options.output, {"tokens/s": lines}, "words a text", f"{options.preset}, {options.backend}: {machine()}")
+        means.append(round(tokens / (2 * len(pairs[0]))))
+    lines = {f"{budget:,} tokens a batch": (means, rates[budget]) for budget in budgets}
+    draw(options.output, {"tokens/s": lines}, "tokens a text", f"{options.preset}, {options.backend}: {machine()}")
 
 
 def scale(options: argparse.Namespace) -> None:

@@ -473,6 +473,22 @@ def test_a_full_disk_is_said_once_and_scoring_goes_on(load, tmp_path, monkeypatc
     assert [one for one in tmp_path.rglob(".*") if one.is_file()] == []
 
 
+def test_a_disk_that_is_full_from_the_start_keeps_nothing_and_scores(load, tmp_path, monkeypatch, caplog):
+    expected = load("twmd").score(HYPOTHESES, REFERENCES).scores
+
+    def refuse(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path / "states"))
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with caplog.at_level(logging.WARNING):
+        found = scorer.score(HYPOTHESES, REFERENCES).scores
+        scorer.metric.encoder._states.memory.flush()
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    assert caplog.text.count("no longer kept in") == 1
+    assert "No space left on device" in caplog.text
+
+
 def test_a_file_in_place_of_the_folder_is_an_error(load, tmp_path):
     (tmp_path / "file").write_text("")
     scorer = load("twmd", memory=EncoderMemory(folder=tmp_path / "file"))

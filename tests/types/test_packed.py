@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.types import PackedEmbeddings, PackedFeatures, TokenEmbeddings
+from textmover.types import PackedEmbeddings, PackedFeatures, TokenBatch, TokenEmbeddings, packed
 
 LENGTHS = np.array([3, 1, 4, 0, 2])
 
@@ -79,3 +79,24 @@ def test_a_selection_does_not_hold_on_to_the_rest():
     packed = batch().pack(LENGTHS)
     assert packed.select([1]).tokens["vectors"].untyped_storage().nbytes() == 5 * 4
     assert packed.nbytes == 10 * (5 * 4 + 1 + 8 + 1) + 5 * 6 * 4
+
+
+def test_a_gpu_is_given_pinned_memory_and_is_not_waited_for(monkeypatch):
+    """Without a GPU: what would be asked of it, in order."""
+    asked = []
+
+    def moved(tensor, device, **options):
+        asked.append((str(device), options.get("non_blocking", False)))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: asked.append("pinned") or tensor)
+    monkeypatch.setattr(torch.Tensor, "to", moved)
+    packed._moved(np.arange(3), torch.device("cuda"))
+    assert asked == ["pinned", ("cuda", True)]
+    asked.clear()
+    ones = torch.ones(1, 2, dtype=torch.long)
+    TokenBatch(ones, ones.bool(), torch.zeros(1, 2, dtype=torch.int8), ("a b",), (False,)).to("cuda", non_blocking=True)
+    assert asked == [*["pinned"] * 3, *[("cuda", True)] * 3]
+    asked.clear()
+    packed._moved(np.arange(3), torch.device("cpu"))
+    assert asked == [("cpu", False)]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from textmover.modules.fitting import evaluating
 from textmover.scoring.devices import whole_products
-from textmover.types import EncoderRunner, RunnableEncoder, SegmentMetric
+from textmover.scoring.rows import best_fit, states_in_rows
+from textmover.types import EncoderRunner, RowRunner, RunnableEncoder, SegmentMetric, TextFeatures, TokenBatch
 
 __all__ = ["PROBES", "probe_scores", "probe_states"]
+
+_Texts = TextFeatures | TokenBatch
+_Read = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
 PROBES = (
     ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
@@ -26,14 +33,42 @@ PROBES = (
 """Pairs of sentences that deviations are measured on."""
 
 
-def probe_scores(metric: SegmentMetric) -> Tensor:
-    """Values of the probe pairs, float32 on the CPU: before calibration where the metric has them."""
+def probe_scores(metric: SegmentMetric, rows: RowRunner | None = None) -> Tensor:
+    """Values of the probe pairs, float32 on the CPU: before calibration where the metric has them.
+
+    Args:
+        metric: The metric.
+        rows: Reads those texts side by side that a row has room for; ``None`` for the metric's own way with all.
+    """
     sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
     # In training mode an encoder draws dropout, and runs no back-end.
     mode = evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext()
     with mode, whole_products(), torch.inference_mode():
-        scores = metric.pair_scores(*sides)
+        values = _values(metric, *sides)
+        if rows is not None:
+            room = torch.stack([side.lengths <= rows.row_shape[1] for side in sides]).all(dim=0)
+            fit = room.nonzero().flatten()
+            hypotheses, references = (_features_in_rows(metric, side.select(fit.tolist()), rows) for side in sides)
+            if hypotheses is not None and references is not None:  # as they are where texts are read one by one
+                values[fit] = _values(metric, hypotheses, references)
+    return values
+
+
+def _values(
+    metric: SegmentMetric, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch
+) -> Tensor:
+    scores = metric.pair_scores(hypotheses, references)
     return (scores.score if scores.f is None else scores.f).float().cpu()
+
+
+def _features_in_rows(metric: SegmentMetric, batch: TokenBatch, runner: RowRunner) -> TextFeatures | None:
+    return metric.text_features(replace(batch, states=tuple(_read_in_rows(runner, batch.input_ids, batch.mask))))
+
+
+def _read_in_rows(runner: RowRunner, ids: Tensor, mask: Tensor) -> Sequence[Tensor]:
+    """Hidden states of texts that a row has room for."""
+    lengths = mask.sum(dim=1).numpy()
+    return states_in_rows(runner, ids.numpy(), lengths, best_fit(lengths.tolist(), runner.row_shape[1]))
 
 
 def probe_states(
@@ -44,27 +79,30 @@ def probe_states(
     Args:
         metric: Whose tokenizer is asked.
         encoder: The encoder.
-        runner: The back-end.
+        runner: The back-end; where it reads texts side by side as well, both ways are looked at.
         limit: Longest text in tokens, to look at texts of extreme lengths as well; that takes much longer.
     """
     texts = [text for pair in PROBES for text in pair]
     batch = metric.tokenize(texts).to(metric.device)
     ids, mask = batch.input_ids, batch.mask
-    inputs = [(ids, mask)]  # a padded batch
+    cases: list[tuple[_Read, Tensor, Tensor]] = [(runner, ids, mask)]  # a padded batch
+    if runner.row_runner is not None:
+        length = runner.row_runner.row_shape[1]
+        cases.append((functools.partial(_read_in_rows, runner.row_runner), ids[:, :length], mask[:, :length]))
     if limit is not None:
         # Tokens of all texts again and again: a tokenizer may refuse a text as long as that.
         longest = ids[mask].repeat(1 + limit // int(mask.sum()))[None, :limit]
         # A single text, the shortest that there is, and the longest.
-        inputs += [
-            (ids[:1], mask[:1]),
-            (ids[:, :2], mask[:, :2]),
-            (longest, torch.ones_like(longest, dtype=torch.bool)),
+        cases += [
+            (runner, ids[:1], mask[:1]),
+            (runner, ids[:, :2], mask[:, :2]),
+            (runner, longest, torch.ones_like(longest, dtype=torch.bool)),
         ]
-    graph, largest = encoder.graph(), 0.0
+    graph, differences = encoder.graph(), []
     with evaluating(graph), whole_products(), torch.inference_mode():
-        for one, its_mask in inputs:
-            wanted = graph(one.contiguous(), its_mask.long().contiguous())
-            for state, found in zip(wanted, runner(one.contiguous(), its_mask.contiguous()), strict=True):
-                difference = (state - found)[its_mask].abs().max() / state[its_mask].abs().max()
-                largest = max(largest, float(difference))
-    return largest
+        for read, given, held in cases:
+            wanted = graph(given.contiguous(), held.long().contiguous())
+            for state, found in zip(wanted, read(given.contiguous(), held.contiguous()), strict=True):
+                differences.append((state - found)[held].abs().max() / state[held].abs().max())
+    # Where one is no number, nor is the largest, which no bound lets pass.
+    return float(torch.stack(differences).max())

@@ -19,7 +19,17 @@ from torch import Tensor
 from textmover.scoring.workers import spread
 from textmover.types import RowRunner, TokenBatch
 
-__all__ = ["FULL", "RowGroup", "best_fit", "encoded_in_rows", "made_states", "row_batches", "row_groups", "taken_apart"]
+__all__ = [
+    "FULL",
+    "RowGroup",
+    "best_fit",
+    "encoded_in_rows",
+    "made_states",
+    "row_batches",
+    "row_groups",
+    "states_in_rows",
+    "taken_apart",
+]
 
 CHUNK = 1024
 """Texts that are tokenised at a time, and fill rows together."""
@@ -106,6 +116,24 @@ def made_states(batches: Sequence[RowBatch], sizes: Sequence[int]) -> list[np.nd
     # NumPy asks for large pages, which spares the system thousands of small ones.
     count, length = batches[0].input_ids.shape if batches else (0, 0)
     return [np.empty((len(batches) * count, length, size), dtype=np.float32) for size in sizes]
+
+
+def states_in_rows(
+    runner: RowRunner, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]
+) -> tuple[Tensor, ...]:
+    """Hidden states of texts ``[N, L, D]`` of each wanted layer, made in rows; what is padded means nothing.
+
+    Args:
+        runner: What reads the rows.
+        ids: Token ids, int64 ``[N, L]``.
+        lengths: Tokens of each text.
+        rows: The texts of each row; every text is in one.
+    """
+    batches, starts = row_batches(ids, lengths, rows, runner.row_shape)
+    states, count = made_states(batches, runner.state_sizes), runner.row_shape[0]
+    for number, batch in enumerate(batches):
+        runner.rows(*batch, [one[number * count : (number + 1) * count] for one in states])
+    return tuple(taken_apart(one, starts, lengths, ids.shape[1]) for one in states)
 
 
 def taken_apart(states: np.ndarray, starts: np.ndarray, lengths: np.ndarray, width: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
@@ -43,6 +44,9 @@ VERSIONS = "versions"
 ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
 """What an identity says."""
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk without room, or a user without any left, is told by."""
+
 STALE = 24 * 3600.0
 """Seconds after which a half-written file is one that a killed process has left."""
 
@@ -77,10 +81,13 @@ class StateFiles:
         try:
             self.place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(
-                f"Expected {folder} to be a folder for states of texts, but got '{error.strerror}': give another one."
-            ) from error
-        if not (self.place / IDENTITY).is_file():
+            if error.errno not in FULL:
+                raise InputError(
+                    f"Expected {folder} to be a folder for states of texts, but got '{error.strerror}': give another "
+                    "one."
+                ) from error
+            self._give_up(InputError(f"{error.strerror}."))
+        if not self._refused and not (self.place / IDENTITY).is_file():
             try:
                 with atomic_file(self.place / IDENTITY) as stream:
                     stream.write(json.dumps(dict(identity), indent=2) + "\n")

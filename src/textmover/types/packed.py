@@ -100,7 +100,7 @@ class Ragged:
         mask[:, : int(lengths.max(initial=0))] = _mask(lengths)
         flat = {name: tensor.flatten(0, 1) for name, tensor in tokens.items()}
         if not mask.all():
-            kept = torch.from_numpy(np.flatnonzero(mask)).to(next(iter(tokens.values())).device)
+            kept = _moved(np.flatnonzero(mask), next(iter(tokens.values())).device)
             flat = {name: tensor.index_select(0, kept) for name, tensor in flat.items()}
         return cls(lengths, flat, texts)
 
@@ -116,7 +116,7 @@ class Ragged:
         bounds = [(part, int(parts[part].starts[row]), int(parts[part].lengths[row])) for part, row in places]
         mask = _mask(np.array([length for _, _, length in bounds]))
         device = parts[0].device
-        kept = torch.from_numpy(np.flatnonzero(mask)).to(device, non_blocking=True) if device.type != "cpu" else None
+        kept = _moved(np.flatnonzero(mask), device) if device.type != "cpu" else None
 
         def spread(name: str) -> Tensor:
             texts = [parts[part].tokens[name][start : start + length] for part, start, length in bounds]
@@ -128,7 +128,7 @@ class Ragged:
 
         tokens = {name: spread(name) for name in parts[0].tokens}
         texts = {name: torch.stack([parts[part].texts[name][row] for part, row in places]) for name in parts[0].texts}
-        return torch.from_numpy(mask).to(device, non_blocking=True), tokens, texts
+        return _moved(mask, device), tokens, texts
 
     @property
     def device(self) -> torch.device:
@@ -153,6 +153,12 @@ def pack_embeddings(tokens: TokenEmbeddings, lengths: np.ndarray) -> PackedEmbed
         per_token["traits"] = tokens.traits
     per_text = {} if tokens.self_similarity is None else {"self_similarity": tokens.self_similarity}
     return PackedEmbeddings.from_padded(lengths, per_token, per_text)
+
+
+def _moved(array: np.ndarray, device: torch.device) -> Tensor:
+    """An array as a tensor on a device; a GPU copies from pinned memory alone while it computes on."""
+    found = torch.from_numpy(array)
+    return found.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else found.to(device)
 
 
 def _mask(lengths: np.ndarray) -> np.ndarray:

@@ -279,6 +279,19 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tm
         torch.testing.assert_close(again.encoder(batch), metric.encoder(batch))
 
 
+@pytest.mark.parametrize("broken", ["TemporaryDirectory", "write"])
+def test_no_room_for_a_graph_anywhere_is_a_sentence_that_others_can_pass_over(tmp_path, monkeypatch, broken):
+    def refuse(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(artefacts, "write", refuse)
+    if broken == "TemporaryDirectory":
+        monkeypatch.setattr(artefacts.tempfile, broken, refuse)
+    wanted = artefacts.Wanted("openvino", "1", "exact", "0" * 64, (6,))
+    with pytest.raises(BackendError, match=r"Expected room for the graph.*No space left.*TMPDIR.*backend='torch'"):
+        artefacts.make(wanted, tmp_path / "there", dict, lambda _: False)
+
+
 def test_relative_names_of_the_cache_do_not_count(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     assert cache_folder().is_absolute()

@@ -13,9 +13,10 @@ import torch
 
 from textmover.presets import preset_config
 from textmover.scoring import EncoderMemory, Scorer, text_work
-from textmover.scoring.backends import BackendError, attach, graph, prepare
+from textmover.scoring.backends import BackendError, attach, graph, preparation, prepare
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.precision import AUTO_BOUND
+from textmover.scoring.probes import probe_states
 from textmover.types import InputError, TokenBatch
 
 TEXTS = [
@@ -284,3 +285,23 @@ def test_deviations_with_a_real_encoder(embedded_metric, preset):
     for backend in EXPORTED:
         assert attach(metric, backend, "exact") <= 1e-6
         assert 1e-4 < attach(metric, backend, "int8") <= AUTO_BOUND
+
+
+@pytest.mark.parametrize("spoilt", [torch.nan, 1.0])
+def test_rows_are_measured_like_everything_else(tiny_metric, monkeypatch, spoilt):
+    metric = tiny_metric()
+    attach(metric, "openvino", "exact")
+    runner, encoder = metric.encoder.runner, metric.encoder
+    assert preparation._deviation(metric, encoder, runner) <= 1e-5
+    assert probe_states(metric, encoder, runner) <= 1e-5
+    made = type(runner).rows
+
+    def rows(self, ids, positions, texts, into):
+        made(self, ids, positions, texts, into)
+        into[0][texts > 1] = spoilt  # as if texts saw their neighbours
+
+    monkeypatch.setattr(type(runner), "rows", rows)
+    assert not preparation._deviation(metric, encoder, runner) <= 1e-2
+    assert not probe_states(metric, encoder, runner) <= 1e-2
+    with pytest.raises(BackendError, match="on the probe pairs it deviates from torch"):
+        attach(metric, "openvino", "exact")

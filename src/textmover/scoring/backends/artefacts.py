@@ -214,10 +214,26 @@ def make(
         raise
     except (OSError, InputError) as error:
         logger.warning("%s cannot be kept, so it will be made anew in each process: %s", folder, error)
+        folder = _write_for_now(wanted, fill)
+    return written(folder, wanted)
+
+
+def _write_for_now(wanted: Wanted, fill: Callable[[Path], Mapping[str, Any]]) -> Path:
+    """An artefact in a temporary folder, which goes when the process ends.
+
+    Raises:
+        BackendError: If that cannot be written to either.
+    """
+    try:
         _TEMPORARY.append(tempfile.TemporaryDirectory(prefix="textmover-"))
         folder = Path(_TEMPORARY[-1].name)
         write(wanted, folder, fill)
-    return written(folder, wanted)
+    except OSError as error:
+        raise BackendError(
+            f"Expected room for the graph of backend {wanted.backend!r} in {tempfile.gettempdir()}, but got "
+            f"'{error.strerror or error}': make some, let TMPDIR name another folder, or set backend='torch'."
+        ) from error
+    return folder
 
 
 def write(wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]]) -> None:

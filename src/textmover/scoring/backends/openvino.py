@@ -19,7 +19,7 @@ from textmover.scoring.backends.graph import converting, export_graph, graph_lim
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.packages import package, without_telemetry
 from textmover.scoring.backends.runner import ArtefactRunner
-from textmover.scoring.rows import FULL, best_fit, made_states, row_batches, taken_apart
+from textmover.scoring.rows import FULL, best_fit, states_in_rows
 from textmover.types import RowRunner, RunnableEncoder
 
 __all__ = ["Runner", "export"]
@@ -107,7 +107,7 @@ class Runner(ArtefactRunner):
             lengths = mask.sum(axis=1)
             rows = best_fit(lengths.tolist(), ROW_LENGTH)
             if lengths.sum() >= FULL * -(-len(rows) // ROWS) * ROWS * ROW_LENGTH:
-                return self._run_in_rows(ids, lengths, rows)
+                return [one.numpy() for one in states_in_rows(self, ids, lengths, rows)]
         given = [ids, mask]
         if self._reads_rows:
             positions = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
@@ -116,13 +116,6 @@ class Runner(ArtefactRunner):
         request.infer(given, share_inputs=True)
         # The next call of this thread overwrites what the request holds.
         return [tensor.data.copy() for tensor in request.output_tensors]
-
-    def _run_in_rows(self, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        batches, starts = row_batches(ids, lengths, rows, self.row_shape)
-        states = made_states(batches, self.state_sizes)
-        for number, batch in enumerate(batches):
-            self.rows(*batch, [one[number * ROWS : (number + 1) * ROWS] for one in states])
-        return [taken_apart(one, starts, lengths, ids.shape[1]).numpy() for one in states]
 
     def rows(self, input_ids: np.ndarray, positions: np.ndarray, texts: np.ndarray, into: Sequence[np.ndarray]) -> None:
         """Make the hidden states of rows; see :meth:`~textmover.types.RowRunner.rows`."""
