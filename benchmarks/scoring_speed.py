@@ -14,6 +14,7 @@ sentences; ``scale`` makes them in the process that scores them.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import platform
 import random
@@ -517,7 +518,7 @@ def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> No
     for axes, (up, lines) in zip(grid[:, 0], panels.items(), strict=True):
         for name, (places, values) in lines.items():
             axes.plot(places, values, marker="o", markersize=4, label=name)
-            rows += [f"{name or up},{place},{value:.6g}" for place, value in zip(places, values, strict=True)]
+            rows += [(name or up, place, f"{value:.6g}") for place, value in zip(places, values, strict=True)]
         words = max(places) < 5000
         axes.set_xscale("log", base=2 if words else 10)
         if words:
@@ -531,7 +532,8 @@ def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> No
     grid[0, 0].set_title("\n".join(textwrap.wrap(title, 100)), fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    path.with_suffix(".csv").write_text("\n".join([f"line,{across},value", *rows]) + "\n", encoding="utf-8")
+    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([("line", across, "value"), *rows])
     print(path)
 
 
