@@ -4,7 +4,7 @@ Writes pairs of sentences from a fixed list of words, which a seed draws, and a 
 scores them in one unbroken run; scores them again in a run that is killed (SIGKILL) at random moments and resumed; and
 compares the two files byte by byte. Peak memory is that of the process that scores, model and libraries included.
 
-    python benchmarks/streaming.py [--pairs 1000000] [--kills 2] [--seed 0]
+    python benchmarks/streaming.py [--pairs 1000000] [--kills 2] [--seed 0] [--model bertscore-f1-idf]
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=2, metavar="K", help="how often the second run is killed")
     parser.add_argument("--seed", type=int, default=0, help="of texts, encoder and moments")
     parser.add_argument("--shard-size", type=int, default=4096, metavar="N")
+    parser.add_argument("--model", help="a preset in place of the default one")
     options = parser.parse_args()
     print(
         f"textmover {__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.platform()}"
@@ -123,7 +124,9 @@ def main() -> int:
         texts = write_pairs(folder, options.pairs, options.seed)
         encoder = write_encoder(folder / "encoder", options.seed)
         command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--encoder", str(encoder)]
-        command += ["--device", "cpu", "--quiet", "--shard-size", str(options.shard_size), "--output"]
+        command += ["--device", "cpu", "--quiet", "--shard-size", str(options.shard_size)]
+        command += ["--model", options.model] if options.model else []
+        command.append("--output")
         whole, resumed = folder / "whole.txt", folder / "resumed.txt"
 
         unbroken = run([*command, str(whole)], Path(f"{whole}.parts"))

@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from textmover import Scorer
 from textmover.scoring import save_checkpoint
@@ -415,6 +416,17 @@ def test_nothing_is_lost_when_the_memory_is_gone_or_the_process_ends_hard(load, 
     load("twmd", memory=memory).score(HYPOTHESES, REFERENCES)
     flush_all()
     assert len(list((tmp_path / "held").rglob("*.safetensors"))) == 1
+
+
+def test_a_memory_that_goes_while_torch_follows_a_graph_is_written_later(load, tmp_path):
+    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path / "states"))
+    scorer.score(HYPOTHESES, REFERENCES)
+    with FakeTensorMode():
+        del scorer
+        gc.collect()
+    assert not list(tmp_path.rglob("*.safetensors"))
+    flush_all()
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 1
 
 
 def test_a_folder_that_belongs_to_somebody_else_is_read_all_the_same(load, tmp_path, monkeypatch, caplog):

@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from textmover.data.streams import Row, TextFiles
 from textmover.scoring import Scorer
 from textmover.scoring.score_formats import Layout
 from textmover.scoring.shards import Parts, Shard, describe, read_shards
-from textmover.scoring.streaming import fit_on_shards, score_shard, score_shards
+from textmover.scoring.streaming import fit_on_rows, score_shard, score_shards
 from textmover.scoring.tally import summarize
 from textmover.scoring.workers import read_ahead
 from textmover.types import InputError
@@ -191,10 +192,60 @@ def test_weights_that_are_fitted_on_the_call_are_those_of_all_shards(tiny_encode
     hypotheses, references = sentences(30, 1), sentences(30, 2)
     expected = scorer.score(hypotheses, references)
     other = Scorer.from_pretrained(preset, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
-    shards = fit_on_shards(other, cut(hypotheses, references=references, size=8), ("h",))
+    shards = cut(hypotheses, references=references, size=8)
+    fit_on_rows(other, Given([row for shard in shards for row in shard.rows]))
     found = np.concatenate([score_shard(other, one, ("h",)).values["score"][:, 0] for one in shards])
     np.testing.assert_allclose(found, expected.scores, rtol=0, atol=1e-6)
     assert str(other.signature) == str(expected.signature)
+
+
+class Given:
+    """Rows of a list."""
+
+    systems, share = ("h",), None
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+class Text(str):
+    """A text that knows how many there are."""
+
+    alive = most = 0
+
+    def __init__(self, _: str) -> None:
+        Text.alive += 1
+        Text.most = max(Text.most, Text.alive)
+
+    def __del__(self) -> None:
+        Text.alive -= 1
+
+
+class Read(Given):
+    """Rows whose texts are made when they are read."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return (Row(one.line, tuple(map(Text, one.hypotheses)), tuple(map(Text, one.references))) for one in self.rows)
+
+
+def test_texts_that_weights_are_fitted_on_are_not_kept(tiny_encoder):
+    fields = {"layer": 3, "aggregation": "single"}
+    scorer = Scorer.from_pretrained("moverscore-wmd2", encoder=str(tiny_encoder), device="cpu", **fields)
+    fit_on_rows(scorer, Read([Row(number, ("a cat",), ("a dog",)) for number in range(20_000)]))
+    assert (Text.alive, int(scorer.metric.statistics["idf_hypothesis"].documents)) == (0, 20_000)
+    assert 2048 < Text.most < 6000  # a window of one side, and the other side of its rows
+
+
+def test_rows_without_texts_are_left_out_of_the_fit_and_not_all_of_them(tiny_encoder):
+    scorer = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder), device="cpu", backend="torch")
+    bad = Row(1, (), (), "line 1 is bad")
+    fit_on_rows(scorer, Given([bad, Row(2, ("a",), ("b", "c"))]))
+    assert int(scorer.metric.statistics["idf"].documents) == 2
+    with pytest.raises(InputError, match="line 1 is bad"):
+        fit_on_rows(scorer, Given([bad, bad._replace(line=2)]))
 
 
 # --- shards into a folder ---------------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
-from textmover.cli.column_options import add_column_options, add_format_option, flags_named, refuse_table_options
+from textmover.cli.column_options import add_column_options, add_format_option, refuse_table_options
 from textmover.cli.console import set_up_logging
 from textmover.cli.metric_loading import load_scorer, take_default
 from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.cli.score_processes import add_process_options, score_in_processes, several
-from textmover.cli.score_work import check_scored, confirm_complete, parts_of
+from textmover.cli.score_work import check_scored, confirm_complete, fit_on_input, parts_of, shards_of
 from textmover.data.streams import OnError, TableFile, TextFiles
 from textmover.types import InputError
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("HYPOTHESES", "REFERENCES"),
         help="text files of one segment a line, hypotheses first, also compressed as .gz or .zst; '-' is standard "
         "input. Of several references, empty lines are left out as long as another reference remains. Presets that "
-        "fit idf weights on the texts keep all of them in memory",
+        "fit idf weights on the texts read all of them before",
     )
     texts.add_argument(
         "--data",
@@ -106,21 +106,21 @@ def _scored(
     options: argparse.Namespace, rows: TextFiles | TableFile, target: Target, *, once: bool
 ) -> tuple[Summary, int]:
     """Read, score and write; see :func:`_score`. ``once`` says whether the texts can be read but once."""
-    from textmover.scoring.shards import read_shards, rows_per_shard
-    from textmover.scoring.streaming import fit_on_shards
-    from textmover.scoring.workers import read_ahead
+    from textmover.scoring.shards import rows_per_shard
 
     size = rows_per_shard(options.shard_size, len(rows.systems))
-    with flags_named(), read_ahead(read_shards(rows, size)) as reading:
+    with contextlib.ExitStack() as stack:
+        reading = stack.enter_context(contextlib.closing(shards_of(rows, size)))
         first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
-        shards: Iterable[Shard] = itertools.chain(first, reading)
         scorer = load_scorer(options)
         if scorer.metric.fits_on_call:
             if once:
                 raise _read_only_once(options.model)
-            shards = fit_on_shards(scorer, shards, rows.systems)
+            reading.close()  # to be read again from the start
+            fit_on_input(scorer, rows)
+            first, reading = [], stack.enter_context(contextlib.closing(shards_of(rows, size)))
         with _begun(target, scorer, options, size) as parts, keeping(target, parts):
-            return _score(scorer, shards, target, parts, shown=not options.quiet)
+            return _score(scorer, itertools.chain(first, reading), target, parts, shown=not options.quiet)
 
 
 def _rows(options: argparse.Namespace) -> TextFiles | TableFile:

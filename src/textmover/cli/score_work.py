@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from textmover.cli.column_options import flags_named
@@ -18,26 +18,37 @@ if TYPE_CHECKING:
     from textmover.scoring.shards import Parts, Shard
     from textmover.scoring.tally import Summary
 
-__all__ = ["check_scored", "confirm_complete", "parts_of", "texts_and_scorer"]
+__all__ = ["check_scored", "confirm_complete", "fit_on_input", "parts_of", "shards_of", "texts_and_scorer"]
 
 logger = logging.getLogger(__name__)
 
 
 def texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Scorer, Iterable[Shard], int]:
     """The scorer, its statistics fitted, all shards of the input, and the rows of each."""
-    from textmover.scoring.shards import read_shards, rows_per_shard
-    from textmover.scoring.streaming import fit_on_shards
-    from textmover.scoring.workers import read_ahead
+    from textmover.scoring.shards import rows_per_shard
 
     size = rows_per_shard(options.shard_size, len(rows.systems))
-
-    def read() -> Iterator[Shard]:
-        with flags_named(), read_ahead(read_shards(rows, size)) as reading:
-            yield from reading
-
     scorer = load_scorer(options)
-    shards = fit_on_shards(scorer, read(), rows.systems) if scorer.metric.fits_on_call else read()
-    return scorer, shards, size
+    if scorer.metric.fits_on_call:
+        fit_on_input(scorer, rows)
+    return scorer, shards_of(rows, size), size
+
+
+def shards_of(rows: TextFiles | TableFile, size: int) -> Generator[Shard, None, None]:
+    """The shards of the input, which a thread reads ahead; errors name the flags of the command line."""
+    from textmover.scoring.shards import read_shards
+    from textmover.scoring.workers import read_ahead
+
+    with flags_named(), read_ahead(read_shards(rows, size)) as reading:
+        yield from reading
+
+
+def fit_on_input(scorer: Scorer, rows: TextFiles | TableFile) -> None:
+    """Fit the idf weights of a metric on the texts that it is to score."""
+    from textmover.scoring.streaming import fit_on_rows
+
+    with flags_named():
+        fit_on_rows(scorer, rows)
 
 
 def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:

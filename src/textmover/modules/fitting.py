@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +16,7 @@ from textmover.types import InputError, TokenBatch
 if TYPE_CHECKING:
     from textmover.modules.metric_model import MetricModel
 
-__all__ = ["evaluating", "fit_calibration", "fit_statistics", "statistic_basis"]
+__all__ = ["evaluating", "fit_calibration", "fit_statistics", "statistic_basis", "windows"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +48,14 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 @torch.no_grad()
 def fit_statistics(
     metric: MetricModel,
-    texts: Sequence[str],
-    hypotheses: Sequence[str] | None,
+    texts: Iterable[str],
+    hypotheses: Iterable[str] | None,
     *,
     names: Collection[str] | None = None,
     from_call: bool,
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """See :meth:`MetricModel.fit`. What was fitted before stays as it was until the new fit is whole."""
-    for position, text in enumerate([*texts, *(hypotheses or ())]):
-        if not isinstance(text, str):
-            raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
     statistics = metric.statistics
     if from_call:
         statistics = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
@@ -70,11 +67,15 @@ def fit_statistics(
             f"weights={metric.config.weights!r} and rescale=False: choose centering='corpus', idf weights or rescale."
         )
     report = on_progress or (lambda _: None)
-    for name, table in statistics.items():
-        if isinstance(table, IdfTable):
-            corpus = texts if hypotheses is None or name == "idf" else hypotheses
-            _fit_table(metric, table, corpus, from_call=from_call)
-    _warn_of_single_texts(statistics)
+    tables = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
+    if len(statistics) > 1 and not (from_call and hypotheses is not None):  # the texts are read more than once
+        texts = list(texts)
+    sides = {name: texts if hypotheses is None or name == "idf" else hypotheses for name in tables}
+    fitted = {name: _fitted_table(metric, table, sides[name]) for name, table in tables.items()}
+    for name, table in tables.items():
+        fitted[name].from_call.fill_(from_call)
+        table.load_state_dict(fitted[name].state_dict())
+    _warn_of_single_texts(tables)
     with evaluating(metric):
         for statistic in statistics.values():
             if isinstance(statistic, CorpusMean):
@@ -82,6 +83,28 @@ def fit_statistics(
         for statistic in statistics.values():  # last, since it needs all others
             if isinstance(statistic, Baseline):
                 _fit_baseline(metric, statistic, texts, report)
+
+
+def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter.
+
+    Raises:
+        TypeError: If one of them is no string.
+
+    Example:
+        >>> list(windows(iter("abc"), 2))
+        [['a', 'b'], ['c']]
+    """
+    window: list[str] = []
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+        window.append(text)
+        if len(window) == size:
+            yield window
+            window = []
+    if window:
+        yield window
 
 
 def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
@@ -112,20 +135,18 @@ def fit_calibration(metric: Any, pairs: Iterable[tuple[TokenBatch, TokenBatch]],
     head.fit(torch.cat(scores).cpu(), ratings.cpu())
 
 
-def _fit_table(metric: MetricModel, table: IdfTable, texts: Sequence[str], *, from_call: bool) -> None:
+def _fitted_table(metric: MetricModel, table: IdfTable, texts: Iterable[str]) -> IdfTable:
     fitted = IdfTable(len(table.counts), table.formula)
-    for start in range(0, len(texts), WINDOW):
-        batch = metric.tokenize(texts[start : start + WINDOW])
+    for window in windows(texts, WINDOW):
+        batch = metric.tokenize(window)
         fitted.add(batch.input_ids, batch.mask)
-    fitted.from_call.fill_(from_call)
     if not fitted.fitted:
         raise InputError("Expected texts to fit idf weights on, but got none.")
-    table.load_state_dict(fitted.state_dict())
+    return fitted
 
 
-def _warn_of_single_texts(statistics: Mapping[str, object]) -> None:
+def _warn_of_single_texts(tables: Mapping[str, IdfTable]) -> None:
     """Say once which tables tell no token from another."""
-    tables = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
     idle = [name for name, table in tables.items() if not table.informative]
     if idle:
         sides = (
@@ -136,7 +157,7 @@ def _warn_of_single_texts(statistics: Mapping[str, object]) -> None:
         )
 
 
-def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Sequence[str], report: Callable[[int], None]) -> None:
+def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Iterable[str], report: Callable[[int], None]) -> None:
     fitted = CorpusMean(len(mean.mean)).to(mean.mean)
     for chunk in _batches(texts):
         batch = metric.tokenize(chunk).to(metric.device)
@@ -147,9 +168,10 @@ def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Sequence[str], repor
     mean.load_state_dict(fitted.state_dict())
 
 
-def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Sequence[str], report: Callable[[int], None]) -> None:
+def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Iterable[str], report: Callable[[int], None]) -> None:
     """Mean values of texts with others of the corpus, before rescaling and calibration."""
-    distinct = list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    stripped = (text.strip() for window in windows(texts, WINDOW) for text in window)
+    distinct = list(dict.fromkeys(filter(None, stripped)))
     if len(distinct) < 2:
         raise InputError("Expected two different texts at least to fit a baseline on, but got fewer.")
     order = torch.randperm(len(distinct), generator=torch.Generator().manual_seed(0)).tolist()
@@ -173,10 +195,9 @@ def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Sequence[str],
     baseline.load_state_dict(fitted.state_dict())
 
 
-def _batches(texts: Sequence[str], *, by_length: bool = True) -> Iterator[list[str]]:
+def _batches(texts: Iterable[str], *, by_length: bool = True) -> Iterator[list[str]]:
     """Texts in batches; of like length within each window, where their order does not matter."""
-    for start in range(0, len(texts), WINDOW):
-        window = list(texts[start : start + WINDOW])
+    for window in windows(texts, WINDOW):
         if by_length:
             window.sort(key=len)
         for first in range(0, len(window), BATCH):

@@ -245,8 +245,8 @@ class MetricModel(nn.Module):
 
     def fit(
         self,
-        texts: Sequence[str],
-        hypotheses: Sequence[str] | None = None,
+        texts: Iterable[str],
+        hypotheses: Iterable[str] | None = None,
         *,
         names: Collection[str] | None = None,
         from_call: bool = False,
@@ -255,8 +255,9 @@ class MetricModel(nn.Module):
         """Fit the statistics that the metric needs: corpus mean, idf tables, baseline.
 
         Args:
-            texts: The corpus, or the references of a call.
-            hypotheses: The hypotheses of a call, for tables of each side; the corpus serves both sides if ``None``.
+            texts: The corpus, or the references of a call; those of a call are read once and need not be in memory.
+            hypotheses: The hypotheses of a call, for tables of each side, likewise; the corpus serves both sides if
+                ``None``.
             names: The statistics to fit, by the names in :attr:`statistics`; all if ``None``.
             from_call: Whether idf tables alone are fitted, and only until the next call.
             on_progress: Called with the number of texts that have been read since the last call.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from textmover.modules.calibration import Calibration
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.encoder import Encoder
-from textmover.modules.fitting import evaluating, fit_calibration
+from textmover.modules.fitting import evaluating, fit_calibration, windows
 from textmover.rome.acceptability import AcceptabilityModel
 from textmover.rome.config import FEATURES, RomeConfig
 from textmover.rome.features import PARSED_BYTES, RomeFeatures
@@ -345,8 +345,8 @@ class RomeMetric(nn.Module):
     @torch.no_grad()
     def fit(
         self,
-        texts: Sequence[str],
-        hypotheses: Sequence[str] | None = None,
+        texts: Iterable[str],
+        hypotheses: Iterable[str] | None = None,
         *,
         names: Collection[str] | None = None,
         from_call: bool = False,
@@ -366,14 +366,13 @@ class RomeMetric(nn.Module):
         """
         if self.idf is None or (names is not None and "idf" not in names):
             raise InputError("Expected a metric with statistics to fit, but got weights='uniform': choose tf-idf.")
-        if not texts:
-            raise InputError("Expected texts to fit idf weights on, but got none.")
         fitted = WordIdf(self.config.idf)
-        for start in range(0, len(texts), 512):
-            chunk = list(texts[start : start + 512])
+        for chunk in windows(texts, 512):
             fitted.add_words(self.reader.words(chunk))
             if on_progress is not None:
                 on_progress(len(chunk))
+        if not fitted.fitted:
+            raise InputError("Expected texts to fit idf weights on, but got none.")
         fitted.from_call.fill_(from_call)
         self.idf.load_state_dict(fitted.state_dict())
         self._kept.clear_pairs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import copy
 import hashlib
@@ -148,7 +149,14 @@ def flush_all() -> None:
     """Write what any memory still holds back; for processes that end without the interpreter's leave."""
     for memory in list(_WITH_FOLDER):
         memory.flush()
+    waiting = list(_LATER)
+    _LATER.clear()
+    for opened in waiting:
+        _flush(opened)
 
+
+_LATER: list[list[StateFiles]] = []
+"""What could not be written when nobody needed it any more."""
 
 _WITH_FOLDER: weakref.WeakSet[EncoderMemory] = weakref.WeakSet()
 
@@ -332,6 +340,11 @@ class _Group:
 
 
 def _flush(opened: list[StateFiles]) -> None:
+    if type(torch.empty(0)) is not Tensor:  # torch follows a graph here, in which tensors hold nothing
+        if not _LATER:
+            atexit.register(flush_all)
+        _LATER.append(opened)
+        return
     for files in opened:
         files.flush()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -258,17 +258,17 @@ class Scorer:
             self.metric.fit(list(texts), names=names, on_progress=advance)
         return self._settled()
 
-    def fit_on_call(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Scorer:
+    def fit_on_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Scorer:
         """Fit the idf weights on the texts that are to be scored, as metrics want it whose ``fits_on_call`` is true.
 
         Args:
-            hypotheses: The texts to judge.
+            hypotheses: The texts to judge, which are read at most once, like the references.
             references: For each, one or more texts.
 
         Returns:
             The scorer.
         """
-        self.metric.fit([text for texts in references for text in texts], hypotheses, from_call=True)
+        self.metric.fit((text for texts in references for text in texts), hypotheses, from_call=True)
         return self._settled()
 
     def load_statistics(self, *paths: str | Path) -> Scorer:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from textmover.data.streams import Row
+from textmover.data.streams import Row, Rows
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.shards import Parts, Shard, ShardScores
 from textmover.scoring.tally import Tally, check_any_left
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["Done", "fit_on_shards", "score_shard", "score_shards"]
+__all__ = ["Done", "fit_on_rows", "score_shard", "score_shards"]
 
 
 class Done(NamedTuple):
@@ -142,24 +142,26 @@ def _joint(metric: SegmentMetric) -> bool:
     return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
 
 
-def fit_on_shards(scorer: Scorer, shards: Iterable[Shard], systems: Sequence[str]) -> list[Shard]:
-    """Fit the idf weights of a metric on the texts that it is to score, which are all kept in memory for that.
+def fit_on_rows(scorer: Scorer, rows: Rows) -> None:
+    """Fit the idf weights of a metric on the texts that it is to score, which are read for that, not kept.
 
     Args:
         scorer: The scorer, whose metric wants it (``fits_on_call``).
-        shards: All of them.
-        systems: What the systems are called.
-
-    Returns:
-        The shards, to be scored with these weights.
+        rows: Where the texts can be read more than once: one time for the weights of each side, then to be scored.
 
     Raises:
-        InputError: If all rows were left out.
+        InputError: If the input cannot be used, or all rows were left out.
     """
-    held = list(shards)
-    whole = [row for shard in held for row in shard.rows]
-    rows = [row for row in whole if row.hypotheses]
-    check_any_left(len(whole), len(whole) - len(rows), next((row.problem for row in whole if row.problem), ""))
-    hypotheses = [row.hypotheses[system] for system in range(len(systems)) for row in rows]
-    scorer.fit_on_call(hypotheses, [row.references for row in rows])
-    return held
+
+    def references() -> Iterator[tuple[str, ...]]:
+        count, skipped, problem = 0, 0, ""
+        for row in rows:
+            count += 1
+            if row.hypotheses:
+                yield row.references
+            else:
+                skipped, problem = skipped + 1, problem or row.problem
+        check_any_left(count, skipped, problem)
+
+    hypotheses = (text for row in rows for text in row.hypotheses)
+    scorer.fit_on_call(hypotheses, references())

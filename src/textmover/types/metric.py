@@ -252,8 +252,8 @@ class SegmentMetric(Protocol):
 
     def fit(
         self,
-        texts: Sequence[str],
-        hypotheses: Sequence[str] | None = None,
+        texts: Iterable[str],
+        hypotheses: Iterable[str] | None = None,
         *,
         names: Collection[str] | None = None,
         from_call: bool = False,

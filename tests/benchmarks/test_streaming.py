@@ -1,0 +1,50 @@
+"""The benchmark of streams: what it makes, and that it tells a run killed and resumed from one that differs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def script(load_script):
+    return load_script("benchmarks/streaming.py")
+
+
+def test_pairs_are_those_of_the_seed(script, tmp_path):
+    made = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        made.append([path.read_text() for path in script.write_pairs(tmp_path / name, 40, seed)])
+    assert made[0] == made[1] != made[2]
+    hypotheses, references = (text.splitlines() for text in made[0])
+    assert len(hypotheses) == len(references) == 40
+    assert [len(text.split()) for text in hypotheses] == [len(text.split()) for text in references]
+    assert {word for text in references for word in text.split()} <= set(script.WORDS)
+    assert sum(one != other for one, other in zip(hypotheses, references, strict=True)) > 0
+
+
+def test_a_process_is_killed_behind_a_shard_or_left_alone(script, tmp_path):
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    (tmp_path / "_000000.json").touch()
+    assert script.run(sleep, tmp_path, kill_behind=1).code == -9
+    ended = script.run([sys.executable, "-c", "raise SystemExit(3)"], tmp_path, kill_behind=2)
+    assert (ended.code, ended.peak > 1e6) == (3, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [(), ("--model", "bertscore-f1-idf")], ids=["default", "idf"])
+def test_a_run_that_is_killed_ends_with_the_same_bytes(script, monkeypatch, capfd, model):
+    monkeypatch.setattr(sys, "argv", ["streaming.py", "--pairs", "300", "--kills", "1", "--shard-size", "64", *model])
+    assert script.main() == 0
+    told = capfd.readouterr().out
+    for part in ("unbroken: ", "killed: ", "of 5 shards kept", "bytes: identical", "peak memory"):
+        assert part in told
+
+
+@pytest.mark.slow
+def test_bytes_that_differ_are_told(script, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "argv", ["streaming.py", "--pairs", "20", "--kills", "0"])
+    monkeypatch.setattr(script.filecmp, "cmp", lambda one, other, shallow: Path(one).read_bytes() == b"")
+    assert script.main() == 1
+    assert "bytes: DIFFERENT" in capfd.readouterr().out
