@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,15 +168,24 @@ def preset_config(name: str, **overrides: Any) -> Any:
         0.05
     """
     if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = (
-            f"Did you mean {near[0]!r}? " if near else "If that is an encoder, give it as `encoder` beside a preset. "
-        )
-        raise InputError(
-            f"Expected a checkpoint folder, a hub name or a preset, but got {name!r}. {hint}"
-            f"The presets are {', '.join(PRESETS)}."
-        )
+        raise unknown_metric(name)
     return PRESETS[name].config.override(**overrides)
+
+
+def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> InputError:
+    """What to raise for a name that no metric has.
+
+    Args:
+        name: The name.
+        released: Names of released metrics, which it may have been meant for.
+        hint: The way out, where it is known; the nearest name otherwise.
+    """
+    near = difflib.get_close_matches(name, [*released, *PRESETS], n=1)
+    nearest = f"Did you mean {near[0]!r}?" if near else "If that is an encoder, give it as `encoder` beside a preset."
+    return InputError(
+        f"Expected a checkpoint folder, a hub name, a released metric or a preset, but got {name!r}. {hint or nearest} "
+        f"The presets are {', '.join(PRESETS)}."
+    )
 
 
 def build_metric(config: Any) -> Any:

@@ -268,6 +268,8 @@ def test_no_file_and_a_folder(refused, tmp_path):
         "export", "gone.ckpt", "metric"
     )
     assert "to be a checkpoint, but it holds no config.json" in refused("export", tmp_path, "metric")
+    assert "or a name (see `textmover list`)" in refused("export", "runs/gone.ckpt", "metric")  # no repository's name
+    assert "Expected textmover-gone to be" in refused("export", "textmover-gone", "metric")
     assert "required: FOLDER" in refused("export", "gone.ckpt")
 
 

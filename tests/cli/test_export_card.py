@@ -65,9 +65,22 @@ def test_data_agreement_recipe_and_notices_are_handed_on():
 def test_of_several_the_first_is_handed_on_with_the_notices_of_all():
     other = CARD.replace("mine.csv", "yours.csv").replace("made up", "secret")
     found = made_from([("a", CARD), ("b", other), ("c", CARD), ("d", "# d\n")])
-    assert "the card of `a`, the first of `a`, `b`, `c`, `d`." in found
-    assert "yours.csv" not in found
+    assert "the card of `a`, the first of `a`, `b`, `c`, `d`, data not the same also from those of the others." in found
     assert found.count("**These ratings are made up.**") == found.count("**These ratings are secret.**") == 1
+    assert found.count("mine.csv") == 1  # those of `c` are the same
+
+
+def test_data_of_all_are_told_whatever_their_level():
+    other = "# B\n\n## Configuration\n\nx\n" + made_from([("first", CARD.replace("mine.csv", "yours.csv"))])
+    third = made_from([("b", other), ("c", CARD.replace("mine.csv", "theirs.csv"))])
+    found = made_from([("a", CARD), ("b", other), ("third", third)])
+    assert "### Data of `b`\n\n* training files: yours.csv" in found
+    assert "### Data of `third`\n\n* training files: theirs.csv" in found
+    assert (found.count("mine.csv"), found.count("yours.csv"), found.count("theirs.csv")) == (1, 1, 1)
+
+
+def test_data_are_told_even_where_the_first_tells_nothing():
+    assert "### Data of `b`\n\n* training files: mine.csv" in made_from([("a", ""), ("b", CARD)])
 
 
 def test_what_was_handed_on_is_handed_on_again():

@@ -145,6 +145,42 @@ def test_runs_may_count_differently(run, save_run, tmp_path):
     assert "the mean of the weights of `0.ckpt` (3), `1.ckpt` (1)" in (tmp_path / "out" / "README.md").read_text()
 
 
+def test_a_released_metric_is_exported_by_its_name_with_its_card(run, tmp_path, embedded):
+    ended = run("export", "textmover-general", "out", "--adapter", 34)
+    assert (ended.code, ended.err) == (0, "")
+    assert "# textmover-general" in (tmp_path / "out" / "README.md").read_text()
+    given = ["A cat sat on the mat."], ["On the mat sat a cat."]
+    expected = Scorer(load_metric("textmover-general")).score(*given).scores
+    assert Scorer(load_checkpoint(tmp_path / "out")).score(*given).scores == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_checkpoint_of_the_hub_is_exported_by_its_name(run, save_run, tmp_path, monkeypatch):
+    _, metric = save_run()
+    folder = save_checkpoint(metric, tmp_path / "fetched", card="# From the hub")
+    monkeypatch.setattr("textmover.scoring.checkpoint._download", lambda name, revision: folder)
+    assert run("export", "owner/metric", "out").code == 0
+    assert_same(load_checkpoint(tmp_path / "out"), metric)
+    assert (tmp_path / "out" / "README.md").read_text() == "# From the hub"
+
+
+def test_calibrations_of_unlike_scales_are_told(run, save_run, tmp_path, write, caplog):
+    _, metric = save_run(calibrate=True)
+    folders = []
+    for scale in (4.0, 90.0):
+        metric.calibration.scale.data.fill_(scale)
+        folders.append(save_checkpoint(metric, tmp_path / f"scale{scale:g}", card=""))
+    ended = run("export", folders[0], "out", "--average", folders[1])
+    assert ended.code == 0
+    assert "calibrated to ratings of different scales (4 s" in ended.err + caplog.text
+    caplog.clear()
+    table = write("ratings.csv", RATED)
+    options = ("--ratings", table, "--hypothesis-column", "system")
+    fitted = run("export", folders[0], "fitted", "--average", folders[1], *options)
+    assert fitted.code == 0
+    assert "different scales" not in fitted.err + caplog.text
+    assert "different scales" not in run("export", folders[0], "one", "--average", folders[1], "--weights", 1, 0).err
+
+
 def test_everything_together_from_runs(run, save_run, tmp_path, write):
     names, metrics = zip(*(save_run(f"{seed}.ckpt", seed, centering="corpus") for seed in range(2)), strict=True)
     table = write("ratings.csv", RATED)

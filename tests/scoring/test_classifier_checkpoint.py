@@ -41,6 +41,12 @@ def test_a_classifier_is_the_same_from_its_own_folder(classifier, adapter, tmp_p
     assert not [name for name in names if name.endswith((".bin", ".pt", ".ckpt"))]
 
 
+@pytest.mark.parametrize(("card", "told"), [("", "the classifier in the folder above"), ("# Mine", "# Mine")])
+def test_the_metric_within_has_a_card(classifier, card, told, tmp_path):
+    save_classifier(classifier, tmp_path / "cola", card=card)
+    assert told in (tmp_path / "cola" / "metric" / "README.md").read_text()
+
+
 def test_a_classifier_that_names_its_metric_holds_its_head_alone_and_may_move_with_it(classifier, tmp_path):
     run = tmp_path / "run"
     save_checkpoint(classifier.metric, run / "metric", card="")

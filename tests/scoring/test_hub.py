@@ -119,6 +119,13 @@ def test_a_folder_that_is_not_whole_is_not_pushed(hub, folder, lacking):
     assert hub.asked == []
 
 
+def test_a_folder_with_an_empty_card_is_not_pushed(hub, folder):
+    (folder / "README.md").write_text("\n")
+    with pytest.raises(InputError, match="an empty one: write one"):
+        push_to_hub(folder, "owner/metric")
+    assert hub.asked == []
+
+
 def test_a_damaged_folder_is_not_pushed(hub, folder):
     data = bytearray((folder / "model.safetensors").read_bytes())
     data[-1] ^= 1

@@ -14,6 +14,7 @@ from textmover.scoring.adapter import adapter_report
 from textmover.scoring.checkpoint import load_metric
 from textmover.scoring.ray import RayScorer
 from textmover.scoring.released import DEFAULT_METRIC, released_folder, released_metrics
+from textmover.types import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {
@@ -111,6 +112,18 @@ def test_over_another_encoder_the_default_is_a_preset(tiny_encoder, tmp_path, ca
     files = [str(tmp_path / name) for name in "hr"]
     assert main(["score", "-i", *files, "--encoder", str(tiny_encoder), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["signature"] == str(wanted.signature)
+
+
+def test_a_released_metric_that_did_not_come_along_says_where_it_is(monkeypatch):
+    """As with an installed package, which holds the default alone."""
+    monkeypatch.setattr("textmover.modules.released_folders.REPOSITORY", ROOT / "nowhere")
+    monkeypatch.setattr("textmover.modules.released_folders.INSTALLED", ROOT / "checkpoints" / "textmover-general")
+    with pytest.raises(
+        InputError, match=r"lie in the folder `checkpoints` of the repository: give the path\. The presets"
+    ):
+        load_metric("textmover-wmt")
+    with pytest.raises(InputError, match="Did you mean 'twmd'"):
+        load_metric("twmdd")
 
 
 def test_command_scores_with_the_default(tmp_path, capsys, embedded):

@@ -31,7 +31,9 @@ ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "run_checkpoint", metavar="RUN", help="checkpoint of `textmover train` (.ckpt), folder of a metric, or preset"
+        "run_checkpoint",
+        metavar="RUN",
+        help="checkpoint of `textmover train` (.ckpt), folder of a metric, released metric, hub id, or preset",
     )
     parser.add_argument("folder", metavar="FOLDER", help="where the metric goes: configuration, weights, model card")
     parser.add_argument("--overwrite", action="store_true", help="replace what is in the folder")

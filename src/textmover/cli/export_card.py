@@ -18,6 +18,9 @@ __all__ = ["made_from", "write_card"]
 NOT_HANDED_ON = ("Adapter", "Configuration")
 """Sections that hold for the very weights of their card alone."""
 
+DATA = "Data"
+"""What sections that tell the data are called, at any level."""
+
 
 def write_card(
     title: str,
@@ -59,7 +62,8 @@ def write_card(
 def made_from(cards: Sequence[tuple[str, str]]) -> str:
     """The section of a card that hands on those of the metrics that another one was made from.
 
-    Data, agreement, recipe and whatever else is a section are those of the first; notices are those of all.
+    Agreement, recipe and whatever else is a section are those of the first; notices are those of all, and so are the
+    data, for the weights of each have seen their own.
 
     Args:
         cards: Name and card of each.
@@ -72,10 +76,18 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
     kept = [text for title, text in sections if title not in NOT_HANDED_ON]
     told = [*_notices(head), *(one for _, other in others for one in _notices(other))]
     notices = [one for one in dict.fromkeys(told) if not any(one in text for text in kept)]
+    told_data = _data(card)
+    for name, other in others:
+        for text in _data(other):
+            if text not in told_data:
+                told_data.append(text)
+                kept.append(f"## {DATA} of `{name}`\n\n{text}")
     if not kept and not notices:
         return ""
     names = ", ".join(f"`{name}`" for name, _ in cards)
-    whose = f"`{first}`" + (f", the first of {names}" if others else "")
+    whose = f"`{first}`" + (
+        f", the first of {names}, data not the same also from those of the others" if others else ""
+    )
     lines = [
         "## Made from",
         f"What follows is from the card of {whose}. Correlations are those of what this metric was made from, not its "
@@ -95,6 +107,21 @@ def _sections(card: str) -> tuple[str, list[tuple[str, str]]]:
         found[-1][1].append(line)
     (_, head), *sections = found
     return "\n".join(head), [(title, "\n".join(text)) for title, text in sections]
+
+
+def _data(card: str) -> list[str]:
+    """What stands under each heading of data, whatever its level, without headings."""
+    found: list[list[str]] = []
+    under = False
+    for line, code in _lines(card):
+        heading = None if code else re.match(r"#{2,6} (.*)", line)
+        if heading:
+            under = heading[1].strip() == DATA or heading[1].startswith(f"{DATA} of ")
+            if under:
+                found.append([])
+        elif under:
+            found[-1].append(line)
+    return list(dict.fromkeys(filter(None, ("\n".join(lines).strip() for lines in found))))
 
 
 def _one_lower(text: str) -> str:

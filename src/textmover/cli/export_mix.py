@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from textmover.cli.column_options import COLUMN_OPTIONS, add_column_options, flags_named, read_tables
 from textmover.cli.export_card import made_from, write_card
 from textmover.cli.export_runs import metric_and_card
+from textmover.modules.calibration import Calibration
 from textmover.scoring.averaging import average_metrics, fitted_names, interpolate, refit
 from textmover.types import InputError, Segment, SegmentMetric
 
 __all__ = ["add_mix_options", "check_mix_options", "mixed"]
+
+logger = logging.getLogger(__name__)
+
+UNLIKE = 3.0
+"""How many times as steep one calibration may be as another before their mean means little: seeds of one recipe differ
+by less, ratings of 0 to 5 and of 0 to 100 by more."""
 
 FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}
 """The flag behind each argument that an error may name."""
@@ -87,6 +96,11 @@ def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tupl
                 other, other_card = metric_and_card(name)
                 others.append(other)
                 cards.append((Path(name).name, other_card))
+            if rated is None:
+                counted = options.weights or [1.0] * len(cards)
+                _tell_unlike_scales(
+                    [one for one, weight in zip([metric, *others], counted, strict=False) if weight > 0]
+                )
             texts = None if rated is None else _texts(metric, rated)
             metric = average_metrics([metric, *others], options.weights, texts=texts)
             shown = [f"`{name}`" for name, _ in cards]
@@ -121,3 +135,16 @@ def _texts(metric: SegmentMetric, rated: list[Segment]) -> list[str] | None:
     if not fitted_names(metric):
         return None
     return list(dict.fromkeys(text for one in rated for text in (one.hypothesis, *one.references)))
+
+
+def _tell_unlike_scales(metrics: Sequence[SegmentMetric]) -> None:
+    """Warn where the metrics were calibrated to ratings of different scales, which a mean of heads does not serve."""
+    found = (getattr(metric, "calibration", None) for metric in metrics)
+    heads = [head for head in found if isinstance(head, Calibration)]
+    slopes = [abs(float(head.scale.detach())) for head in heads]
+    if slopes and max(slopes) > UNLIKE * min(slopes):
+        logger.warning(
+            "The metrics that are averaged were calibrated to ratings of different scales (%s), so the scores of their "
+            "mean are on none of them: fit the calibration anew on ratings of one scale (--ratings FILE).",
+            ", ".join(f"{float(head.scale.detach()):.4g} s + {float(head.offset.detach()):.4g}" for head in heads),
+        )

@@ -1,4 +1,4 @@
-"""Metrics that ``textmover export`` reads: a training run's checkpoint, a folder, or a preset, with its model card."""
+"""Metrics that ``textmover export`` reads, with their model cards: those of training runs, and whatever has a name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from torch import Tensor
 
 from textmover.cli.export_card import write_card
 from textmover.presets import PRESETS, build_metric
-from textmover.scoring.checkpoint import CARD, load_metric
+from textmover.scoring.checkpoint import CARD, checkpoint_folder, load_metric
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["metric_and_card"]
 
 LORA = ".lora_A."
 """What the names of LoRA's matrices hold."""
+
+SUFFIX = ".ckpt"
+"""How the files of runs end; what ends so is looked for nowhere else."""
 
 PREFIX = "metric."
 """What the names of the metric's weights start with in a run's checkpoint."""
@@ -50,21 +53,23 @@ class Run:
 
 
 def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
-    """The metric of a run, a folder or a preset, and its model card.
+    """The metric of a run, or one by its name, and its model card.
 
     Args:
-        name: Checkpoint of ``textmover train`` (.ckpt), folder, or preset.
+        name: Checkpoint of ``textmover train`` (.ckpt), folder, released metric, hub id, or preset.
 
     Raises:
         InputError: If it is none of these, or cannot be loaded.
     """
     path = Path(name)
-    if path.is_dir():
-        card = path / CARD
-        return load_metric(name), card.read_text(encoding="utf-8") if card.is_file() else f"# {path.name}\n"
-    if not path.is_file() and name in PRESETS:
-        metric = load_metric(name)
-        return metric, write_card(f"The metric `{name}`", f"from the preset `{name}`", metric)
+    if not path.is_file() and path.suffix != SUFFIX:
+        folder = checkpoint_folder(name)
+        if folder is not None:
+            text = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).is_file() else ""
+            return load_metric(folder), text if text.strip() else f"# {path.name}\n"
+        if name in PRESETS:
+            metric = load_metric(name)
+            return metric, write_card(f"The metric `{name}`", f"from the preset `{name}`", metric)
     found = _read_run(path)
     metric = _rebuild(found)
     origin = f"from `{path.name}`, after step {found.step} (epoch {found.epoch}) of its training run"
@@ -77,7 +82,7 @@ def _read_run(path: Path) -> Run:
     if not path.is_file():
         raise InputError(
             f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
-            "the folder of a metric, or a preset (see `textmover list`)."
+            "the folder of a metric, or a name (see `textmover list`)."
         )
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)

@@ -57,7 +57,8 @@ class AcceptabilityDataModule(SourcesDataModule):
         held_back: Share of the plain sentences to hold back for validation.
         batch_size: Sentences to a batch, those of all processes together.
         validation_batch_size: Sentences to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches.
+        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
+            by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
@@ -74,7 +75,7 @@ class AcceptabilityDataModule(SourcesDataModule):
         held_back: float = HELD_BACK_SHARE,
         batch_size: int = 32,
         validation_batch_size: int = 64,
-        seed: int = 0,
+        seed: int | None = None,
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers)

@@ -38,15 +38,26 @@ class SourcesDataModule(pl.LightningDataModule):
     The tokeniser is that of the module that is trained.
 
     Args:
-        seed: Seed of the order of batches.
+        seed: Seed of the order of batches, and of what else is drawn; if None, that of the mixture that it is part of,
+            and 0 by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
-    def __init__(self, seed: int = 0, workers: int = 0) -> None:
+    def __init__(self, seed: int | None = None, workers: int = 0) -> None:
         super().__init__()
-        self.seed, self.workers = seed, workers
+        self._seed, self.workers = seed, workers
         self.sources: dict[str, Source[Any]] = {}
         """What to learn from, by name, once :meth:`setup` has run."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the order of batches, and of what else is drawn."""
+        return self._seed or 0
+
+    def draw_with(self, seed: int) -> None:
+        """Take a seed where none was given, before :meth:`setup`."""
+        if self._seed is None:
+            self._seed = seed
 
     @abstractmethod
     def read(self) -> list[Source[Any]]:
@@ -150,7 +161,7 @@ class RatingsDataModule(SourcesDataModule):
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
         batch_group: Group key of which each batch holds one value only; None lets all segments meet.
-        seed: Seed of the order of batches.
+        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these ratings; printed with them and put on the card.
     """
@@ -173,7 +184,7 @@ class RatingsDataModule(SourcesDataModule):
         batch_size: int = 16,
         validation_batch_size: int = 64,
         batch_group: str | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
@@ -297,7 +308,8 @@ class MixtureDataModule(SourcesDataModule):
         temperature: :math:`\tau`, at least 1.
         weights: :math:`w_s` by name; 1 where none is given.
         batches: Batches to an epoch; those of all sources together if None.
-        seed: Seed of the order of batches.
+        seed: Seed of the order of batches, and of sources that have none of their own: another one damages other
+            sentences, for instance.
         workers: Processes that tokenise ahead; 0 tokenises in between.
 
     Reference:
@@ -310,7 +322,7 @@ class MixtureDataModule(SourcesDataModule):
         temperature: float = 1.0,
         weights: dict[str, float] | None = None,
         batches: int | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers)
@@ -336,6 +348,7 @@ class MixtureDataModule(SourcesDataModule):
         """Read all sources."""
         found = []
         for name, module in self.members.items():
+            module.draw_with(self.seed)
             module.setup()
             for source in module.sources.values():
                 own = name if len(module.sources) == 1 else f"{name}-{source.name}"

@@ -124,7 +124,7 @@ class LabelsDataModule(SourcesDataModule):
         most: Items to train on at most, chosen by a hash of their texts.
         batch_size: Items to a batch, those of all processes together.
         validation_batch_size: Items to a batch of validation.
-        seed: Seed of the order of batches.
+        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know about these labels.
 
@@ -148,7 +148,7 @@ class LabelsDataModule(SourcesDataModule):
         most: int | None = None,
         batch_size: int = 32,
         validation_batch_size: int = 64,
-        seed: int = 0,
+        seed: int | None = None,
         workers: int = 0,
         notice: str | None = None,
     ) -> None:

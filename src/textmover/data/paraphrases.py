@@ -157,7 +157,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         most: Pairs to train on at most, chosen by a hash of their texts.
         batch_size: Pairs to a batch, those of all processes together: the more, the harder.
         validation_batch_size: Pairs to a batch of validation, among which a partner has to be found.
-        seed: Seed of the order of batches.
+        seed: Seed of the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
         notice: What a reader of the results must know, beside where the negatives come from.
     """
@@ -176,7 +176,7 @@ class ParaphrasesDataModule(SourcesDataModule):
         most: int | None = None,
         batch_size: int = 32,
         validation_batch_size: int = 32,
-        seed: int = 0,
+        seed: int | None = None,
         workers: int = 0,
         notice: str | None = None,
     ) -> None:

@@ -50,7 +50,8 @@ class PerturbedDataModule(SourcesDataModule):
         held_back: Share of the sentences to hold back for validation.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
-        seed: Seed of sentences, damage and the order of batches.
+        seed: Seed of sentences, damage and the order of batches; if None, that of the mixture that it is part of, and 0
+            by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
     """
 
@@ -66,7 +67,7 @@ class PerturbedDataModule(SourcesDataModule):
         held_back: float = HELD_BACK_SHARE,
         batch_size: int = 16,
         validation_batch_size: int = 64,
-        seed: int = 0,
+        seed: int | None = None,
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers)

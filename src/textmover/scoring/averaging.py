@@ -44,7 +44,8 @@ def average_metrics(
         metrics: At least one, all of one configuration and from one base encoder; they stay as they are.
         weights: A finite number of at least 0 for each, not all 0; equal ones if ``None``.
         texts: A corpus to fit corpus mean, idf tables and baseline on, with the averaged weights.
-        rated: Segments with human scores to fit the scale and offset of the calibration head to.
+        rated: Segments with human scores to fit the scale and offset of the calibration head to; needed where the
+            metrics were calibrated to ratings of different scales, whose mean is on none of them.
 
     Returns:
         A new metric in evaluation mode.

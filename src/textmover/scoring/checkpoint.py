@@ -24,7 +24,7 @@ from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.scoring.encoder_weights import name_weights
-from textmover.scoring.released import is_metric, released_folder
+from textmover.scoring.released import check_known, is_metric, released_folder
 from textmover.scoring.shipped import fill_mean
 from textmover.scoring.shipped.words import fill_idf
 from textmover.types import CompositeMetric, InputError, SegmentMetric
@@ -248,6 +248,7 @@ def load_metric(
         return load_checkpoint(folder, **overrides)
     if text not in PRESETS and ("/" in text or "\\" in text):
         raise InputError(f"Expected {text} to be a checkpoint folder, but there is no such folder.")
+    check_known(text)
     if revision is not None:
         overrides = {"revision": revision, **overrides}
     metric = build_metric(preset_config(text, **overrides))

@@ -45,6 +45,13 @@ METRIC_FOLDER = "metric"
 """Folder within that of the classifier for the metric whose encoder it stands on."""
 
 
+PART_CARD = """# A part of a classifier
+
+The metric whose encoder the classifier in the folder above stands on; that folder's card tells the data and the recipe.
+"""
+"""Card of the metric in a classifier's folder, where it has none of its own."""
+
+
 def save_classifier(
     classifier: TextClassifier,
     folder: Path | str,
@@ -81,7 +88,7 @@ def save_classifier(
     state = {name: one.detach().cpu().contiguous() for name, one in classifier.head.state_dict().items()}
     with atomic_folder(folder, overwrite=overwrite) as beside:
         if metric is None:
-            save_checkpoint(classifier.metric, beside / METRIC_FOLDER, card=card, adapter=adapter)
+            save_checkpoint(classifier.metric, beside / METRIC_FOLDER, card=card.strip() or PART_CARD, adapter=adapter)
         save_file(state, str(beside / HEAD), metadata={"format": "pt"})
         (beside / CARD).write_text(card.replace(METRIC_USAGE, _usage(classifier.config)), encoding="utf-8")
         config = {

@@ -49,9 +49,11 @@ def push_to_hub(
     folder = Path(folder)
     check_repository(repo_id)
     files = check_checkpoint(folder)["files"]
-    if not (folder / CARD).is_file():
+    card = folder / CARD
+    if not card.is_file() or not card.read_text(encoding="utf-8").strip():
         raise InputError(
-            f"Expected the checkpoint {folder} to hold a model card, {CARD}, but it holds none: write one."
+            f"Expected the checkpoint {folder} to hold a model card, {CARD}, but it holds "
+            f"{'an empty one' if card.is_file() else 'none'}: write one."
         )
     api = HfApi(token=token)
     try:

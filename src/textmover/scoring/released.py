@@ -7,11 +7,23 @@ from collections.abc import Collection
 from pathlib import Path
 
 from textmover.modules.released_folders import released_folders
+from textmover.presets import PRESETS, unknown_metric
 
-__all__ = ["DEFAULT_METRIC", "DEFAULT_PRESET", "default_metric", "is_metric", "released_folder", "released_metrics"]
+__all__ = [
+    "DEFAULT_METRIC",
+    "DEFAULT_PRESET",
+    "check_known",
+    "default_metric",
+    "is_metric",
+    "released_folder",
+    "released_metrics",
+]
 
 DEFAULT_METRIC = "textmover-general"
 """What scores where no metric is named."""
+
+FAMILY = "textmover-"
+"""What the names of released metrics begin with."""
 
 DEFAULT_PRESET = "twmd"
 """What scores where no metric is named but another encoder, which the released metrics were not trained on."""
@@ -32,6 +44,22 @@ def released_metrics() -> dict[str, Path]:
 def released_folder(name: str) -> Path | None:
     """The folder of a released metric; ``None`` if there is none of this name."""
     return released_metrics().get(name)
+
+
+def check_known(name: str) -> None:
+    """Refuse what is neither a released metric that is here nor a preset.
+
+    Raises:
+        InputError: If it is neither; names the nearest, and where released metrics are that did not come along.
+    """
+    released = list(released_metrics())
+    if name in PRESETS or name in released:
+        return
+    elsewhere = (
+        f"Released metrics that are here: {', '.join(released) or 'none'}; others lie in the folder `checkpoints` of "
+        "the repository: give the path."
+    )
+    raise unknown_metric(name, released, elsewhere if name.startswith(FAMILY) else "")
 
 
 def default_metric(fields: Collection[str]) -> str:

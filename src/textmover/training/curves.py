@@ -6,8 +6,9 @@ import csv
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytorch_lightning as pl
@@ -55,14 +56,16 @@ class LearningCurves(pl.Callback):
 
     Args:
         folder: Where to write; that of the first logger, or ``trainer.default_root_dir``, if not given.
-        picture: Whether to draw; the table alone needs no matplotlib.
+        picture: Whether to draw; the table alone needs no matplotlib. ``auto`` draws where matplotlib is installed.
         smoothing: Share of a loss curve that the smoothed line looks back on, 0 to 1; 0 draws the raw values alone.
 
     Raises:
         InputError: If the share is out of range or, when a fit begins, matplotlib is not installed.
     """
 
-    def __init__(self, folder: str | None = None, picture: bool = True, smoothing: float = 0.05) -> None:
+    def __init__(
+        self, folder: str | None = None, picture: bool | Literal["auto"] = True, smoothing: float = 0.05
+    ) -> None:
         if not 0 <= smoothing <= 1:
             raise InputError(
                 f"Expected `smoothing` to be between 0 and 1, but got {smoothing}: it is a share of steps."
@@ -73,12 +76,17 @@ class LearningCurves(pl.Callback):
         self._step = 0
         self._batches: list[dict[str, float]] = []
         self._place: Path | None = None
+        self._draws = bool(picture)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find the folder, which all processes have to do together, and see that what draws is there."""
         if stage != "fit":
             return
-        if self.picture:
+        if self.picture == "auto":
+            self._draws = find_spec("matplotlib") is not None
+            if not self._draws:
+                logger.info("Learning curves are written as a table alone: a picture needs the extra `report`.")
+        elif self.picture:
             _check_matplotlib()
         self._place = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
 
@@ -138,10 +146,10 @@ class LearningCurves(pl.Callback):
             return
         with atomic_file(self._place / "curves.csv") as stream:
             csv.writer(stream, lineterminator="\n").writerows(_rows(self.values))
-        if self.picture:
+        if self._draws:
             with atomic_bytes(self._place / "curves.png") as picture:
                 _figure(self.values, self.smoothing).savefig(picture, format="png", dpi=150)
-        logger.info("Learning curves: %s", self._place / ("curves.png" if self.picture else "curves.csv"))
+        logger.info("Learning curves: %s", self._place / ("curves.png" if self._draws else "curves.csv"))
 
     def state_dict(self) -> dict[str, Any]:
         """What was collected, as tensors ``[n, 2]`` of steps and values."""
