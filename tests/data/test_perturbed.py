@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from textmover.data import PerturbedDataModule
+from textmover.data import MixtureDataModule, PerturbedDataModule
 from textmover.data.perturbation_kinds import all_perturbations
 from textmover.data.perturbed import perturbed_segments
 from textmover.types import InputError
@@ -72,6 +72,19 @@ def test_the_same_seed_gives_the_same_segments_and_another_one_others(files):
     first, again, other = (all_segments(read(files, seed=seed)) for seed in (1, 1, 2))
     assert first == again
     assert first != other
+
+
+def test_a_mixture_gives_its_seed_to_sources_without_one(files):
+    def segments(of_mixture, **own):
+        mixture = MixtureDataModule({"damaged": PerturbedDataModule(files, **own)}, seed=of_mixture)
+        mixture.setup()
+        return mixture.sources["damaged"].items
+
+    alone = PerturbedDataModule(files)
+    alone.setup()
+    assert segments(0) == alone.sources["perturbed"].items
+    assert segments(1) != segments(2)
+    assert segments(1, seed=5) == segments(2, seed=5)
 
 
 def test_kinds_come_by_their_weights(files):

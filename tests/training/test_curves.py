@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -154,6 +155,20 @@ def test_without_matplotlib_the_run_ends_before_it_begins(tmp_path, tiny_encoder
     assert train(arguments_of(tmp_path, tiny_encoder)) == 2
     assert 'pip install "textmover[report]"' in capsys.readouterr().err
     assert not (tmp_path / "checkpoints" / "resume.ckpt").exists()
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_auto_draws_where_matplotlib_is(tmp_path, monkeypatch, caplog, installed):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+    trainer = SimpleNamespace(log_dir=None, default_root_dir=tmp_path, is_global_zero=True)
+    curves = LearningCurves(picture="auto")
+    with caplog.at_level("INFO", "textmover"):
+        curves.setup(trainer, None, "fit")
+    assert ("written as a table alone" in caplog.text) is not installed
+    curves.values = {"train/loss": {1: 2.0, 2: 1.0}}
+    curves.write(trainer)
+    assert {path.name for path in tmp_path.iterdir()} == {"curves.csv", *(["curves.png"] if installed else [])}
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, tiny_encoder, capsys):
