@@ -55,6 +55,59 @@ def test_no_segment_gives_the_same_values_as_others(tiny_encoder, name):
     assert none.counts == {}
 
 
+def test_a_stream_is_scored_shard_by_shard_as_it_is_read(scorer):
+    taken = []
+
+    def pairs():
+        for number in range(7):
+            taken.append(number)
+            yield HYPOTHESES[number % 3], [REFERENCES[number % 3], "tea"] if number == 4 else REFERENCES[number % 3]
+
+    stream = scorer.score_stream(pairs(), shard_size=3)
+    assert taken == []
+    first = next(stream)
+    assert taken == [0, 1, 2]
+    parts = [first, *stream]
+    assert [len(part) for part in parts] == [3, 3, 1]
+    references = [[REFERENCES[n % 3], "tea"] if n == 4 else [REFERENCES[n % 3]] for n in range(7)]
+    expected = scorer.score([HYPOTHESES[n % 3] for n in range(7)], references)
+    assert np.concatenate([part.scores for part in parts]) == pytest.approx(expected.scores, abs=1e-6)
+    assert list(scorer.score_stream([])) == []
+
+
+def test_a_stream_tells_once_what_was_out_of_the_ordinary(scorer, caplog):
+    list(scorer.score_stream([("", "tea"), ("tea", "tea"), ("", "tea")], shard_size=1))
+    assert len([one for one in caplog.records if "empty" in one.message]) == 1
+    assert "2 " in next(one.message for one in caplog.records if "empty" in one.message)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "message"),
+    [
+        ([("a", "b"), "ab"], TypeError, r"got str in segment 2\."),
+        ([("a", "b"), ("c",)], TypeError, r"got tuple in segment 2\."),
+        ([("a", "b"), ("c", "d"), ("e", [])], InputError, r"number 1 has none \(counted from 3, where its shard"),
+        ([("a", 1)], TypeError, "got int in segment 1"),
+    ],
+)
+def test_a_stream_names_the_segment_that_cannot_be_scored(scorer, pairs, error, message):
+    with pytest.raises(error, match=message):
+        list(scorer.score_stream(pairs, shard_size=2))
+
+
+def test_a_stream_wants_its_statistics_and_a_size_before(tiny_encoder, scorer):
+    waiting = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder), device="cpu")
+    with pytest.raises(InputError, match="to be fitted"):
+        waiting.score_stream([])
+    waiting.fit_on_call(HYPOTHESES, [[one] for one in REFERENCES])
+    expected = waiting.score(HYPOTHESES, REFERENCES).scores
+    waiting.fit_on_call(HYPOTHESES, [[one] for one in REFERENCES])
+    (found,) = waiting.score_stream(zip(HYPOTHESES, REFERENCES, strict=True))
+    assert found.scores == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(InputError, match="`shard_size` to be at least 1, but got 0"):
+        scorer.score_stream([], shard_size=0)
+
+
 def test_matchings_without_sides_have_no_precision(tiny_encoder):
     found = Scorer.from_pretrained("sbert", encoder=str(tiny_encoder)).score(HYPOTHESES, REFERENCES)
     assert found.precision is found.recall is found.f is None

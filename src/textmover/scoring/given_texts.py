@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from textmover.modules.tokenizer import REPAIR, is_unicode
 from textmover.types import InputError
 
-__all__ = ["References", "Texts", "listed_texts", "normalize_references"]
+__all__ = ["References", "Texts", "listed_texts", "normalize_references", "paired_texts"]
 
 Texts = str | Sequence[str]
 References = str | Sequence[str] | Sequence[Sequence[str]]
@@ -49,6 +49,27 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
                     f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
                 )
     return grouped
+
+
+def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Pairs of a hypothesis and its reference or references, as two lists.
+
+    Raises:
+        InputError: If a hypothesis has no reference, or a text is not Unicode.
+        TypeError: If something is no pair of texts.
+
+    Example:
+        >>> paired_texts([("a", "x"), ("b", ["y", "z"])])
+        (['a', 'b'], [('x',), ('y', 'z')])
+    """
+    for position, pair in enumerate(pairs):
+        if isinstance(pair, str) or not _lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise TypeError(
+                "Expected pairs of a hypothesis and its reference or references, but got "
+                f"{type(pair).__name__} in segment {position + 1}."
+            )
+    hypotheses = [pair[0] for pair in pairs]
+    return hypotheses, normalize_references(hypotheses, [pair[1] for pair in pairs])
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from textmover.scoring.checkpoint import checkpoint_folder, load_metric
 from textmover.scoring.devices import resolve_device
 from textmover.scoring.encoder_memory import EncoderMemory
 from textmover.scoring.engine import CACHE_BYTES, Engine
-from textmover.scoring.given_texts import References, Texts, listed_texts, normalize_references
+from textmover.scoring.given_texts import References, Texts, listed_texts, normalize_references, paired_texts
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.released import default_metric
 from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
@@ -170,6 +171,55 @@ class Scorer:
         with self._progress_bar(len(hypotheses)) as advance:
             return self.score_fitted(hypotheses, grouped, advance)
 
+    def score_stream(
+        self, pairs: Iterable[tuple[str, str | Sequence[str]]], shard_size: int = 4096
+    ) -> Iterator[SegmentScores]:
+        """Score an input that need not fit into memory, a shard at a time.
+
+        Statistics stay as they are: a stream is read once, so that a metric which fits idf weights on the texts that it
+        scores has to be fitted before (:meth:`fit`, :meth:`fit_on_call`, :meth:`load_statistics`).
+
+        Args:
+            pairs: Hypothesis of each segment, and its reference or references, read as they are wanted.
+            shard_size: Segments that are held and scored together; it moves no score by more than rounding.
+
+        Returns:
+            Scores of each shard, in input order, made as they are asked for.
+
+        Raises:
+            InputError: If a segment cannot be scored, which is said with the place of its shard, or a statistic has not
+                been fitted.
+            TypeError: If something is no pair of texts.
+
+        Example:
+            >>> from textmover import Scorer
+            >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
+            >>> pairs = zip(open("hypotheses.txt"), open("references.txt"))  # doctest: +SKIP
+            >>> total = sum(part.scores.sum() for part in scorer.score_stream(pairs))  # doctest: +SKIP
+        """
+        if shard_size < 1:
+            raise InputError(f"Expected `shard_size` to be at least 1, but got {shard_size}.")
+        check_fitted(self.metric)
+        return self._stream(iter(pairs), shard_size)
+
+    def _stream(self, pairs: Iterator[tuple[str, str | Sequence[str]]], shard_size: int) -> Iterator[SegmentScores]:
+        counts: dict[str, int] = {}
+        done = 0
+        with self._progress_bar(None) as advance:
+            while shard := list(itertools.islice(pairs, shard_size)):
+                try:
+                    scores = self.score_fitted(*paired_texts(shard), advance, warn=False)
+                except (InputError, TypeError) as error:
+                    if not done:
+                        raise
+                    where = f"(counted from {done + 1}, where its shard of the stream begins)"
+                    raise type(error)(f"{str(error).rstrip('.')} {where}.") from error
+                for name, count in scores.counts.items():
+                    counts[name] = counts.get(name, 0) + count
+                done += len(shard)
+                yield scores
+        self.warn(counts)
+
     def score_fitted(
         self,
         hypotheses: Sequence[str],
@@ -304,7 +354,7 @@ class Scorer:
         self._engine.clear_cache()
 
     @contextlib.contextmanager
-    def _progress_bar(self, total: int, name: str = "scoring") -> Iterator[Callable[[int], None] | None]:
+    def _progress_bar(self, total: int | None, name: str = "scoring") -> Iterator[Callable[[int], None] | None]:
         if not self._progress:
             yield None
             return
