@@ -245,22 +245,42 @@ def peak_memory() -> float:
 
 
 def peaks() -> dict[str, float]:
-    """GFLOP/s of matrix products in float32, and in bfloat16 where the processor has it."""
+    """GFLOP/s of matrix products by arithmetic and shape: square ones, and those of this encoder with packed weights.
+
+    Those of a layer are four of 384 by 384, and one each of 384 by 1,536 and 1,536 by 384, over 1,024 tokens.
+    """
     import torch
 
+    from textmover.scoring.backends.packed import packed_linear
     from textmover.scoring.precision import has_bfloat16
 
-    found = {}
     types = {"float32": torch.float32} | ({"bfloat16": torch.bfloat16} if has_bfloat16(torch.device("cpu")) else {})
+    found = {}
     for name, dtype in types.items():
         one = torch.randn(1536, 1536).to(dtype)
-        times = []
-        for _ in range(8):
-            start = time.perf_counter()
-            one @ one
-            times.append(time.perf_counter() - start)
-        found[name] = 2 * 1536**3 / min(times) / 1e9
+        found[f"{name} (1536 x 1536)"] = 2 * 1536**3 / _least(lambda one=one: one @ one) / 1e9
+    shapes = [(384, 384)] * 4 + [(384, 1536), (1536, 384)]
+    maps = [packed_linear(torch.nn.Linear(*shape)) for shape in shapes]
+    inputs = [torch.randn(1024, shape[0]) for shape in shapes]
+
+    def layer() -> None:
+        for linear, given in zip(maps, inputs, strict=True):
+            linear(given)
+
+    with torch.inference_mode():
+        seconds = _least(layer, repetitions=40)
+    found["float32 (this encoder's shapes, packed)"] = 2 * 1024 * sum(a * b for a, b in shapes) / seconds / 1e9
     return found
+
+
+def _least(work: Callable[[], Any], repetitions: int = 8) -> float:
+    """Seconds of the fastest of several times."""
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def machine() -> str:
@@ -328,7 +348,7 @@ def compare(options: argparse.Namespace) -> None:
     found = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
     lines += [
         "",
-        f"Matrix products of 1536 × 1536 reach {found}; a token takes 21.2 MFLOP, attention left out.",
+        f"Matrix products reach {found}; a token takes 21.2 MFLOP, attention left out.",
         "",
     ]
     lines += [f"- {note}" for note in told + notes]
@@ -388,26 +408,33 @@ def lengths(options: argparse.Namespace) -> None:
     from textmover import Scorer
 
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
-    rates: dict[int, list[float]] = {budget: [] for budget in budgets}
-    means = []
-    for words in sizes:
-        for budget in budgets:
+    scorers = {
+        budget: Scorer.from_pretrained(options.preset, device="cpu", batch_tokens=budget, backend=options.backend)
+        for budget in budgets
+    }
+    rates: dict[tuple[int, int], list[float]] = {(budget, words): [] for budget in budgets for words in sizes}
+    means: dict[int, int] = {}
+    # All points in turn, and that several times, so that what slows the machine for a while is not taken for a point.
+    for repetition in range(options.repetitions):
+        for (budget, words), found in rates.items():
             # Four batches at the least, so that every thread has as much to do.
-            tokens = max(options.tokens, 4 * budget)
-            pairs = made_pairs(max(4, tokens // (2 * words)), max(1, words - 2))
-            scorer = Scorer.from_pretrained(options.preset, device="cpu", batch_tokens=budget, backend=options.backend)
+            count = max(4, max(options.tokens, 4 * budget) // (2 * words))
+            pairs, scorer = made_pairs(count, max(1, words - 2)), scorers[budget]
             tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
-            times = []
-            for _ in range(options.repetitions):
-                scorer.clear_cache()
-                start = time.perf_counter()
-                scorer.score(*pairs)
-                times.append(time.perf_counter() - start)
-            rates[budget].append(tokens / statistics.median(times))
-            print(words, budget, f"{rates[budget][-1]:,.0f} tokens/s", flush=True)
-        means.append(round(tokens / (2 * len(pairs[0]))))
-    lines = {f"{budget:,} tokens a batch": (means, rates[budget]) for budget in budgets}
-    draw(options.output, {"tokens/s": lines}, "tokens a text", f"{options.preset}, {options.backend}: {machine()}")
+            means[words] = round(tokens / (2 * count))
+            scorer.clear_cache()
+            start = time.perf_counter()
+            scorer.score(*pairs)
+            found.append(tokens / (time.perf_counter() - start))
+            print(repetition, words, budget, f"{found[-1]:,.0f} tokens/s", flush=True)
+        for scorer in scorers.values():
+            scorer.clear_cache()
+    lines = {
+        f"{budget:,} tokens a batch": (list(means.values()), [sorted(rates[budget, words]) for words in sizes])
+        for budget in budgets
+    }
+    title = f"{options.preset}, {options.backend}; medians of {options.repetitions}, least to most: {machine()}"
+    draw(options.output, {"tokens/s": lines}, "tokens a text", title)
 
 
 def scale(options: argparse.Namespace) -> None:
@@ -498,8 +525,8 @@ def changed(text: str, generator: random.Random) -> str:
     return " ".join(words)
 
 
-Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
-"""Places and values by the name of a line."""
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float | list[float]]]]
+"""Places and values by the name of a line; where a value was measured several times, all of them in order."""
 
 
 def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> None:
@@ -516,15 +543,21 @@ def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> No
     )
     rows = []
     for axes, (up, lines) in zip(grid[:, 0], panels.items(), strict=True):
-        for name, (places, values) in lines.items():
-            axes.plot(places, values, marker="o", markersize=4, label=name)
-            rows += [(name or up, place, f"{value:.6g}") for place, value in zip(places, values, strict=True)]
+        for name, (places, found) in lines.items():
+            several = [one if isinstance(one, list) else [one] for one in found]
+            values = [statistics.median(one) for one in several]
+            spread = [[value - one[0] for value, one in zip(values, several, strict=True)]]
+            spread += [[one[-1] - value for value, one in zip(values, several, strict=True)]]
+            axes.errorbar(places, values, yerr=spread, marker="o", markersize=4, elinewidth=0.8, label=name)
+            for place, value, one in zip(places, values, several, strict=True):
+                bounds = (f"{one[0]:.6g}", f"{one[-1]:.6g}") if len(one) > 1 else ()
+                rows.append((name or up, place, f"{value:.6g}", *bounds))
         words = max(places) < 5000
         axes.set_xscale("log", base=2 if words else 10)
         if words:
             axes.set_xticks(places, [str(one) for one in places])
         axes.set(ylabel=up)
-        axes.set_ylim(0, 1.08 * max(value for _, values in lines.values() for value in values))
+        axes.set_ylim(0, 1.08 * max(np.max(one) for _, found in lines.values() for one in found))
         axes.grid(alpha=0.3)
         if len(lines) > 1:
             axes.legend(fontsize=8)
@@ -532,8 +565,9 @@ def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> No
     grid[0, 0].set_title("\n".join(textwrap.wrap(title, 100)), fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
+    header = ("line", across, "value", "least", "most")
     with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([("line", across, "value"), *rows])
+        csv.writer(stream, lineterminator="\n").writerows([header[: max(map(len, rows))], *rows])
     print(path)
 
 
@@ -544,15 +578,15 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     results = ROOT / "docs/results"
     for run, output in (
-        (compare, "scoring_speed.md"),
-        (lengths, "scoring_lengths.png"),
-        (scale, "scoring_scale.png"),
-        (systems, "scoring_systems.md"),
+        (compare, None),  # the pages of results say more than the tables that are printed here
+        (lengths, results / "scoring_lengths.png"),
+        (scale, results / "scoring_scale.png"),
+        (systems, None),
     ):
         command = commands.add_parser(run.__name__)
         command.set_defaults(run=run)
-        command.add_argument("--output", type=Path, default=results / output)
-        command.add_argument("--repetitions", type=int, default=3)
+        command.add_argument("--output", type=Path, default=output, help="file to write, beside what is printed")
+        command.add_argument("--repetitions", type=int, default=5)
         if run in (compare, systems):
             command.add_argument("--data", type=Path, help="table with the columns hypothesis and reference")
         if run is compare:

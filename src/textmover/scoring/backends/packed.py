@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from textmover.modules.encoder import drop_capturing_hooks
 from textmover.modules.encoder_graph import EncoderGraph
 
-__all__ = ["PackedRunner", "packed_runner"]
+__all__ = ["PackedRunner", "packed_linear", "packed_runner"]
 
 MACHINES = ("x86_64", "AMD64")
 """Processors, as Python names them, on which this was measured to be faster."""
@@ -85,6 +85,11 @@ class _PackedLinear(nn.Module):
             values, self._packed, self.bias, self._activation, [], "none" if self._activation == "gelu" else ""
         )
         return result
+
+
+def packed_linear(linear: nn.Linear) -> nn.Module:
+    """The same map in float32, with its weights packed for this processor, as :class:`PackedRunner` computes it."""
+    return _PackedLinear(linear)
 
 
 def packed_runner(graph: nn.Module) -> PackedRunner | None:
