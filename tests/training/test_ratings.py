@@ -199,8 +199,11 @@ def test_equal_ratings_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     path = write_ratings(tmp_path / "equal.tsv")
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], *(line.rsplit("\t", 1)[0] + "\t50" for line in lines[1:])]) + "\n")
-    with pytest.raises(InputError, match="all ratings to train on are equal"):
+    with pytest.raises(InputError, match=r"differ in the held-back part of .*all 27 are equal there"):
         fit(module(tiny_encoder), path, epochs=1)
+    other = write_ratings(tmp_path / "other.tsv")
+    with pytest.raises(InputError, match="all ratings to train on are equal"):
+        fit(module(tiny_encoder), path, epochs=1, validation=[str(other)], scales="as-is")
 
 
 def test_an_unknown_loss_is_refused_before_anything_is_read(tiny_encoder: Path) -> None:
