@@ -50,6 +50,9 @@ logger = logging.getLogger(__name__)
 FITTING_TEXTS = 2000
 """Texts of the training part that a corpus mean is fitted on before training."""
 
+SHOWN_TEXTS, SHOWN = 2, 60
+"""Texts of a batch that an error quotes, and how many characters of each."""
+
 SETTINGS = ("lr", "weight_decay", "betas")
 """What the optimiser takes from the recipe for each of its groups, in a resumed run too."""
 
@@ -331,9 +334,16 @@ class StageModule(pl.LightningModule):
 
     def _not_finite(self, what: str) -> NotFiniteError:
         """The error, with the batch that was the last one."""
-        batch = self._batch
-        where = "" if batch is None else f" ({batch.source}: items {batch.positions.tolist()} of the training part)"
-        return NotFiniteError(f"Expected {what} at step {self.global_step}{where}: lower the learning rate.")
+        return NotFiniteError(f"Expected {what} at step {self.global_step}{self._told()}: lower the learning rate.")
+
+    def _told(self) -> str:
+        """Which batch was the last one: its items, and the texts that tell where in the files they are."""
+        if self._batch is None:
+            return ""
+        positions, source = self._batch.positions.tolist(), self.data.sources[self._batch.source]
+        texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
+        shown = [repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts]
+        return f" ({source.name}: items {positions} of the training part, the first of them {' and '.join(shown)})"
 
     def _task(self, name: str) -> Any:
         return self.tasks[name]
