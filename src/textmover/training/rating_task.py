@@ -20,7 +20,7 @@ from textmover.scoring.averaging import token_pairs
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.joint import joint_values
-from textmover.training.tasks import Context, Judgement, Task
+from textmover.training.tasks import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, Segment, SegmentMetric
 
 __all__ = ["STATISTICS", "RatingTask", "check_batches", "check_references", "check_weights", "segment_scores"]
@@ -121,7 +121,12 @@ class RatingTask(Task[RatedSource]):
         self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
 
     def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
-        """Keep the scores of a batch."""
+        """Keep the scores of a batch.
+
+        Raises:
+            InputError: If the metric has statistics that are not fitted.
+        """
+        check_fitted(metric)
         self._collected[part].update(segment_scores(metric, batch), batch.positions)
 
     def judge(self, part: str) -> Judgement | None:
