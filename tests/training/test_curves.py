@@ -156,6 +156,21 @@ def test_without_matplotlib_the_run_ends_before_it_begins(tmp_path, tiny_encoder
     assert not (tmp_path / "checkpoints" / "resume.ckpt").exists()
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_picture_is_drawn_where_it_can_be(tmp_path, tiny_encoder, monkeypatch, capsys, installed):
+    if not installed:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)
+    text = (tmp_path / "recipe.yaml").read_text().replace("folder: ", "picture: auto\n      folder: ")
+    (tmp_path / "recipe.yaml").write_text(text)
+    assert train(arguments) == 0
+    assert len(rows(tmp_path / "curves" / "curves.csv")) == 2
+    assert (tmp_path / "curves" / "curves.png").exists() is installed
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Learning curves: a table and no")]
+    assert len(said) == (not installed)
+    assert all('pip install "textmover[report]"' in line for line in said)
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, tiny_encoder, capsys):
     (tmp_path / "curves").write_text("a file")
     assert train(arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)) == 2
@@ -224,6 +239,12 @@ def test_nothing_but_infinite_losses_can_be_drawn():
 def test_a_share_out_of_range(share):
     with pytest.raises(InputError, match="`smoothing` to be between 0 and 1"):
         LearningCurves(smoothing=share)
+
+
+@pytest.mark.parametrize("picture", ["always", None, 1])
+def test_a_picture_that_is_neither_wanted_nor_not(picture):
+    with pytest.raises(InputError, match="`picture` to be true, false or auto"):
+        LearningCurves(picture=picture)
 
 
 def test_nothing_is_written_where_nothing_was_collected(tmp_path):

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytorch_lightning as pl
@@ -55,19 +55,25 @@ class LearningCurves(pl.Callback):
 
     Args:
         folder: Where to write; that of the first logger, or ``trainer.default_root_dir``, if not given.
-        picture: Whether to draw; the table alone needs no matplotlib.
+        picture: Whether to draw, ``auto`` where matplotlib is installed; the table alone does not need it.
         smoothing: Share of a loss curve that the smoothed line looks back on, 0 to 1; 0 draws the raw values alone.
 
     Raises:
-        InputError: If the share is out of range or, when a fit begins, matplotlib is not installed.
+        InputError: If an option has another value or, when a fit begins, matplotlib is not installed though ``picture``
+            is true.
     """
 
-    def __init__(self, folder: str | None = None, picture: bool = True, smoothing: float = 0.05) -> None:
+    def __init__(
+        self, folder: str | None = None, picture: bool | Literal["auto"] = True, smoothing: float = 0.05
+    ) -> None:
+        if not isinstance(picture, bool) and picture != "auto":
+            raise InputError(f"Expected `picture` to be true, false or auto, but got {picture!r}: choose one of them.")
         if not 0 <= smoothing <= 1:
             raise InputError(
                 f"Expected `smoothing` to be between 0 and 1, but got {smoothing}: it is a share of steps."
             )
         self.folder, self.picture, self.smoothing = folder, picture, smoothing
+        self._draws = picture is not False
         self.values: dict[str, dict[int, float]] = {}
         """Value by step, for each name."""
         self._step = 0
@@ -78,8 +84,16 @@ class LearningCurves(pl.Callback):
         """Find the folder, which all processes have to do together, and see that what draws is there."""
         if stage != "fit":
             return
-        if self.picture:
-            _check_matplotlib()
+        self._draws = self.picture is not False
+        if self._draws:
+            try:
+                _check_matplotlib()
+            except InputError as error:
+                if self.picture is True:
+                    raise
+                self._draws = False
+                if trainer.is_global_zero:
+                    logger.info("Learning curves: a table and no picture. %s", error)
         self._place = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
 
     def on_train_batch_start(
@@ -138,10 +152,10 @@ class LearningCurves(pl.Callback):
             return
         with atomic_file(self._place / "curves.csv") as stream:
             csv.writer(stream, lineterminator="\n").writerows(_rows(self.values))
-        if self.picture:
+        if self._draws:
             with atomic_bytes(self._place / "curves.png") as picture:
                 _figure(self.values, self.smoothing).savefig(picture, format="png", dpi=150)
-        logger.info("Learning curves: %s", self._place / ("curves.png" if self.picture else "curves.csv"))
+        logger.info("Learning curves: %s", self._place / ("curves.png" if self._draws else "curves.csv"))
 
     def state_dict(self) -> dict[str, Any]:
         """What was collected, as tensors ``[n, 2]`` of steps and values."""
