@@ -53,6 +53,8 @@ from textmover.types import Segment, SegmentMetric
 ROOT = Path(__file__).parents[1]
 MADE = "made.json"
 STATISTICS = ("pearson", "spearman", "kendall")
+WATCHING = ("LearningCurves",)
+"""Callbacks that only look on: with or without them, a recipe makes the same metric."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Ladder:
         parts = {rung: [made_before(self.run(rung, one)) for one in self.seeds] for rung in averaged(stage)}
         found = {"stage": stage, "seed": seed, "previous": None if parts else made_before(previous), "parts": parts}
         if "config" in stage:
-            found["recipe"] = yaml.safe_load((ROOT / stage["config"]).read_text())
+            found["recipe"] = _decisive(yaml.safe_load((ROOT / stage["config"]).read_text()))
         return found
 
     def _make(self, stage: dict[str, Any], previous: str, seed: int | None, target: Path, title: str) -> None:
@@ -142,6 +144,13 @@ class Ladder:
 
     def _texts(self, metric: SegmentMetric) -> list[str] | None:
         return self.texts if fitted_names(metric) else None
+
+
+def _decisive(recipe: dict[str, Any]) -> dict[str, Any]:
+    """A recipe without the callbacks that its result does not hang on."""
+    trainer = recipe["trainer"]
+    kept = [one for one in trainer["callbacks"] if one["class_path"].rpartition(".")[2] not in WATCHING]
+    return {**recipe, "trainer": {**trainer, "callbacks": kept}}
 
 
 def made_before(metric: str) -> str:
@@ -196,8 +205,10 @@ def _recipe(config: str, folder: Path, checkpoints: Path) -> Path:
     """The recipe with checkpoints in a folder of this run, so that several runs can go on beside one another."""
     recipe = yaml.safe_load((ROOT / config).read_text())
     for callback in recipe["trainer"]["callbacks"]:
-        if "dirpath" in callback.get("init_args", {}):
-            callback["init_args"]["dirpath"] = str(checkpoints)
+        options = callback.get("init_args", {})
+        options |= {
+            name: str(place) for name, place in (("dirpath", checkpoints), ("folder", folder)) if name in options
+        }
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe, sort_keys=False))

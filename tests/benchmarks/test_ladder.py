@@ -126,6 +126,38 @@ def test_a_recipe_whose_file_has_changed_is_another(script, runs, monkeypatch, t
         one.run("first", 1)
 
 
+def test_a_recipe_with_learning_curves_is_the_one_without(script, runs, monkeypatch, tmp_path):
+    """Ladders that were begun before the recipe had them go on; other callbacks decide on what is made."""
+    recipe = yaml.safe_load((script.ROOT / STAGE["config"]).read_text())
+    callbacks = recipe["trainer"]["callbacks"]
+    watching, others = (
+        [one for one in callbacks if ("Curves" in one["class_path"]) is wanted] for wanted in (True, False)
+    )
+    assert watching
+    (tmp_path / "root" / "configs").mkdir(parents=True)
+    file = tmp_path / "root" / STAGE["config"]
+    monkeypatch.setattr(script, "ROOT", tmp_path / "root")
+    for kept in (others, [*watching, *others]):
+        file.write_text(yaml.safe_dump({**recipe, "trainer": {**recipe["trainer"], "callbacks": kept}}))
+        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+    note = json.loads((tmp_path / "first" / "seed1" / "stage0" / "made.json").read_text())
+    assert note["recipe"]["trainer"]["callbacks"] == others
+    assert len(runs.commands) == 1
+    file.write_text(yaml.safe_dump({**recipe, "trainer": {**recipe["trainer"], "callbacks": others[1:]}}))
+    with pytest.raises(SystemExit, match="made of another"):
+        ladder(script, tmp_path, first=[STAGE]).run("first", 1)
+
+
+def test_a_run_writes_nowhere_but_into_its_folder(script, monkeypatch, tmp_path):
+    recipe = yaml.safe_load((script.ROOT / "configs" / "quickstart.yaml").read_text())
+    assert any("folder" in one["init_args"] for one in recipe["trainer"]["callbacks"])
+    path = script._recipe("configs/quickstart.yaml", tmp_path / "stage0", tmp_path / "stage0" / "checkpoints")
+    for one in yaml.safe_load(path.read_text())["trainer"]["callbacks"]:
+        options = one["init_args"]
+        assert options.get("folder", str(tmp_path / "stage0")) == str(tmp_path / "stage0")
+        assert options.get("dirpath", str(path.parent / "checkpoints")) == str(path.parent / "checkpoints")
+
+
 def test_an_average_is_of_all_seeds_of_one_rung_or_of_several(script, runs, monkeypatch, tmp_path):
     loaded, saved = [], []
     monkeypatch.setattr(script, "load_metric", lambda path: loaded.append(path) or path)

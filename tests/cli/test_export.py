@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from textmover.scoring import Scorer, load_metric, save_checkpoint
 from textmover.scoring.backends import openvino
@@ -323,3 +324,38 @@ def test_an_encoder_that_is_gone_lists_what_was_tried(refused, trained):
     config = {**metric.config.to_dict(), "encoder": "no-such-encoder-here"}
     change_run(path, textmover={"start": "twmd", "config": config})
     assert "'no-such-encoder-here' nowhere: no folder" in refused("export", path, "metric")
+
+
+@pytest.mark.parametrize("start", ["preset", "checkpoint"])
+@pytest.mark.parametrize("options", [(), ("--adapter", 4), ("--untrained", 0.5)])
+def test_a_run_of_an_encoder_that_was_replaced(refused, run, tmp_path, tiny_encoder, start, options):
+    from textmover.training.ratings import RatingsModule
+
+    encoder, path = shutil.copytree(tiny_encoder, tmp_path / "encoder"), tmp_path / "run.ckpt"
+
+    def replace():
+        state = load_file(encoder / "model.safetensors")
+        other = {name: one + 0.1 if one.is_floating_point() else one for name, one in state.items()}
+        save_file(other, encoder / "model.safetensors", metadata={"format": "pt"})
+
+    def begin():
+        metric = load_metric("twmd", encoder=str(encoder))
+        return (
+            "twmd" if start == "preset" else str(save_checkpoint(metric, tmp_path / "start", card="", overwrite=True))
+        )
+
+    module = RatingsModule(begin(), overrides={"encoder": str(encoder)} if start == "preset" else None)
+    content = {"state_dict": module.state_dict(), "epoch": 0, "global_step": 1}
+    module.on_save_checkpoint(content)
+    torch.save(content, path)
+    assert run("export", path, "before", *options).code == 0
+    replace()
+    begin()  # the checkpoint that training started from is made anew, over the other encoder
+    said = refused("export", path, "metric", *options)
+    assert content["textmover"]["encoder"]["base"]["sha256"] in said
+    assert f"but those in {encoder} have" in said
+    assert f"put that one back to export {path}" in said
+    assert not (tmp_path / "metric").exists()
+    del content["textmover"]["encoder"]  # as earlier versions wrote it
+    torch.save(content, path)
+    assert run("export", path, "metric", *options).code == 0

@@ -103,6 +103,36 @@ def test_a_checkpoint_of_another_encoder_is_refused(tmp_path, tiny_encoder, rati
     assert "a checkpoint of the metric that is trained here, but its `encoder` is" in complaint(capsys)
 
 
+@pytest.mark.parametrize("command", ["test", "predict"])
+def test_what_the_modules_cannot_do_is_not_offered(tmp_path, tiny_encoder, ratings, command, capsys):
+    config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
+    for main in (train, lambda arguments: textmover(["train", *arguments])):
+        assert main([command, "--config", str(config)]) == 2
+        message = complaint(capsys)
+        assert command in message
+        assert "fit" in message
+        assert "validate" in message
+    with pytest.raises(SystemExit):
+        train(["--help"])
+    assert "{fit,validate}" in capsys.readouterr().out
+
+
+def test_validation_of_a_metric_that_was_never_fitted_says_what_to_name(tmp_path, tiny_encoder, ratings, capsys):
+    config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1))
+    assert train(["fit", "--config", str(config)]) == 0
+    capsys.readouterr()
+    assert train(["validate", "--config", str(config)]) == 2
+    message = complaint(capsys)
+    assert "never fitted: name a run's checkpoint with --ckpt_path, or an exported metric with --model.init" in message
+    named = (
+        ("--ckpt_path", str(tmp_path / "checkpoints" / "best.ckpt")),
+        ("--model.init_args.metric", str(tmp_path / "metric"), "--model.init_args.overrides", "null"),
+    )
+    for options in named:
+        assert train(["validate", "--config", str(config), *options]) == 0
+        assert "held-back/pearson" in capsys.readouterr().out
+
+
 def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_encoder, ratings):
     config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
     changes = ["--trainer.max_epochs", "1", "--model.init_args.losses", "{pairwise: 1.0}"]

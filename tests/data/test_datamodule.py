@@ -78,6 +78,56 @@ def test_too_few_ratings_are_refused_with_the_file(tmp_path):
         RatingsDataModule([str(path)]).setup()
 
 
+# --- parts that nothing can be judged by ------------------------------------------------------------------------------
+
+
+def rated(path, rows):
+    """A file of ratings in groups, a reference to a row."""
+    lines = [f"{kind}\tr{n}\th{n}\t{score}\n" for n, (kind, score) in enumerate(rows)]
+    path.write_text("kind\treference\thypothesis\tscore\n" + "".join(lines))
+    return str(path)
+
+
+def test_validation_ratings_that_are_all_equal_are_refused(ratings, tmp_path):
+    flat = rated(tmp_path / "flat.tsv", [("drop", 5)] * 20)
+    for group in (None, "kind"):
+        data = RatingsDataModule([ratings], [flat], columns=COLUMNS, group=group)
+        with pytest.raises(InputError, match=r"differ in the held-back part of .*flat\.tsv, .*all 20 are equal there"):
+            data.setup()
+        with pytest.raises(InputError, match="all 20 are equal there"):
+            MixtureDataModule({"mine": RatingsDataModule([ratings], [flat], columns=COLUMNS)}).setup()
+
+
+def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
+    path = rated(tmp_path / "mine.tsv", [("swap", 5) if n % 3 else ("drop", n) for n in range(180)])
+    wanted = {"columns": COLUMNS, "held_out": {"kind": ["swap"]}, "held_back": 0.3}
+    with pytest.raises(InputError, match=r"differ in the held-out part of .*mine\.tsv"):
+        RatingsDataModule([path], **wanted).setup()
+    RatingsDataModule([path], **wanted, beside={"kind": ["drop"]}).setup()
+
+
+@pytest.mark.parametrize("rows", [[(f"k{n // 4}", n // 4) for n in range(20)], [(f"k{n // 2}", n) for n in range(20)]])
+def test_groups_none_of_which_has_a_correlation_are_refused(ratings, tmp_path, rows):
+    """Equal ratings within each group, or two segments to a group."""
+    path = rated(tmp_path / "groups.tsv", rows)
+    with pytest.raises(InputError, match=r"in some group by 'kind' of the held-back part .* none of its \d+ groups"):
+        RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is").setup()
+    RatingsDataModule([ratings], [path], columns=COLUMNS, scales="as-is").setup()
+
+
+def test_one_group_with_a_correlation_is_enough(ratings, tmp_path):
+    path = rated(tmp_path / "groups.tsv", [("flat", 5)] * 9 + [("single", 1)] + [("drop", n) for n in (1, 1, 2)])
+    data = RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is")
+    data.setup()
+    assert len(data.parts[HELD_BACK]) == 13
+
+
+def test_equal_ratings_to_train_on_are_no_matter_of_the_parts(ratings, tmp_path):
+    """Where nothing is learned from them either, as where a ladder reads a set: training itself refuses them."""
+    flat = rated(tmp_path / "flat.tsv", [("drop", 5)] * 20)
+    RatingsDataModule([flat], [ratings], columns=COLUMNS, scales="as-is").setup()
+
+
 def test_a_group_that_is_not_read_is_refused(ratings):
     with pytest.raises(InputError, match=r"columns\.groups"):
         RatingsDataModule([ratings], group="kind")

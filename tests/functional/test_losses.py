@@ -12,6 +12,7 @@ from scipy.stats import pearsonr
 from torch.autograd import gradcheck
 
 from textmover.functional.losses import (
+    FEWEST,
     LOSSES,
     OPTIONS,
     combined_loss,
@@ -199,3 +200,11 @@ def test_autocast_changes_nothing(loss):
         found = loss(scores, ratings)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, loss(scores, ratings))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_fewest_segments_are_those_from_which_a_loss_has_a_gradient(name):
+    for count in range(1, 4):
+        scores, ratings = torch.tensor([0.3, 1.2, -0.4][:count], requires_grad=True), torch.tensor([2.0, 0.5, 1.0])
+        LOSSES[name](scores, ratings[:count]).backward()
+        assert (scores.grad.abs().max() > 1e-3) == (count >= FEWEST[name]), count

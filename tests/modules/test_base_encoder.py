@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -72,3 +73,11 @@ def test_prints_hang_on_names_and_values_alone():
 def test_only_a_print_is_taken_off_a_name(base):
     assert identity_of("c++-encoder@01234567", base, "aaaaaaaa") == "c++-encoder+aaaaaaaa@01234567"
     assert identity_of("c++-encoder+bbbbbbbb@01234567", base, "aaaaaaaa") == "c++-encoder+aaaaaaaa@01234567"
+
+
+def test_what_is_not_known_of_two_bases_does_not_set_them_apart(base, tmp_path):
+    known = replace(base, tokenizer="0a", folder=tmp_path)
+    for one, other in ((base, known), (known, base), (known, replace(known, sha256=base.sha256[:8]))):
+        assert one.misfit(other) is None
+    assert "tokenizer of the hash 0a, but that in" in known.misfit(replace(known, tokenizer=None))
+    assert f"those in {base.name} have 89ab" in known.misfit(replace(base, sha256="89ab"))

@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -158,17 +157,18 @@ def test_without_matplotlib_the_run_ends_before_it_begins(tmp_path, tiny_encoder
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_auto_draws_where_matplotlib_is(tmp_path, monkeypatch, caplog, installed):
+def test_a_picture_is_drawn_where_it_can_be(tmp_path, tiny_encoder, monkeypatch, capsys, installed):
     if not installed:
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-    trainer = SimpleNamespace(log_dir=None, default_root_dir=tmp_path, is_global_zero=True)
-    curves = LearningCurves(picture="auto")
-    with caplog.at_level("INFO", "textmover"):
-        curves.setup(trainer, None, "fit")
-    assert ("written as a table alone" in caplog.text) is not installed
-    curves.values = {"train/loss": {1: 2.0, 2: 1.0}}
-    curves.write(trainer)
-    assert {path.name for path in tmp_path.iterdir()} == {"curves.csv", *(["curves.png"] if installed else [])}
+    arguments = arguments_of(tmp_path, tiny_encoder, trainer__max_epochs=1, trainer__limit_train_batches=2)
+    text = (tmp_path / "recipe.yaml").read_text().replace("folder: ", "picture: auto\n      folder: ")
+    (tmp_path / "recipe.yaml").write_text(text)
+    assert train(arguments) == 0
+    assert len(rows(tmp_path / "curves" / "curves.csv")) == 2
+    assert (tmp_path / "curves" / "curves.png").exists() is installed
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Learning curves: a table and no")]
+    assert len(said) == (not installed)
+    assert all('pip install "textmover[report]"' in line for line in said)
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, tiny_encoder, capsys):
@@ -239,6 +239,12 @@ def test_nothing_but_infinite_losses_can_be_drawn():
 def test_a_share_out_of_range(share):
     with pytest.raises(InputError, match="`smoothing` to be between 0 and 1"):
         LearningCurves(smoothing=share)
+
+
+@pytest.mark.parametrize("picture", ["always", None, 1])
+def test_a_picture_that_is_neither_wanted_nor_not(picture):
+    with pytest.raises(InputError, match="`picture` to be true, false or auto"):
+        LearningCurves(picture=picture)
 
 
 def test_nothing_is_written_where_nothing_was_collected(tmp_path):

@@ -2,14 +2,19 @@
 
 import csv
 import math
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from runs import recipe, write_ratings, write_recipe
 
 from textmover.cli.train import main as train
+from textmover.data import RatingsDataModule
+from textmover.data.sources import RatedSource
 from textmover.training import RatingsModule
+from textmover.types import Segment
 
 
 def run(folder: Path, encoder: Path, *arguments: str, more: list | None = None, **changes) -> int:
@@ -148,11 +153,29 @@ def test_numbers_that_are_none_stop_the_run_and_name_the_batch_and_the_checkpoin
     message = complaint(capsys)
     assert said in message
     assert "at step 8 (ratings: items [" in message
+    quoted = re.search(r"of the training part, the first of them '([^']+)' and '([^']+)'\):", message)
+    hypotheses = [line.split("\t")[2] for line in (tmp_path / "ratings.tsv").read_text().splitlines()[1:]]
+    assert set(quoted.groups()) <= set(hypotheses), "whoever reads it finds the lines"
     resume = tmp_path / "checkpoints" / "resume.ckpt"
     assert message.endswith(f"the last good checkpoint, or an earlier one, or start anew: --ckpt_path {resume}")
     kept = torch.load(resume, weights_only=True)
     assert kept["global_step"] == 5
     assert all(value.isfinite().all() for value in kept["state_dict"].values() if value.is_floating_point())
+
+
+def test_long_texts_of_a_batch_are_cut_and_control_characters_escaped(tiny_encoder):
+    trained = RatingsModule(overrides={"encoder": str(tiny_encoder)})
+    items = [Segment("long " * 30, ("r",), score=1.0), Segment("two\nlines", ("r",), score=2.0)]
+    source = RatedSource("mine", items, {})
+    trained.trainer = SimpleNamespace(datamodule=RatingsDataModule(["x.tsv"]), global_step=4)
+    trained.data.sources = {"mine": source}
+    for places, told in (([1, 0, 1], f"'two\\nlines' and '{('long ' * 12)}…'"), ([1], "'two\\nlines'")):
+        trained._batch = source.collate([items[at] for at in places], places, len(places), trained.metric.tokenize)
+        said = str(trained._not_finite("a finite loss"))
+        assert said == (
+            f"Expected a finite loss at step 4 (mine: items {places} of the training part, the first of them {told}): "
+            "lower the learning rate."
+        )
 
 
 def test_the_run_goes_on_from_the_checkpoint_that_was_named(tmp_path, tiny_encoder, broken_at, monkeypatch, capsys):

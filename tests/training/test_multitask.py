@@ -256,6 +256,14 @@ def test_options_that_do_not_fit_a_source_are_refused(tiny_encoder, tmp_path, op
         fit(module(tiny_encoder, tasks=options), data, epochs=1)
 
 
+def test_a_source_with_batches_too_small_for_its_losses_is_named(tiny_encoder, tmp_path):
+    data = all_kinds(tmp_path)
+    data.members["more"].batch_size = 1
+    tasks = {"people": TaskOptions(losses={"pairwise": 1.0}), "more": TaskOptions(losses={"pairwise": 1.0})}
+    with pytest.raises(InputError, match="`batch_size` of the source more to be at least 2"):
+        fit(module(tiny_encoder, tasks=tasks), data, epochs=1)
+
+
 def test_options_that_fit_nothing_are_refused():
     with pytest.raises(InputError, match="`weight`"):
         TaskOptions(weight=0.0)

@@ -18,9 +18,9 @@ from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
-from textmover.training.rating_task import segment_scores
+from textmover.training.rating_task import check_batches, segment_scores
 from textmover.training.report import judge
-from textmover.types import InputError
+from textmover.types import InputError, Segment
 
 
 def module(encoder: Path, **options) -> RatingsModule:
@@ -199,8 +199,63 @@ def test_equal_ratings_are_refused(tiny_encoder: Path, tmp_path: Path) -> None:
     path = write_ratings(tmp_path / "equal.tsv")
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], *(line.rsplit("\t", 1)[0] + "\t50" for line in lines[1:])]) + "\n")
-    with pytest.raises(InputError, match="all ratings to train on are equal"):
+    with pytest.raises(InputError, match=r"differ in the held-back part of .*all 27 are equal there"):
         fit(module(tiny_encoder), path, epochs=1)
+    other = write_ratings(tmp_path / "other.tsv")
+    with pytest.raises(InputError, match="all ratings to train on are equal"):
+        fit(module(tiny_encoder), path, epochs=1, validation=[str(other)], scales="as-is")
+
+
+# --- batches that are too small to learn from -------------------------------------------------------------------------
+
+
+def source_of(rows: int, size: int, groups: list[str] | None = None) -> RatedSource:
+    items = [Segment("h", ("r",), score=float(n)) for n in range(rows)]
+    return RatedSource("mine", items, {}, batch_size=size, batch_groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("losses", "signals", "size", "least"),
+    [
+        ({"pearson": 1.0}, {}, 2, 3),
+        *(({name: 1.0}, {}, 1, 2) for name in ("pairwise", "listwise", "cosent", "hinge")),
+        ({"mse": 0.0, "cosent": {"scale": 2.0}, "pearson": 1.0}, {}, 1, 2),
+        ({"mse": 0.0}, {"chrf": 1.0}, 2, 3),
+    ],
+)
+def test_batches_too_small_for_every_loss_are_refused(losses, signals, size, least, caplog) -> None:
+    with pytest.raises(InputError, match=f"`batch_size` of the source mine to be at least {least}, .* but got {size}"):
+        check_batches(source_of(9, size), losses, signals)
+    groups = [f"g{n // size}" for n in range(9)]
+    with pytest.raises(InputError, match=f"leave at least {least} segments of the source mine together"):
+        check_batches(source_of(9, 16, groups), losses, signals)
+    check_batches(source_of(9, least), losses, signals)
+    check_batches(source_of(9, size), {**losses, "huber": 0.1}, signals)
+
+
+@pytest.mark.parametrize(("alone", "warned"), [(20, True), (18, True), (17, False)])
+def test_groups_of_one_row_each_are_told_once(alone: int, warned: bool, caplog) -> None:
+    groups = [f"g{n}" for n in range(alone)] + ["rest"] * (20 - alone)
+    with caplog.at_level(logging.WARNING, "textmover"):
+        check_batches(source_of(20, 8, groups), {"mse": 1.0, "hinge": 1.0, "pearson": 0.0}, {})
+    said = [one.getMessage() for one in caplog.records]
+    assert said == (
+        [
+            f"hinge learns nothing from {alone} of the 20 segments of mine, which are in batches of fewer than 2: "
+            "raise `batch_size`, or name a column with fewer values as `batch_group`."
+        ]
+        if warned
+        else []
+    )
+
+
+def test_batches_of_one_are_refused_before_a_step(tiny_encoder: Path, ratings: Path) -> None:
+    trained = module(tiny_encoder, losses={"pearson": 1.0})
+    trainer = pl.Trainer(accelerator="cpu", max_steps=1, logger=False, enable_checkpointing=False)
+    data = RatingsDataModule([str(ratings)], held_back=0.25, batch_size=1)
+    with pytest.raises(InputError, match="`batch_size` of the source ratings to be at least 3"):
+        trainer.fit(trained, datamodule=data)
+    assert trainer.global_step == 0
 
 
 def test_an_unknown_loss_is_refused_before_anything_is_read(tiny_encoder: Path) -> None:

@@ -1,3 +1,5 @@
+import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -6,6 +8,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from runs import recipe, write_ratings, write_recipe
+from safetensors.torch import load_file, save_file
 
 from textmover.data import RatingsDataModule
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
@@ -124,6 +127,77 @@ def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tmp_p
     fit(tmp_path, tiny_encoder, Rates(tmp_path / "four.ckpt"), alike)
     with pytest.raises(InputError, match="as this recipe does, but it trains all layers at one rate"):
         fit(tmp_path, tiny_encoder, Rates(), apart, tmp_path / "four.ckpt")
+
+
+# --- another encoder under the same name ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def replaced(tmp_path: Path, tiny_encoder: Path) -> Path:
+    """A folder whose encoder a run was trained from, to ``four.ckpt``; other weights of these shapes lie there now."""
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    fit(tmp_path, encoder, Rates(tmp_path / "four.ckpt"), OptimizerConfig())
+    state = load_file(encoder / "model.safetensors")
+    other = {name: one + 0.1 if one.is_floating_point() else one for name, one in state.items()}
+    save_file(other, encoder / "model.safetensors", metadata={"format": "pt"})
+    return encoder
+
+
+def without_encoder(path: Path) -> None:
+    """The checkpoint as earlier versions wrote it."""
+    content = torch.load(path, weights_only=True)
+    del content["textmover"]["encoder"]
+    torch.save(content, path)
+
+
+def test_no_run_goes_on_over_other_weights_in_the_place_of_its_encoder(tmp_path: Path, replaced: Path) -> None:
+    there = torch.load(tmp_path / "four.ckpt", weights_only=True)["textmover"]["encoder"]["base"]["sha256"]
+    with pytest.raises(InputError, match=f"to have weights of the hash {there}, but those in {replaced} have .*start"):
+        fit(tmp_path, replaced, Rates(), OptimizerConfig(), tmp_path / "four.ckpt")
+
+
+def test_no_run_goes_on_over_another_tokenizer(tmp_path: Path, tiny_encoder: Path) -> None:
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    fit(tmp_path, encoder, Rates(tmp_path / "four.ckpt"), OptimizerConfig())
+    path = encoder / "tokenizer.json"
+    path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
+    with pytest.raises(InputError, match=f"to have a tokenizer of the hash .* but that in {encoder} has"):
+        fit(tmp_path, encoder, Rates(), OptimizerConfig(), tmp_path / "four.ckpt")
+
+
+def test_a_run_of_an_earlier_version_goes_on_whatever_its_encoder_is(tmp_path: Path, replaced: Path) -> None:
+    without_encoder(tmp_path / "four.ckpt")
+    watch = Rates()
+    fit(tmp_path, replaced, watch, OptimizerConfig(), tmp_path / "four.ckpt")
+    assert len(watch.seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("field", "size", "told"), [("intermediate_size", 96, "size mismatch"), ("num_hidden_layers", 2, "key")]
+)
+def test_weights_of_another_shape_are_one_sentence(
+    tmp_path: Path, tiny_encoder: Path, field: str, size: int, told: str
+) -> None:
+    from transformers import BertConfig, BertModel
+
+    encoder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+    fit(tmp_path, encoder, Rates(tmp_path / "four.ckpt"), OptimizerConfig())
+    without_encoder(tmp_path / "four.ckpt")
+    config = json.loads((encoder / "config.json").read_text())
+    BertModel(BertConfig(**{**config, field: size})).save_pretrained(encoder)
+    with pytest.raises(InputError, match=f"but got: .*{told}.*put back the encoder that it was trained from") as caught:
+        fit(tmp_path, encoder, Rates(), OptimizerConfig(), tmp_path / "four.ckpt")
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_hashed_for_a_checkpoint(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = RatingsModule(overrides={"encoder": str(tiny_encoder)})
+    for place in ("base_encoder", "encoder_source"):
+        monkeypatch.setattr(f"textmover.modules.{place}.file_sha256", None)
+    content = {"state_dict": module.state_dict()}
+    module.on_save_checkpoint(content)
+    module.on_load_checkpoint(content)
+    assert len(content["textmover"]["encoder"]["base"]["sha256"]) == 64
 
 
 def test_dropout_is_on_in_training(tiny_encoder: Path) -> None:

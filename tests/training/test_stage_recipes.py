@@ -131,6 +131,23 @@ def test_a_recipe_runs_two_steps_and_exports(path, tmp_path, tiny_encoder, embed
     watched = [one["init_args"] for one in config["trainer"]["callbacks"] if "monitor" in one["init_args"]]
     for one in watched:
         assert (tmp_path / one["dirpath"] / f"{one['filename']}.ckpt").is_file()
+    if has_curves(config):
+        (table,) = tmp_path.rglob("curves.csv")
+        assert table.parent == tmp_path / config["trainer"]["default_root_dir"] / "log" / "version_0"
+        assert len(table.read_text().splitlines()) == 3
+
+
+def has_curves(config: dict[str, Any]) -> bool:
+    return any(one["class_path"] == "textmover.training.LearningCurves" for one in config["trainer"]["callbacks"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*STAGES, CONFIGS / "quickstart.yaml", CONFIGS / "wmt_da.yaml", OWN],
+    ids=lambda path: path.parent.name + path.stem,
+)
+def test_a_recipe_draws_learning_curves(path):
+    assert has_curves(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: named(path).replace("/", "-"))

@@ -13,6 +13,7 @@ from torch import Tensor
 from textmover.cli.export_card import write_card
 from textmover.presets import PRESETS, build_metric
 from textmover.scoring.checkpoint import CARD, checkpoint_folder, load_metric
+from textmover.scoring.encoder_weights import encoder_misfit
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["metric_and_card"]
@@ -35,6 +36,7 @@ class Run:
         path: The checkpoint.
         start: Preset, folder or hub id that training started from.
         config: The metric's configuration.
+        encoder: The encoder that training started from, where the checkpoint says so.
         weights: Weights and fitted statistics by name.
         step: Optimiser steps done.
         epoch: Epoch that was running, counted from 1.
@@ -45,6 +47,7 @@ class Run:
     path: Path
     start: str
     config: dict[str, Any]
+    encoder: dict[str, Any]
     weights: dict[str, Tensor]
     step: int
     epoch: int
@@ -120,7 +123,8 @@ def _run_of(path: Path, content: Any) -> Run:
     step, epoch = int(content.get("global_step", 0)), int(content.get("epoch", 0)) + 1
     data = {str(key): str(value) for key, value in (about.get("data") or {}).items()}
     notices = tuple(map(str, about.get("notices") or ()))
-    return Run(path, str(about["start"]), dict(about["config"]), weights, step, epoch, data, notices)
+    encoder = dict(about.get("encoder") or {})
+    return Run(path, str(about["start"]), dict(about["config"]), encoder, weights, step, epoch, data, notices)
 
 
 def _rebuild(found: Run) -> SegmentMetric:
@@ -129,13 +133,17 @@ def _rebuild(found: Run) -> SegmentMetric:
         metric: Any = build_metric(found.config)
     else:
         metric = _restart(found)
+    misfit = encoder_misfit(metric, found.encoder)
+    if misfit is not None:
+        # Its weights would fit, but not its tokenizer, its name, and what an adapter or a share of it is taken from.
+        raise InputError(f"{misfit}: put that one back to export {found.path}.")
     try:
         metric.load_state_dict(found.weights)
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()]
         raise InputError(
             f"Expected the weights in {found.path} to fit its configuration, but got: {' '.join(lines[:2])} "
-            "Give the checkpoint of a run of this version."
+            "Give the checkpoint of a run of this version, or put back the encoder that it was trained from."
         ) from error
     metric.eval()
     return metric

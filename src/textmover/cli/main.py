@@ -43,7 +43,8 @@ COMMANDS = {
 """Module and purpose of each command."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
-"""What Lightning's command line can do; ``fit`` where none is named."""
+"""What Lightning's command line can do, of which ours offers the first two and refuses the others by name; ``fit``
+where none is named."""
 
 
 class Parser(argparse.ArgumentParser):

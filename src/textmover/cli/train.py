@@ -83,6 +83,11 @@ class TrainCLI(LightningCLI):
         parser.add_argument("-c", "--config", action=ActionConfigFile, help="A recipe, YAML.")
         return parser
 
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """What can be done: the modules have no steps to test or predict with, which `textmover` does."""
+        return {name: taken for name, taken in LightningCLI.subcommands().items() if name in ("fit", "validate")}
+
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add what is neither trainer, model nor data."""
         parser.add_argument("--export", type=str | None, default=None, help="Folder for the checkpoint that scores.")

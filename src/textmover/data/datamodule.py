@@ -17,7 +17,7 @@ from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.rating_scales import Scales, on_one_scale
 from textmover.data.readers import Columns, read_segments
-from textmover.data.sources import RatedSource, Source, Tokenize, check_reading
+from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_reading
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.types import InputError, Segment
 
@@ -219,7 +219,11 @@ class RatingsDataModule(SourcesDataModule):
         return next((source.parts for source in self.sources.values()), {})
 
     def read(self) -> list[Source[Any]]:
-        """Read and split the files."""
+        """Read and split the files.
+
+        Raises:
+            InputError: If a part is too small, or its ratings do not differ.
+        """
         segments, held_back, about = self._training_part()
         parts = {HELD_BACK: held_back}
         if self.held_out:
@@ -236,19 +240,19 @@ class RatingsDataModule(SourcesDataModule):
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %d to train on, %s", len(segments), sizes)
         within = None if self.batch_group is None else [one.groups[self.batch_group] for one in segments]
-        return [
-            RatedSource(
-                "ratings",
-                segments,
-                parts,
-                batch_size=self.batch_size,
-                validation_batch_size=self.validation_batch_size,
-                batch_groups=within,
-                about=about,
-                notice=self.notice,
-                group=self.group,
-            )
-        ]
+        source = RatedSource(
+            "ratings",
+            segments,
+            parts,
+            batch_size=self.batch_size,
+            validation_batch_size=self.validation_batch_size,
+            batch_groups=within,
+            about=about,
+            notice=self.notice,
+            group=self.group,
+        )
+        check_judged(source, self.validation_files or self.train_files)
+        return [source]
 
     def _training_part(self) -> tuple[list[Segment], list[Segment], dict[str, str]]:
         """The segments to train on, those held back, and what the card says of them."""

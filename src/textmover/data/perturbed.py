@@ -14,7 +14,7 @@ from textmover.data.perturbations import PERTURBATIONS, perturb
 from textmover.data.phrases import WordPool
 from textmover.data.plain_sentences import check_damage, read_sentences, taken_sentences
 from textmover.data.severity import shipped_table
-from textmover.data.sources import RatedSource, Source, check_reading
+from textmover.data.sources import RatedSource, Source, check_judged, check_reading
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.types import InputError, Segment
 
@@ -97,20 +97,20 @@ class PerturbedDataModule(SourcesDataModule):
             "Damaged sentences: %d sentences, %d segments to train on, %d held back",
             len(texts), len(training), len(held_back),
         )  # fmt: skip
-        return [
-            RatedSource(
-                "perturbed",
-                training,
-                {HELD_BACK: held_back},
-                batch_size=self.batch_size,
-                validation_batch_size=self.validation_batch_size,
-                about={
-                    "sentences": f"{len(texts)} of {', '.join(Path(name).name for name in self.files)}",
-                    "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
-                },
-                notice=NOTICE,
-            )
-        ]
+        source = RatedSource(
+            "perturbed",
+            training,
+            {HELD_BACK: held_back},
+            batch_size=self.batch_size,
+            validation_batch_size=self.validation_batch_size,
+            about={
+                "sentences": f"{len(texts)} of {', '.join(Path(name).name for name in self.files)}",
+                "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
+            },
+            notice=NOTICE,
+        )
+        check_judged(source, self.files)
+        return [source]
 
 
 def perturbed_segments(texts: Sequence[str], types: Mapping[str, float], versions: int, seed: int) -> list[Segment]:

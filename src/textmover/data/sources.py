@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
-__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize", "check_reading"]
+__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize", "check_judged", "check_reading"]
 
 Item = TypeVar("Item")
 
 Tokenize = Callable[[Sequence[str]], TokenBatch]
 """Texts to token ids: a metric's own ``tokenize``."""
+
+MIN_SEGMENTS = 3
+"""Fewest segments that a correlation is computed of."""
 
 LENGTH_CHUNK = 1024
 """Texts that are tokenised at a time to learn their lengths."""
@@ -179,6 +182,37 @@ class RatedSource(Source[Segment]):
     def ratings_of(segments: Sequence[Segment]) -> NDArray[np.float64]:
         """Human scores of segments, float64 ``[n]``."""
         return np.array([segment.score for segment in segments], dtype=np.float64)
+
+
+def check_judged(source: RatedSource, files: Sequence[str]) -> None:
+    """Make sure that each part that was kept from training can be judged by: that some group of it has a correlation.
+
+    Without one all statistics are NaN, by which no epoch is the best and early stopping ends the run.
+
+    Args:
+        source: Rated segments with their parts.
+        files: Names of the files that the parts are of.
+
+    Raises:
+        InputError: If the ratings of a part are all equal, or are so in each of its groups that is large enough.
+    """
+    for name, part in source.parts.items():
+        by_group: dict[str, list[float]] = {}
+        for group, rating in zip(source.groups_of(part), source.ratings_of(part).tolist(), strict=True):
+            by_group.setdefault(group, []).append(rating)
+        if any(len(ratings) >= MIN_SEGMENTS and min(ratings) < max(ratings) for ratings in by_group.values()):
+            continue
+        where = f"the {name} part of {', '.join(files)}, by which training is judged"
+        if source.group is None or len({rating for ratings in by_group.values() for rating in ratings}) == 1:
+            raise InputError(
+                f"Expected ratings that differ in {where}, but all {len(part)} are equal there: change `held_back`, "
+                "give other `validation` files, or check the column of the ratings."
+            )
+        raise InputError(
+            f"Expected at least {MIN_SEGMENTS} ratings, not all equal, in some group by {source.group!r} of {where}, "
+            f"but none of its {len(by_group)} groups has them: set `group` to null to correlate over all segments, or "
+            "change `held_back`."
+        )
 
 
 def check_reading(field: str, files: Sequence[str], batch_size: int, validation_batch_size: int) -> None:

@@ -17,6 +17,7 @@ from textmover.functional.ranking_losses import cosent_loss, hinge_loss, listwis
 from textmover.types import InputError
 
 __all__ = [
+    "FEWEST",
     "LOSSES",
     "OPTIONS",
     "LossWeights",
@@ -85,6 +86,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "hinge": ("gap", "margin"),
 }
 """Options of the losses that have any."""
+
+FEWEST: dict[str, int] = {"mse": 1, "huber": 1, "pearson": 3, "pairwise": 2, "listwise": 2, "cosent": 2, "hinge": 2}
+"""Fewest segments of a batch from which each loss learns. From fewer it has no gradient: one segment stands in no
+order, and two correlate with 1 or -1 whatever their scores are."""
 
 LossWeights: TypeAlias = Mapping[str, float | Mapping[str, float]]
 """A weight by the name of each loss, or its weight and options: ``{"mse": 1, "cosent": {"weight": 2, "scale": 3}}``."""

@@ -85,19 +85,36 @@ class BaseEncoder:
                 f"{error} (It is the base, of hash {self.sha256}, of an adapter; with another encoder take a "
                 "preset as the metric, such as twmd.)"
             ) from error
-        if not source.sha256.startswith(self.sha256):
+        misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
+        if misfit is not None:
             raise InputError(
-                f"Expected the base encoder {self.name} to have weights of the hash {self.sha256}, but those in "
-                f"{source.folder} have {source.sha256}: give the folder or hub name of the right one as `encoder`, or "
-                "a preset as the metric, such as twmd, to score with another encoder."
-            )
-        theirs = tokenizer_sha256(source.folder)
-        if self.tokenizer is not None and theirs != self.tokenizer:
-            raise InputError(
-                f"Expected the base encoder {self.name} to have a tokenizer of the hash {self.tokenizer}, but that in "
-                f"{source.folder} has {theirs}: give the folder or hub name of the right one as `encoder`."
+                f"Expected the base encoder {self.name} {misfit}: give the folder or hub name of the right one as "
+                "`encoder`, or a preset as the metric, such as twmd, to score with another encoder."
             )
         return source
+
+    def misfit(self, found: BaseEncoder) -> str | None:
+        """How another base differs from this one, as far as both are known.
+
+        Args:
+            found: The other one, in a folder or as a checkpoint names it.
+
+        Returns:
+            The rest of a sentence that begins with "Expected the encoder"; ``None`` where weights and tokenizer are
+            the same.
+
+        Example:
+            >>> one, other = (BaseEncoder("roberta-base", None, sha256) for sha256 in ("01234567", "89abcdef"))
+            >>> one.misfit(other)
+            'to have weights of the hash 01234567, but those in roberta-base have 89abcdef'
+        """
+        place = found.folder or found.name
+        if not (found.sha256.startswith(self.sha256) or self.sha256.startswith(found.sha256)):
+            return f"to have weights of the hash {self.sha256}, but those in {place} have {found.sha256}"
+        unknown = self.tokenizer is None or (found.tokenizer is None and found.folder is None)
+        if not unknown and found.tokenizer != self.tokenizer:
+            return f"to have a tokenizer of the hash {self.tokenizer}, but that in {place} has {found.tokenizer}"
+        return None
 
 
 def tokenizer_sha256(folder: Path) -> str | None:

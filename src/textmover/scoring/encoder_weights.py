@@ -10,11 +10,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from textmover.modules.assembly import untrained
-from textmover.modules.base_encoder import base_of, identity_of, remember_base, weights_print
+from textmover.modules.base_encoder import BaseEncoder, base_of, identity_of, remember_base, weights_print
 from textmover.modules.encoder import Encoder
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["encoder_prefix", "name_weights", "split_state", "trained_encoder"]
+__all__ = ["encoder_entry", "encoder_misfit", "encoder_prefix", "name_weights", "split_state", "trained_encoder"]
 
 logger = logging.getLogger(__name__)
 
@@ -70,3 +70,35 @@ def name_weights(metric: Any) -> None:
             logger.info("The weights that training started from cannot be compared: %s", error)
         remember_base(encoder, base)
     metric.encoder_identity = identity_of(metric.encoder_identity, base, weights_print(encoder.state_dict()))
+
+
+def encoder_entry(metric: Any) -> dict[str, Any]:
+    """What a run's checkpoint keeps of the encoder that training starts from: its base, or its name where it has none.
+
+    Nothing is hashed here: an encoder knows its base from when it was read.
+    """
+    base = base_of(metric.runnable_encoder)
+    return {"identity": metric.encoder_identity} if base is None else {"base": base.entry()}
+
+
+def encoder_misfit(metric: Any, entry: Mapping[str, Any]) -> str | None:
+    """How the encoder of a metric differs from the one that a run's checkpoint was trained from.
+
+    Args:
+        metric: The metric, built as the run's was.
+        entry: What :func:`encoder_entry` gave then; empty in checkpoints of earlier versions, which fit any encoder.
+
+    Returns:
+        The beginning of a sentence; ``None`` where it is the same one, as far as both are known.
+    """
+    base = base_of(metric.runnable_encoder)
+    if "base" in entry and base is not None:
+        before = BaseEncoder(**entry["base"])
+        misfit = before.misfit(base)
+        return None if misfit is None else f"Expected the encoder that training started from, {before.name}, {misfit}"
+    if "identity" in entry and entry["identity"] != metric.encoder_identity:
+        return (
+            f"Expected the encoder that training started from to be {entry['identity']}, but got "
+            f"{metric.encoder_identity}"
+        )
+    return None

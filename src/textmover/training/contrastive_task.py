@@ -16,7 +16,7 @@ from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, neares
 from textmover.functional.contrastive import contrastive_loss
 from textmover.metrics.ordered import OrderedScores
 from textmover.training.joint import joint_values
-from textmover.training.tasks import Context, Judgement, Task
+from textmover.training.tasks import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
 __all__ = ["ContrastiveTask", "all_scores", "joint_features"]
@@ -88,7 +88,12 @@ class ContrastiveTask(Task[ParaphraseSource]):
         self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
 
     def collect(self, part: str, metric: Any, batch: ParaphraseBatch) -> None:
-        """Keep which partners of a batch were found."""
+        """Keep which partners of a batch were found.
+
+        Raises:
+            InputError: If the metric has statistics that are not fitted.
+        """
+        check_fitted(metric)
         self._collected[part].update(self.outcome(metric, batch), batch.positions)
 
     def outcome(self, metric: Any, batch: ParaphraseBatch) -> Tensor:

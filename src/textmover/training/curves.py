@@ -6,7 +6,6 @@ import csv
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -56,38 +55,45 @@ class LearningCurves(pl.Callback):
 
     Args:
         folder: Where to write; that of the first logger, or ``trainer.default_root_dir``, if not given.
-        picture: Whether to draw; the table alone needs no matplotlib. ``auto`` draws where matplotlib is installed.
+        picture: Whether to draw, ``auto`` where matplotlib is installed; the table alone does not need it.
         smoothing: Share of a loss curve that the smoothed line looks back on, 0 to 1; 0 draws the raw values alone.
 
     Raises:
-        InputError: If the share is out of range or, when a fit begins, matplotlib is not installed.
+        InputError: If an option has another value or, when a fit begins, matplotlib is not installed though ``picture``
+            is true.
     """
 
     def __init__(
         self, folder: str | None = None, picture: bool | Literal["auto"] = True, smoothing: float = 0.05
     ) -> None:
+        if not isinstance(picture, bool) and picture != "auto":
+            raise InputError(f"Expected `picture` to be true, false or auto, but got {picture!r}: choose one of them.")
         if not 0 <= smoothing <= 1:
             raise InputError(
                 f"Expected `smoothing` to be between 0 and 1, but got {smoothing}: it is a share of steps."
             )
         self.folder, self.picture, self.smoothing = folder, picture, smoothing
+        self._draws = picture is not False
         self.values: dict[str, dict[int, float]] = {}
         """Value by step, for each name."""
         self._step = 0
         self._batches: list[dict[str, float]] = []
         self._place: Path | None = None
-        self._draws = bool(picture)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Find the folder, which all processes have to do together, and see that what draws is there."""
         if stage != "fit":
             return
-        if self.picture == "auto":
-            self._draws = find_spec("matplotlib") is not None
-            if not self._draws:
-                logger.info("Learning curves are written as a table alone: a picture needs the extra `report`.")
-        elif self.picture:
-            _check_matplotlib()
+        self._draws = self.picture is not False
+        if self._draws:
+            try:
+                _check_matplotlib()
+            except InputError as error:
+                if self.picture is True:
+                    raise
+                self._draws = False
+                if trainer.is_global_zero:
+                    logger.info("Learning curves: a table and no picture. %s", error)
         self._place = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
 
     def on_train_batch_start(

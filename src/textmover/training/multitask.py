@@ -19,7 +19,7 @@ from textmover.training.classification_task import ClassificationTask, ClassWeig
 from textmover.training.contrastive_task import ContrastiveTask
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask, check_references, check_weights
+from textmover.training.rating_task import RatingTask, check_batches, check_references, check_weights
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
 from textmover.training.tasks import Task
 from textmover.types import InputError
@@ -188,6 +188,7 @@ class MultiTaskModule(StageModule):
         check_references(self.metric, source)
         first = not any(isinstance(task, RatingTask) for task in self.tasks.values())
         losses = RATING_LOSSES if options.losses is None else options.losses
+        check_batches(source, losses, options.signals or {})
         return RatingTask(source, losses, options.signals or {}, main=first)
 
     def _calibrate(self) -> None:

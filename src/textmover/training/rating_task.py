@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor
 
 from textmover.data.sources import RatedSource, RatingBatch
-from textmover.functional.losses import combined_loss, pearson_loss
+from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
 from textmover.meta_evaluation.correlation import Correlation, MeanCorrelation, grouped_correlations, mean_correlation
 from textmover.metrics.ordered import OrderedScores
 from textmover.modules.calibration import Calibration
@@ -18,15 +20,20 @@ from textmover.scoring.averaging import token_pairs
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
 from textmover.training.joint import joint_values
-from textmover.training.tasks import Context, Judgement, Task
+from textmover.training.tasks import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, Segment, SegmentMetric
 
-__all__ = ["STATISTICS", "RatingTask", "check_references", "check_weights", "segment_scores"]
+__all__ = ["STATISTICS", "RatingTask", "check_batches", "check_references", "check_weights", "segment_scores"]
+
+logger = logging.getLogger(__name__)
 
 CALIBRATION_SEGMENTS = 1000
 """Rated segments that scale and offset start from."""
 
 STATISTICS = ("pearson", "spearman", "kendall")
+
+IDLE = 0.9
+"""Share of the segments from which a loss learns nothing that is worth a warning."""
 
 UNTRAINED = "untrained"
 """Name of the signal that is the metric itself before training."""
@@ -114,7 +121,12 @@ class RatingTask(Task[RatedSource]):
         self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
 
     def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
-        """Keep the scores of a batch."""
+        """Keep the scores of a batch.
+
+        Raises:
+            InputError: If the metric has statistics that are not fitted.
+        """
+        check_fitted(metric)
         self._collected[part].update(segment_scores(metric, batch), batch.positions)
 
     def judge(self, part: str) -> Judgement | None:
@@ -164,8 +176,7 @@ def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> No
                 f"Expected the weight of the signal {name!r} to be a finite number of at least 0, but got {weight}: "
                 "choose another."
             )
-    weights = [one.get("weight", 1.0) if isinstance(one, Mapping) else one for one in losses.values()]
-    if not any(weights) and not any(signals.values()):
+    if not _fewest(losses, signals):
         raise InputError(
             "Expected `losses` or `signals` with a weight above 0, but all weights are 0, so that nothing would be "
             "learned: raise one."
@@ -183,6 +194,45 @@ def check_references(metric: SegmentMetric, source: RatedSource) -> None:
             "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
             "and set it to 'all' where the trained metric scores."
         )
+
+
+def check_batches(source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
+    """Refuse batches that are too small for every loss to learn from, and warn where most are for some of them.
+
+    Raises:
+        InputError: If all batches are, by their size or since no two segments share their group.
+    """
+    fewest = _fewest(losses, signals)
+    least, names = min(fewest.values()), " and ".join(fewest)
+    if source.batch_size < least:
+        raise InputError(
+            f"Expected `batch_size` of the source {source.name} to be at least {least}, since every loss "
+            f"({names}) compares segments of a batch, but got {source.batch_size}: raise it, or add the loss mse or "
+            "huber."
+        )
+    total = len(source.items)
+    sizes = [total] if source.batch_groups is None else list(Counter(source.batch_groups).values())
+    if max(sizes) < least:
+        raise InputError(
+            f"Expected `batch_group` to leave at least {least} segments of the source {source.name} together, since "
+            f"every loss ({names}) compares segments of a batch, but none of its {len(sizes)} groups has as many: name "
+            "a column with fewer values, leave it out, or add the loss mse or huber."
+        )
+    for name, needed in fewest.items():
+        idle = sum(size for size in sizes if min(size, source.batch_size) < needed)
+        if idle >= IDLE * total:
+            logger.warning(
+                "%s learns nothing from %d of the %d segments of %s, which are in batches of fewer than %d: raise "
+                "`batch_size`, or name a column with fewer values as `batch_group`.",
+                name, idle, total, source.name, needed,
+            )  # fmt: skip
+
+
+def _fewest(losses: Mapping[str, Any], signals: Mapping[str, float]) -> dict[str, int]:
+    """Fewest segments of a batch for everything that has a weight; signals are learned by correlation."""
+    weights = {name: one.get("weight", 1.0) if isinstance(one, Mapping) else one for name, one in losses.items()}
+    found = {name: FEWEST[name] for name, weight in weights.items() if weight}
+    return found | ({"signals": FEWEST["pearson"]} if any(signals.values()) else {})
 
 
 def segment_scores(metric: Any, batch: RatingBatch) -> Tensor:

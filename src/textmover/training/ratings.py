@@ -7,7 +7,7 @@ from typing import Any
 from textmover.data.sources import RatedSource, Source
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask, check_references, check_weights
+from textmover.training.rating_task import RatingTask, check_batches, check_references, check_weights
 from textmover.training.stage import Bfloat16, StageModule
 from textmover.types import InputError, PairScores, TokenBatch
 
@@ -62,9 +62,11 @@ class RatingsModule(StageModule):
         """Agreement with a source's ratings.
 
         Raises:
-            InputError: If the source has none, or several references that cannot be trained on.
+            InputError: If the source has none, several references that cannot be trained on, or batches that are too
+                small for every loss.
         """
         if not isinstance(source, RatedSource):
             raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
         check_references(self.metric, source)
+        check_batches(source, self.losses, self.signals)
         return RatingTask(source, self.losses, self.signals, main=not len(self.tasks))

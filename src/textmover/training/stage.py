@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import Source
 from textmover.scoring.checkpoint import load_metric
+from textmover.scoring.encoder_weights import encoder_entry
 from textmover.scoring.precision import has_bfloat16
 from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora
 from textmover.training.optimization import (
@@ -28,6 +29,7 @@ from textmover.training.optimization import (
     checkpoint_activations,
     layer_depths,
 )
+from textmover.training.resuming import check_same_run, unfit_weights
 from textmover.training.sharding import (
     average_gradients,
     clip_norm,
@@ -47,6 +49,9 @@ logger = logging.getLogger(__name__)
 
 FITTING_TEXTS = 2000
 """Texts of the training part that a corpus mean is fitted on before training."""
+
+SHOWN_TEXTS, SHOWN = 2, 60
+"""Texts of a batch that an error quotes, and how many characters of each."""
 
 SETTINGS = ("lr", "weight_decay", "betas")
 """What the optimiser takes from the recipe for each of its groups, in a resumed run too."""
@@ -256,35 +261,31 @@ class StageModule(pl.LightningModule):
             if value.is_floating_point() and not torch.isfinite(value).all():
                 raise self._not_finite(f"finite weights to keep, but got others in {name}")
         lora = {} if self.lora is None else {"lora": asdict(self.lora)}
-        about = {"start": self.start, "config": self.metric.config.to_dict(), **lora}
+        # By its hash too: another encoder may lie under the name by the time that this is read.
+        kept = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
+        about = {"start": self.start, **kept, **lora}
         told = {} if self._trainer is None else {"data": self.data.describe(), "notices": self.data.notices}
         checkpoint["textmover"] = {**about, **told, "by_depth": self.optimizer_config.by_depth}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to go on from a checkpoint of another metric, or of an optimiser with other groups.
+        """Refuse to go on from a checkpoint of another metric or encoder, or of an optimiser with other groups.
 
         Raises:
-            InputError: If a field of the metric's configuration, or of its low-rank updates, is another one there, or
-                layers were treated alike there and are not here.
+            InputError: If a field of the metric's configuration, or of its low-rank updates, is another one there, the
+                encoder has been replaced since, or layers were treated alike there and are not here.
         """
-        saved = checkpoint.get("textmover", {})
-        here = {**self.metric.config.to_dict(), "lora": None if self.lora is None else asdict(self.lora)}
-        there = {**saved.get("config", {}), "lora": saved.get("lora")}
-        for name, value in there.items():
-            if name in here and here[name] != value:
-                raise InputError(
-                    f"Expected a checkpoint of the metric that is trained here, but its `{name}` is {value!r} instead "
-                    f"of {here[name]!r}: give one of this recipe, or export that one and name it as `metric` to start "
-                    "from."
-                )
-        by_depth = self.optimizer_config.by_depth
-        if saved.get("by_depth", by_depth) != by_depth:
-            kinds = ("all layers at one rate", "each layer at a rate of its own (`layer_decay`, `thaw`)")
-            raise InputError(
-                f"Expected a checkpoint of a run that trains {kinds[by_depth]}, as this recipe does, but it trains "
-                f"{kinds[not by_depth]}: set `layer_decay` and `thaw` as there, or export it and name it as `metric` "
-                "to start from."
-            )
+        check_same_run(self, checkpoint.get("textmover", {}))
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Take weights, of a checkpoint that is gone on from or of the best validation.
+
+        Raises:
+            InputError: If they do not fit.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict=strict, assign=assign)
+        except RuntimeError as error:
+            raise InputError(unfit_weights(error)) from error
 
     def configure_model(self) -> None:
         """Share the encoder's weights out where the strategy does so (:mod:`textmover.training.sharding`)."""
@@ -333,9 +334,16 @@ class StageModule(pl.LightningModule):
 
     def _not_finite(self, what: str) -> NotFiniteError:
         """The error, with the batch that was the last one."""
-        batch = self._batch
-        where = "" if batch is None else f" ({batch.source}: items {batch.positions.tolist()} of the training part)"
-        return NotFiniteError(f"Expected {what} at step {self.global_step}{where}: lower the learning rate.")
+        return NotFiniteError(f"Expected {what} at step {self.global_step}{self._told()}: lower the learning rate.")
+
+    def _told(self) -> str:
+        """Which batch was the last one: its items, and the texts that tell where in the files they are."""
+        if self._batch is None:
+            return ""
+        positions, source = self._batch.positions.tolist(), self.data.sources[self._batch.source]
+        texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
+        shown = [repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts]
+        return f" ({source.name}: items {positions} of the training part, the first of them {' and '.join(shown)})"
 
     def _task(self, name: str) -> Any:
         return self.tasks[name]

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from textmover.data.sources import Source
+from textmover.types import InputError, SegmentMetric
 
-__all__ = ["Context", "Judgement", "Task"]
+__all__ = ["Context", "Judgement", "Task", "check_fitted"]
 
 SourceType = TypeVar("SourceType", bound=Source[Any])
 
@@ -82,3 +83,16 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     @abstractmethod
     def judge(self, part: str) -> Judgement | None:
         """Judge a part, once all its batches are there; ``None`` where some are missing."""
+
+
+def check_fitted(metric: SegmentMetric) -> None:
+    """Refuse to judge a metric whose corpus statistics only a fit, or what it has written, would bring.
+
+    Raises:
+        InputError: If they are missing.
+    """
+    if metric.needs_fit:
+        raise InputError(
+            "Expected a metric with its corpus statistics to validate, but got one that was never fitted: name a run's "
+            "checkpoint with --ckpt_path, or an exported metric with --model.init_args.metric."
+        )
