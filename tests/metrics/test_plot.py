@@ -3,7 +3,9 @@
 import matplotlib as mpl
 import pytest
 import torch
+from torchmetrics import MetricCollection
 
+from textmover import EncoderMemory
 from textmover.metrics import TextMoverBERTScore, TextMoverScore
 
 PREDS = ["the small dog ran home", "she will buy a book", "tea"]
@@ -62,6 +64,23 @@ def test_a_distance_has_its_own_bounds(tiny_encoder):
     _, axes = metric.plot()
     assert bounds(axes) == sorted(one for one in metric.scorer.metric.range if abs(one) < float("inf"))
     assert not metric.higher_is_better
+
+
+def test_a_collection_is_drawn_metric_by_metric_or_together(tiny_encoder):
+    options = {"encoder": str(tiny_encoder), "device": "cpu", "memory": EncoderMemory()}
+    metrics = MetricCollection({name: TextMoverScore(name, **options) for name in ("twmd", "bertscore-f1")})
+    metrics.update(PREDS, TARGET)
+    values = metrics.compute()
+    found = {name: heights(axes) for name, (_, axes) in zip(values, metrics.plot(), strict=True)}
+    assert found == {name: [[pytest.approx(value.item())]] for name, value in values.items()}
+    metrics = MetricCollection({"a": TextMoverScore("twmd", **options), "b": TextMoverBERTScore(tiny_encoder)})
+    metrics.update(PREDS, TARGET)
+    _, axes = metrics.plot(together=True)  # with a value of several parts, the only way that torchmetrics has
+    found, expected = heights(axes), metrics["b"].compute()
+    assert found == [
+        [pytest.approx(metrics["a"].compute().item())],
+        *(pytest.approx(one.tolist()) for one in expected.values()),
+    ]
 
 
 @pytest.mark.parametrize("idf", [False, True])
