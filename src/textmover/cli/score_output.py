@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
@@ -96,7 +96,7 @@ class Target:
         return self.path.is_file() and self.path.stat().st_size > 0 and not is_parts(self.parts_folder)
 
 
-def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: list[str]) -> Target:
+def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
     """What the options say of the output.
 
     Raises:
