@@ -124,6 +124,11 @@ class EncoderMemory:
         for group in self._groups:
             group.forget()
 
+    def let_go(self, device: str) -> bool:
+        """Forget the states in the memory of a device, which lacks room for something else; whether there were any."""
+        held = [group.let_go_own() for group in self._groups if group.device == device]
+        return any(held)
+
     def flush(self) -> None:
         """Write states that wait for company to disk, as happens at the end of the process too."""
         _flush(self._files)
@@ -267,6 +272,22 @@ class _Group:
                 self.memory.close_files(self._files)
             self._cache.clear()
             self._files = None
+
+    @property
+    def device(self) -> str:
+        """Where the states are."""
+        return self.kind[1]
+
+    def let_go(self) -> bool:
+        """Let go of all states in the memory of this device, whichever encoder they are of."""
+        return self.memory.let_go(self.device)
+
+    def let_go_own(self) -> bool:
+        """Let go of the states of these encoders in memory; whether there were any."""
+        with self._lock:
+            held = self._cache.nbytes > 0
+            self._cache.clear()
+        return held
 
     def bound(self, limit: int) -> None:
         """Set the bytes that the states in memory may take from now on."""
