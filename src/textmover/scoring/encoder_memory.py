@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from textmover.modules.encoder import Encoder, weights_stamp
 from textmover.modules.encoder_facts import POST_NORM_TYPES, UNTRACED
 from textmover.scoring.devices import machine_of
-from textmover.scoring.state_files import VERSIONS, StateFiles
+from textmover.scoring.state_files import StateFiles
+from textmover.scoring.state_places import VERSIONS
 from textmover.scoring.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.packed import Ragged
@@ -47,7 +48,7 @@ class EncoderMemory:
     Args:
         limit: Bytes that states may take in memory; the longest unused are forgotten first.
         folder: Where states are kept on disk as well; ``None`` keeps none there.
-        folder_limit: Bytes that they may take there; the longest unused files are removed first.
+        folder_limit: Bytes that they may take there; files of other versions, then the longest unused, go first.
         evict: Whether new states in memory drive old ones out; else a full memory takes in no more.
 
     Example:
