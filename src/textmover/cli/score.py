@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
 from textmover.cli.column_options import add_column_options, add_format_option, refuse_table_options
-from textmover.cli.console import set_up_logging
+from textmover.cli.console import heeding_termination, set_up_logging
 from textmover.cli.metric_loading import load_scorer, take_default
 from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import ShardProgress, progress_bar
@@ -84,6 +84,13 @@ def run(options: argparse.Namespace) -> None:
         shared, whole, earlier = score_in_processes(options, rows)
         _report(options, shared, whole, earlier)
         return
+    # Not where several processes score: Lightning and the other processes have their own ways with signals.
+    with heeding_termination():
+        _score_here(options, rows)
+
+
+def _score_here(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
+    """Score in this process."""
     target = choose_target(options, rows.systems, rows.paths)
     if options.fit_on is not None:
         check_once([*rows.paths, options.fit_on])

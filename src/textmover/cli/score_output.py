@@ -235,5 +235,5 @@ def keeping(target: Target, parts: Parts | None) -> Iterator[None]:
         are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"
         said = f"{are} kept in {parts.folder}, continue with --resume"
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(f"interrupted: {said}") from None
+            raise type(error)(f"interrupted: {said}") from None
         raise InputError(f"{error} What was scored before is not lost: {said}.") from error
