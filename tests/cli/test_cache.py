@@ -1,7 +1,9 @@
 """What `--cache` keeps is read again, shown, and removed on request."""
 
 import json
+import os
 import re
+import shutil
 
 import pytest
 import torch
@@ -62,11 +64,54 @@ def test_a_damaged_record_is_shown_and_can_be_cleared(run, base, tmp_path):
         record.write_text(damage)
         (place,) = listed(run)
         assert place["weights"] == "?"
-    (tmp_path / "states" / "v0").mkdir()
     ended = run("cache", "states", "--clear")
-    assert ended.code == 0
-    assert "v0 was written by another version" in ended.err
+    assert (ended.code, ended.err) == (0, "")
     assert not record.parent.exists()
+
+
+@pytest.mark.usefixtures("flushed")
+def test_clearing_removes_what_any_version_kept_and_nothing_else(run, base, tmp_path):
+    run("score", *base)
+    states = tmp_path / "states"
+    ours = ("v3", "v1", "v2", "v14")
+    for name in ours[1:]:
+        shutil.copytree(states / "v3", states / name)
+    (place,) = (states / "v2").iterdir()
+    (place / ".0123456789abcdef.safetensors.a_b1c2d3").write_bytes(bytes(2_000_000))
+    (states / "v14" / place.name / "identity.json").unlink()
+    others = {
+        "v1/notes.txt", f"v2/{place.name}/mine.safetensors", f"v2/{place.name}/.hidden", "v2/other/identity.json",
+        "v5/0123456789abcdef.safetensors", f"videos/{place.name}/identity.json", "notes.txt",
+    }  # fmt: skip
+    for name in others:
+        (states / name).parent.mkdir(parents=True, exist_ok=True)
+        (states / name).write_text("mine")
+    shown = run("cache", "states")
+    assert [line.split()[0] for line in shown.err.splitlines()] == [f"states/{name}" for name in ("v1", "v14", "v2")]
+    assert "was written by another version of textmover: --clear removes it with the others" in shown.err
+    ended = run("cache", "states", "--clear")
+    assert (ended.code, ended.err) == (0, "")
+    assert float(re.fullmatch(r"Removed (\d\.\d) MB from states\n", ended.out)[1]) >= 2.0
+    assert {path.relative_to(states).as_posix() for path in states.rglob("*") if path.is_file()} == others
+    assert not (states / "v3").exists()
+    assert not (states / "v14").exists()
+    assert run("cache", "states") == (0, "states holds nothing\n", "")
+
+
+@pytest.mark.usefixtures("flushed")
+def test_states_of_other_versions_count_in_the_limit_and_go_first(run, base, tmp_path):
+    run("score", *base)
+    states = tmp_path / "states"
+    size = sum(one.stat().st_size for one in states.rglob("*.safetensors"))
+    shutil.copytree(states / "v3", states / "v2")
+    for path in (states / "v3").rglob("*.safetensors"):
+        os.utime(path, (1, 1))  # the longest unused
+    (states / "v2" / "notes.txt").write_text("mine")
+    told = run("score", *base, "--cache-limit", 2.5 * size / 2**30, "--layer", "1")  # room for two of the three
+    assert "v2 was written by another version of textmover and is ignored: it goes when room is needed, or" in told.err
+    assert sorted(one["texts"] for one in listed(run)) == [5, 5]
+    assert [path.name for path in (states / "v2").rglob("*")] == ["notes.txt"]
+    assert "another version" not in run("score", *base).err
 
 
 @pytest.mark.usefixtures("flushed")

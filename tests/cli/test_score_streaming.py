@@ -365,14 +365,15 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(run, tiny_encoder, writ
     assert run(*command, "--output", tmp_path / name, "--resume").err.startswith("Complete already: ")
 
 
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.slow
-def test_ctrl_c_says_what_is_kept(tiny_encoder, write, tmp_path, programs):
+def test_ctrl_c_and_sigterm_say_what_is_kept(tiny_encoder, write, tmp_path, programs, sent, code):
     paths = [write(name, sentences(600, seed)) for seed, name in enumerate(("h", "r"))]
     arguments = ["--encoder", tiny_encoder, "-i", *paths, "--shard-size", 8, "--output", tmp_path / "s.txt"]
     with started([programs / "textmover"], arguments) as process:
         wait_for_shards(process, tmp_path / "s.txt.parts", 2)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        process.send_signal(sent)
+        assert process.wait(30) == code
         said = process.stderr.read().decode()
     folder = tmp_path / "s.txt.parts"
     kept = len(list(folder.glob("_0*.json")))

@@ -4,8 +4,10 @@ import gzip
 import io
 import itertools
 import json
+import os
 import random
 import sys
+import threading
 from pathlib import Path
 
 import datasets
@@ -303,6 +305,22 @@ def test_unequal_line_counts_are_told_behind_the_last_common_line(tmp_path, pipe
         list(TextFiles(("-",), (paths[1],)))
 
 
+def test_no_pipe_is_waited_for_to_count_its_lines(tmp_path):
+    path = write(tmp_path / "r", b"a\n")
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"a\n" * 3)
+        late = threading.Timer(30, os.close, [writing])
+        late.start()
+        with pytest.raises(InputError, match=rf"got more than 1 in /dev/fd/{reading}, 1 in "):
+            list(TextFiles((f"/dev/fd/{reading}",), (path,)))
+        assert late.is_alive()
+    finally:
+        late.cancel()
+        os.close(writing)
+        os.close(reading)
+
+
 def test_systems_and_references_are_needed(tmp_path):
     with pytest.raises(InputError, match="at least one file of references"):
         TextFiles(("a",), ())
@@ -310,6 +328,8 @@ def test_systems_and_references_are_needed(tmp_path):
         TextFiles((), ("a",))
     with pytest.raises(InputError, match="standard input"):
         TextFiles(("-",), ("-",))
+    with pytest.raises(InputError, match="the pipe or device /dev/null once, but got it twice"):
+        TextFiles(("/dev/null",), ("/dev/null",))
     with pytest.raises(InputError, match="each system once"):
         TextFiles(("a", "a"), ("b",))
 

@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from textmover import Scorer
 from textmover.scoring import save_checkpoint
 from textmover.scoring.backends.compiled import CompiledRunner
 from textmover.scoring.encoder_memory import EncoderMemory, _Weights, flush_all
-from textmover.scoring.state_files import FORMAT, StateFiles
+from textmover.scoring.state_files import StateFiles
+from textmover.scoring.state_places import FORMAT
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home", "tea"]
@@ -274,9 +276,17 @@ def test_the_folder_is_bounded(load, tmp_path):
 
 
 def test_a_folder_of_another_version_is_ignored_and_said(load, tmp_path, caplog):
-    (tmp_path / "v0").mkdir()
+    (tmp_path / "v1").mkdir()
+    other = tmp_path / "v0" / ("ab" * 12) / "0123456789abcdef.safetensors"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"anything")
     load("twmd", memory=EncoderMemory(folder=tmp_path)).score(["tea"], ["tea"])
-    assert "v0 was written by another version of textmover and is ignored: remove it." in caplog.text
+    (line,) = said_by_us(caplog)
+    assert line == (
+        f"{tmp_path / 'v0'} was written by another version of textmover and is ignored: it goes when room is needed, "
+        f"or with `textmover cache {tmp_path} --clear`."
+    )
+    assert other.exists()
 
 
 OTHER_VERSIONS = {
@@ -378,17 +388,45 @@ def test_what_is_kept_of_a_text_has_not_changed_unless_the_format_says_so(load, 
     assert found["layer.1"][[1, 10, -4], 5].tolist() == pytest.approx([0.1916, 0.18923, 0.19166], abs=1e-4)
 
 
-def test_damaged_files_are_ignored_and_said(load, tmp_path, caplog, monkeypatch):
+def test_damaged_files_are_removed_and_said_once(load, tmp_path, caplog, monkeypatch):
     memory = EncoderMemory(folder=tmp_path)
     load("twmd", memory=memory).score(HYPOTHESES, REFERENCES)
     memory.flush()
     (path,) = tmp_path.rglob("*.safetensors")
     path.write_bytes(path.read_bytes()[:100])
-    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
+    foreign = path.with_name("mine.safetensors")
+    foreign.write_bytes(b"mine")
+    memory = EncoderMemory(folder=tmp_path)
+    scorer = load("twmd", memory=memory)
     read = encoded(scorer, monkeypatch)
     scorer.score(HYPOTHESES, REFERENCES)
     assert set(read) == TEXTS
-    assert f"{path} is ignored: it cannot be read" in caplog.text
+    first, second = sorted(said_by_us(caplog))
+    assert re.fullmatch(rf"{path} is damaged \(.*\) and has been removed: its texts are encoded anew\.", first)
+    assert second.startswith(f"{foreign} is damaged (")
+    assert "and is ignored, since textmover has not named it" in second
+    assert (path.exists(), foreign.exists()) == (False, True)
+    memory.flush()
+    foreign.unlink()
+    caplog.clear()
+    rerun(load, tmp_path, monkeypatch)
+    assert said_by_us(caplog) == []
+
+
+def test_a_damaged_file_that_cannot_be_removed_is_ignored(load, tmp_path, caplog, monkeypatch):
+    memory = EncoderMemory(folder=tmp_path)
+    expected = load("twmd", memory=memory).score(HYPOTHESES, REFERENCES).scores
+    memory.flush()
+    (path,) = tmp_path.rglob("*.safetensors")
+    path.write_bytes(b"")
+
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
+    np.testing.assert_allclose(scorer.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6, rtol=0)
+    assert "and is ignored, since it cannot be removed (Operation not permitted)" in caplog.text
 
 
 def test_states_that_are_not_as_they_were_written_are_made_anew(load, tmp_path, caplog, monkeypatch):
@@ -401,7 +439,9 @@ def test_states_that_are_not_as_they_were_written_are_made_anew(load, tmp_path, 
     path.write_bytes(content)
     scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
     np.testing.assert_allclose(scorer.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6, rtol=0)
-    assert f"{path} is damaged and is ignored: its texts are encoded anew. Remove it." in caplog.text
+    told = f"{path} is damaged (its states are not those that were written) and has been removed: its texts are encoded"
+    assert told in caplog.text
+    assert not path.exists()
 
 
 @pytest.mark.slow

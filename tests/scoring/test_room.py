@@ -63,6 +63,37 @@ def test_the_last_attempt_is_made_twice_and_no_more(emptied):
     assert (len(work.made), found) == (2, [0, 0])
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_what_can_be_made_again_goes_before_the_second_attempt(emptied, last):
+    work, found = emptied
+    went = []
+
+    def spare():
+        assert len(found) == len(went)  # before the allocator gives back what it has
+        went.append(len(work.made))
+        return True
+
+    assert in_room(work, CUDA, last=last, spare=spare) == 2
+    assert (went, found) == ([1], [0])
+
+
+def test_what_goes_goes_once(emptied):
+    """Work may fill what was let go anew, and find no room again."""
+    work, found = emptied
+    work.fails = 5
+    went = []
+    with pytest.raises(NoRoomError):
+        in_room(work, CUDA, last=False, spare=lambda: went.append(None) is None)
+    assert (len(work.made), len(went), found) == (2, 1, [0, 0])
+
+
+def test_where_nothing_goes_there_is_no_second_attempt(emptied):
+    work, found = emptied
+    with pytest.raises(NoRoomError):
+        in_room(work, CUDA, last=False, spare=lambda: False)
+    assert (len(work.made), found) == (1, [0])
+
+
 def test_other_devices_have_no_such_cache(emptied):
     work, found = emptied
     assert in_room(work, CPU, last=True) == 2

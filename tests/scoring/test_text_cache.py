@@ -1,6 +1,7 @@
 """What is kept of texts stays within its bound, and the longest unused goes first."""
 
 import copy
+import threading
 
 import numpy as np
 import torch
@@ -93,3 +94,33 @@ def test_a_text_that_was_kept_twice_is_forgotten_once():
     cache.keep(["V", "U"], chunk(8, 9))
     assert found(cache, "K", "A", "B", "V") == {"V": 8}
     assert cache.nbytes <= cache.limit
+
+
+def test_another_thread_clears_between_two_uses_and_never_amid_one():
+    cleared = threading.Event()
+
+    class Slow:
+        """Takes its time when texts are looked up."""
+
+        nbytes = 1
+
+        def __len__(self):
+            return 2
+
+        def select(self, rows):
+            thread.start()
+            assert not cleared.wait(0.1)
+            return self
+
+    def clear():
+        cache.clear()
+        cleared.set()
+
+    thread = threading.Thread(target=clear)
+    cache = TextCache(9)
+    cache.keep(["a", "b"], Slow())
+    assert len(cache.find(["a"])) == 1
+    thread.join(10)
+    assert cleared.is_set()
+    assert len(cache) == cache.nbytes == 0
+    assert len(copy.deepcopy(cache).find(["a"])) == 0

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from textmover.cli.console import print_table, set_up_logging
-from textmover.scoring.state_files import Place, other_versions, places, remove
+from textmover.scoring.state_places import Place, other_versions, places, remove
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "v
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("folder", metavar="FOLDER", help="what was given as --cache")
-    parser.add_argument("--clear", action="store_true", help="remove everything that was kept there")
+    parser.add_argument("--clear", action="store_true", help="remove everything that was kept there, by any version")
     parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
 
 
@@ -36,13 +36,13 @@ def run(options: argparse.Namespace) -> None:
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise InputError(f"Expected {folder} to be a folder that was given as --cache, but there is none.")
+    if options.clear:
+        sys.stdout.write(f"Removed {remove(folder) / 1e6:.1f} MB from {folder}\n")
+        return
     found = places(folder)
     for other in other_versions(folder):
-        logger.warning("%s was written by another version of textmover: remove it if that is not used any more.", other)
-    if options.clear:
-        remove(found)
-        sys.stdout.write(f"Removed {sum(one.nbytes for one in found) / 1e6:.1f} MB from {folder}\n")
-    elif options.format == "json":
+        logger.warning("%s was written by another version of textmover: --clear removes it with the others.", other)
+    if options.format == "json":
         sys.stdout.write(json.dumps([_entry(one) for one in found], indent=2) + "\n")
     elif found:
         print_table(HEADERS, [tuple(map(str, _entry(one).values())) for one in found], numbers=HEADERS[-2:])

@@ -7,7 +7,9 @@ import errno
 import io
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TextIO
@@ -18,7 +20,16 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-__all__ = ["Outcome", "console", "guarded", "open_streams", "print_table", "set_up_logging"]
+__all__ = [
+    "Outcome",
+    "Terminated",
+    "console",
+    "guarded",
+    "heeding_termination",
+    "open_streams",
+    "print_table",
+    "set_up_logging",
+]
 
 UNWRAPPED = 100_000
 """Width of a file or pipe in characters: no line is ever broken or cut there."""
@@ -29,9 +40,13 @@ LEGIBLE = 12
 
 @dataclass
 class Outcome:
-    """How a command ended: 0 well, 2 unusable input, 130 interrupted."""
+    """How a command ended: 0 well, 2 unusable input, 130 interrupted, 143 terminated."""
 
     code: int = 0
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which `kill`, SLURM and Docker end a process by: heeded as Ctrl-C is, but for the exit code."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -111,7 +126,7 @@ def guarded() -> Iterator[Outcome]:
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}", outcome, 2)
     except KeyboardInterrupt as interruption:
-        _complain(str(interruption) or "interrupted", outcome, 130)
+        _complain(str(interruption) or "interrupted", outcome, 143 if isinstance(interruption, Terminated) else 130)
     except ValueError as error:
         from textmover.types import InputError  # brings torch along, which `--help` can do without
 
@@ -120,6 +135,25 @@ def guarded() -> Iterator[Outcome]:
         if unusable is None:
             raise
         _complain(str(unusable), outcome, 2)
+
+
+@contextlib.contextmanager
+def heeding_termination() -> Iterator[None]:
+    """Let SIGTERM end the work inside as Ctrl-C does, unless somebody else heeds or ignores it."""
+    heeded = threading.current_thread() is threading.main_thread()  # no other may say what a signal does
+    if not heeded or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whoever sends it again does not want to wait
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -13,6 +13,7 @@ from textmover.cli.console import set_up_logging
 from textmover.cli.explain_output import Target, add_output_options, choose_target, write_explained
 from textmover.cli.metric_loading import load_scorer, take_default
 from textmover.cli.options import add_metric_options
+from textmover.data.lines import check_once, is_read_once, told_once
 from textmover.data.streams import Row, TextFiles
 from textmover.types import InputError
 
@@ -135,8 +136,8 @@ def _files(options: argparse.Namespace) -> TextFiles | None:
         raise InputError(
             f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
         )
-    if options.fit_on == "-" and "-" in options.input:
-        raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
+    if options.fit_on is not None:
+        check_once([*options.input, options.fit_on])
     return TextFiles((options.input[0],), tuple(options.input[1:]))
 
 
@@ -175,7 +176,7 @@ def _lines(files: TextFiles, wanted: _Wanted, target: Target) -> tuple[list[Row]
     from textmover.report.explanation_page import MOST_LINES
 
     most = {"html": MOST_LINES, "picture": 1}.get(target.format)
-    piped = "-" in (*files.hypotheses, *files.references)
+    piped = any(map(is_read_once, files.paths))
     rows: list[Row] = []
     count = 0
     with contextlib.closing(iter(files)) as read:
@@ -207,9 +208,10 @@ def _fit(scorer: Scorer, row: Row, files: TextFiles | None) -> None:
     if files is None:
         scorer.fit_on_call(row.hypotheses, [row.references])
         return
-    if "-" in (*files.hypotheses, *files.references):
+    once = next(filter(is_read_once, files.paths), None)
+    if once is not None:
         raise InputError(
-            "Expected files where the metric fits idf weights on the texts, but got standard input (-), which can be "
+            f"Expected files where the metric fits idf weights on the texts, but got {told_once(once)}, which can be "
             "read only once: give a file, or statistics with --statistics FILE."
         )
     rows = list(files)

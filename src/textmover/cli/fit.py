@@ -15,6 +15,7 @@ from textmover.cli.field_flags import FIELD, field_flag, given_fields
 from textmover.cli.metric_loading import build_scorer
 from textmover.cli.options import add_metric_options
 from textmover.cli.output_files import check_output
+from textmover.data.lines import check_once
 from textmover.data.readers import read_texts
 from textmover.scoring.released import DEFAULT_PRESET
 from textmover.scoring.statistics import size_of, unfitted_statistics
@@ -99,8 +100,7 @@ def _texts(options: argparse.Namespace) -> list[str]:
     """The texts of all files."""
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
-    if options.data.count("-") > 1:
-        raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
+    check_once(options.data)
     try:
         read = [read_texts(path, options.column, split=options.split or "train") for path in options.data]
     except InputError as error:

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What stands behind ``textmover``; that of this process if ``None``.
 
     Returns:
-        The exit code: 0, 2 for unusable input, 130 after an interruption.
+        The exit code: 0, 2 for unusable input, 130 after an interruption, 143 after SIGTERM where that is heeded.
 
     Raises:
         SystemExit: After ``--help`` and ``--version``, and with code 2 for arguments that do not exist.

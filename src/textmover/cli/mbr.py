@@ -16,6 +16,7 @@ from textmover.cli.metric_loading import load_scorer, take_default
 from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import Advance, progress_bar
 from textmover.data.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
+from textmover.data.lines import check_once
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def run(options: argparse.Namespace) -> None:
     with flags_named(FLAGS):
         sets = _sets(options)
     paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
-    if "-" in paths and options.fit_on == "-":
-        raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
+    if options.fit_on is not None:
+        check_once([*paths, options.fit_on])
     output = choose_output(options.format, options.output, paths)
     if options.include_self is not None and options.references_column is not None:
         raise InputError(

@@ -86,5 +86,6 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
         "--cache-limit",
         type=float,
         metavar="GIB",
-        help=f"room that --cache may take, in GiB; {FOLDER_LIMIT >> 30} if not given. The longest unused goes first",
+        help=f"room that --cache may take, in GiB; {FOLDER_LIMIT >> 30} if not given. What other "
+        "versions of textmover have kept goes first, then the longest unused",
     )

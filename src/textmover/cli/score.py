@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
 from textmover.cli.column_options import add_column_options, add_format_option, refuse_table_options
-from textmover.cli.console import set_up_logging
+from textmover.cli.console import heeding_termination, set_up_logging
 from textmover.cli.metric_loading import load_scorer, take_default
 from textmover.cli.options import add_cache_option, add_metric_options
 from textmover.cli.progress import ShardProgress, progress_bar
 from textmover.cli.score_output import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.cli.score_processes import add_process_options, score_in_processes, several
 from textmover.cli.score_work import check_scored, confirm_complete, fit_on_input, parts_of, shards_of
+from textmover.data.lines import check_once
 from textmover.data.streams import OnError, TableFile, TextFiles
 from textmover.types import InputError
 
@@ -79,14 +80,20 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     take_default(options)
     rows = _rows(options)
-    paths = [rows.path] if isinstance(rows, TableFile) else [*rows.hypotheses, *rows.references]
     if several(options):
-        shared, whole, earlier = score_in_processes(options, rows, paths)
+        shared, whole, earlier = score_in_processes(options, rows)
         _report(options, shared, whole, earlier)
         return
-    target = choose_target(options, rows.systems, paths)
-    if "-" in paths and options.fit_on == "-":
-        raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
+    # Not where several processes score: Lightning and the other processes have their own ways with signals.
+    with heeding_termination():
+        _score_here(options, rows)
+
+
+def _score_here(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
+    """Score in this process."""
+    target = choose_target(options, rows.systems, rows.paths)
+    if options.fit_on is not None:
+        check_once([*rows.paths, options.fit_on])
     if options.resume and target.complete:
         confirm_complete(options, rows, target)
         _report(options, target, None, 0)
@@ -98,14 +105,12 @@ def run(options: argparse.Namespace) -> None:
 
             held.enter_context(locked(target.parts_folder, target.named))
             check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
-        summary, kept = _scored(options, rows, target, once="-" in paths)
+        summary, kept = _scored(options, rows, target)
     _report(options, target, summary, kept)
 
 
-def _scored(
-    options: argparse.Namespace, rows: TextFiles | TableFile, target: Target, *, once: bool
-) -> tuple[Summary, int]:
-    """Read, score and write; see :func:`_score`. ``once`` says whether the texts can be read but once."""
+def _scored(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> tuple[Summary, int]:
+    """Read, score and write; see :func:`_score`."""
     from textmover.scoring.shards import rows_per_shard
 
     size = rows_per_shard(options.shard_size, len(rows.systems))
@@ -114,10 +119,8 @@ def _scored(
         first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
         scorer = load_scorer(options)
         if scorer.metric.fits_on_call:
-            if once:
-                raise _read_only_once(options.model)
             reading.close()  # to be read again from the start
-            fit_on_input(scorer, rows)
+            fit_on_input(scorer, rows, options.model)
             first, reading = [], stack.enter_context(contextlib.closing(shards_of(rows, size)))
         with _begun(target, scorer, options, size) as parts, keeping(target, parts):
             return _score(scorer, itertools.chain(first, reading), target, parts, shown=not options.quiet)
@@ -145,14 +148,6 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
         )
     return TextFiles((options.input[0],), tuple(options.input[1:]), options.on_error)
-
-
-def _read_only_once(model: str) -> InputError:
-    return InputError(
-        f"Expected files where {model} fits idf weights on the texts that it scores, but got standard "
-        "input (-), which can be read only once: fit them on a corpus with `textmover fit-idf` and give the file "
-        "with --statistics FILE, or the texts themselves with --fit-on FILE."
-    )
 
 
 @contextlib.contextmanager

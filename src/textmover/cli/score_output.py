@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
@@ -96,7 +96,7 @@ class Target:
         return self.path.is_file() and self.path.stat().st_size > 0 and not is_parts(self.parts_folder)
 
 
-def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: list[str]) -> Target:
+def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
     """What the options say of the output.
 
     Raises:
@@ -235,5 +235,5 @@ def keeping(target: Target, parts: Parts | None) -> Iterator[None]:
         are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"
         said = f"{are} kept in {parts.folder}, continue with --resume"
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(f"interrupted: {said}") from None
+            raise type(error)(f"interrupted: {said}") from None
         raise InputError(f"{error} What was scored before is not lost: {said}.") from error

@@ -12,6 +12,7 @@ from textmover.cli.column_options import flags_named
 from textmover.cli.progress import progress_bar
 from textmover.cli.score_output import Target, choose_target, keeping, open_sink
 from textmover.cli.score_work import check_scored, confirm_complete, parts_of, texts_and_scorer
+from textmover.data.lines import is_read_once, told_once
 from textmover.data.streams import TableFile, TextFiles
 from textmover.types import InputError
 
@@ -51,15 +52,12 @@ def several(options: argparse.Namespace) -> bool:
     return bool((options.devices, options.num_nodes) != (1, 1))
 
 
-def score_in_processes(
-    options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str]
-) -> tuple[Target, Summary | None, int]:
+def score_in_processes(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Target, Summary | None, int]:
     """Score the rows in several processes; returns in the first one alone.
 
     Args:
         options: The command's options.
         rows: The input, which each process reads.
-        paths: Its files.
 
     Returns:
         Where the scores are, their summary (``None`` if an earlier run has finished them) and how many shards an
@@ -71,7 +69,7 @@ def score_in_processes(
     from textmover.scoring.distributed import Processes, is_first
 
     with _said_once(first=is_first()):
-        _check_options(options, paths)
+        _check_options(options, rows)
         processes = Processes(options.devices, options.num_nodes, options.device)
     if not processes.first:
         options.quiet = True
@@ -79,7 +77,7 @@ def score_in_processes(
     complete = False
     if processes.starts_others:
         # What can be known beforehand is said before there are other processes.
-        target = _target(options, rows, paths)
+        target = _target(options, rows)
         complete = options.resume and target.complete
         if not complete:
             with _locked(target, processes):
@@ -87,14 +85,14 @@ def score_in_processes(
         _check_readable(rows)
     else:
         with contextlib.suppress(InputError):  # it is met again where the other processes hear of it
-            target = choose_target(options, rows.systems, paths)
+            target = choose_target(options, rows.systems, rows.paths)
             complete = options.resume and target.complete
     if complete:
         if processes.first:
             confirm_complete(options, rows, target)
         return target, None, 0
     with contextlib.ExitStack() as held:
-        return _scored(processes, options, rows, paths, held)
+        return _scored(processes, options, rows, held)
 
 
 def _locked(target: Target, processes: Processes) -> contextlib.AbstractContextManager[None]:
@@ -121,15 +119,17 @@ def _said_once(*, first: bool) -> Iterator[None]:
         raise SystemExit(UNUSABLE) from None
 
 
-def _check_options(options: argparse.Namespace, paths: list[str]) -> None:
+def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
     if options.output is None:
         raise InputError(
             "Expected --output FILE or FOLDER/ where several processes score, but got none: name it, in a folder that "
             "all of them see."
         )
-    if "-" in paths or options.fit_on == "-":
+    read = rows.paths if options.fit_on is None else (*rows.paths, options.fit_on)
+    once = next(filter(is_read_once, read), None)
+    if once is not None:
         raise InputError(
-            "Expected files where several processes score, each of which reads them, but got standard input (-): write "
+            f"Expected files where several processes score, each of which reads them, but got {told_once(once)}: write "
             "it to a file first."
         )
     if options.precision == "auto":
@@ -139,8 +139,8 @@ def _check_options(options: argparse.Namespace, paths: list[str]) -> None:
         )
 
 
-def _target(options: argparse.Namespace, rows: TextFiles | TableFile, paths: list[str]) -> Target:
-    target = choose_target(options, rows.systems, paths)
+def _target(options: argparse.Namespace, rows: TextFiles | TableFile) -> Target:
+    target = choose_target(options, rows.systems, rows.paths)
     if not target.in_parts:
         raise InputError(
             f"Expected a file or folder where several processes score, but got the device or pipe {target.path}: give "
@@ -158,7 +158,6 @@ def _scored(
     processes: Processes,
     options: argparse.Namespace,
     rows: TextFiles | TableFile,
-    paths: list[str],
     held: contextlib.ExitStack,
 ) -> tuple[Target, Summary, int]:
     from textmover.scoring.distributed import Work
@@ -168,7 +167,7 @@ def _scored(
     begun: list[tuple[Target, Parts]] = []
 
     def prepare(device: str) -> Work:
-        target = _target(options, rows, paths)
+        target = _target(options, rows)
         held.enter_context(_locked(target, processes))
         _check_folder(target, options)
         targets.append(target)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textmover.cli.column_options import flags_named
 from textmover.cli.metric_loading import load_scorer
 from textmover.cli.score_output import Target
+from textmover.data.lines import is_read_once, told_once
 from textmover.data.streams import TableFile, TextFiles
 from textmover.types import InputError
 
@@ -30,7 +31,7 @@ def texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -
     size = rows_per_shard(options.shard_size, len(rows.systems))
     scorer = load_scorer(options)
     if scorer.metric.fits_on_call:
-        fit_on_input(scorer, rows)
+        fit_on_input(scorer, rows, options.model)
     return scorer, shards_of(rows, size), size
 
 
@@ -43,10 +44,21 @@ def shards_of(rows: TextFiles | TableFile, size: int) -> Generator[Shard, None, 
         yield from reading
 
 
-def fit_on_input(scorer: Scorer, rows: TextFiles | TableFile) -> None:
-    """Fit the idf weights of a metric on the texts that it is to score."""
+def fit_on_input(scorer: Scorer, rows: TextFiles | TableFile, model: str) -> None:
+    """Fit the idf weights of a metric on the texts that it is to score.
+
+    Raises:
+        InputError: If the texts cannot be used, or be read only once.
+    """
     from textmover.scoring.streaming import fit_on_rows
 
+    once = next(filter(is_read_once, rows.paths), None)
+    if once is not None:
+        raise InputError(
+            f"Expected files where {model} fits idf weights on the texts that it scores, but got {told_once(once)}, "
+            "which can be read only once: fit them on a corpus with `textmover fit-idf` and give the file with "
+            "--statistics FILE, or the texts themselves with --fit-on FILE."
+        )
     with flags_named():
         fit_on_rows(scorer, rows)
 

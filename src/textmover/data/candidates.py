@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from textmover.data.lines import LineError, Position, iter_lines, without_end
+from textmover.data.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
 from textmover.data.readers import TableRow, as_number, check_columns, read_rows, told, unequal_lengths
 from textmover.types import InputError
 
@@ -112,8 +112,7 @@ class CandidateFiles:
     def __post_init__(self) -> None:
         if not self.paths:
             raise InputError("Expected at least one file of candidates, but got none: name one.")
-        if self.paths.count(STANDARD_INPUT) > 1:
-            raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
+        check_once(self.paths)
         if len(self.paths) == 1 and self.number is None:
             raise InputError(
                 f"Expected `number` where all candidates are in one file ({self.paths[0]}), but got none: say how many "
@@ -152,7 +151,7 @@ class CandidateFiles:
                 yield Candidates(texts, place=f"segment {segment} of {_shown(path)}")
 
     def _from_several(self) -> Generator[Candidates, None, None]:
-        followed = next((place for place, path in enumerate(self.paths) if path != STANDARD_INPUT), None)
+        followed = next((place for place, path in enumerate(self.paths) if not is_read_once(path)), None)
         with contextlib.ExitStack() as stack:
             files = [
                 stack.enter_context(contextlib.closing(_lines(path, self._position if place == followed else None)))

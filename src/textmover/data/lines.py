@@ -13,19 +13,35 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from textmover.types import InputError
 
-__all__ = ["COMPRESSIONS", "LineError", "Position", "empty", "iter_lines", "open_bytes", "unreadable", "without_end"]
+__all__ = [
+    "COMPRESSIONS",
+    "LineError",
+    "Position",
+    "check_once",
+    "empty",
+    "is_read_once",
+    "iter_lines",
+    "open_bytes",
+    "told_once",
+    "unreadable",
+    "without_end",
+]
 
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of the compressed files that are unpacked while they are read."""
 
 STANDARD_INPUT = "-"
+
+DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""How names of what a process has open begin. Other processes have something else there, and some systems go on reading
+where the last reader has stopped, even in a file."""
 
 LONGEST_LINE = 1 << 26
 """Bytes to a line at most: what is longer is no text, and must not fill the memory before that is found out."""
@@ -141,6 +157,38 @@ def unreadable(name: str, error: Exception) -> InputError:
         return InputError(f"Expected a file, but got the folder {name}: give the path of a file in it.")
     reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0].rstrip(".")
     return InputError(f"Expected to be able to read {name}, but got '{reason}': check the file and its permissions.")
+
+
+def is_read_once(path: str | Path) -> bool:
+    """Whether what a name stands for is gone when it has been read: standard input, a pipe, a device, a socket.
+
+    Example:
+        >>> is_read_once("-"), is_read_once("/dev/fd/63"), is_read_once(getfixture("tmp_path"))
+        (True, True, False)
+    """
+    if str(path) == STANDARD_INPUT or str(path).startswith(DESCRIPTORS):
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # there is none, as whoever opens it says; or it names a data set of the hub
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def told_once(path: str | Path) -> str:
+    """What errors call something that can be read only once."""
+    return "standard input (-)" if str(path) == STANDARD_INPUT else f"the pipe or device {path}"
+
+
+def check_once(paths: Sequence[str]) -> None:
+    """Make sure that what can be read only once is named only once.
+
+    Raises:
+        InputError: If something is named again.
+    """
+    twice = next((path for path in paths if paths.count(path) > 1 and is_read_once(path)), None)
+    if twice is not None:
+        raise InputError(f"Expected {told_once(twice)} once, but got it twice: it can be read only once.")
 
 
 def empty(name: str) -> InputError:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from textmover.data.lines import LineError, Position, iter_lines, without_end
+from textmover.data.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
 from textmover.data.readers import TableRow, check_columns, read_rows, unequal_lengths
 from textmover.types import InputError
 
@@ -82,7 +82,8 @@ class TextFiles(_Reading):
         on_error: What a line does that is not UTF-8; where it is skipped, the line is left out of all files.
 
     Raises:
-        InputError: If there are no hypotheses or references, standard input is named twice, or a system is.
+        InputError: If there are no hypotheses or references, or a system is named twice, or what can be read only once
+            (standard input, a pipe).
 
     Example:
         >>> folder = getfixture("tmp_path")
@@ -102,14 +103,18 @@ class TextFiles(_Reading):
         if not self.hypotheses or not self.references:
             lacking = "references" if self.hypotheses else "hypotheses"
             raise InputError(f"Expected at least one file of {lacking}, but got none: name one.")
-        if [*self.hypotheses, *self.references].count(STANDARD_INPUT) > 1:
-            raise InputError("Expected standard input (-) once, but got it twice: it can be read only once.")
+        check_once(self.paths)
         check_distinct(self.hypotheses)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All files, hypotheses first."""
+        return (*self.hypotheses, *self.references)
 
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows; see :class:`Rows`."""
-        paths = (*self.hypotheses, *self.references)
-        followed = next((place for place, path in enumerate(paths) if path != STANDARD_INPUT), None)
+        paths = self.paths
+        followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
         systems = len(self.hypotheses)
         with contextlib.ExitStack() as stack:
             files = [
@@ -166,6 +171,11 @@ class TableFile(_Reading):
                 yield self._row(number, row)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The table alone."""
+        return (self.path,)
+
+    @property
     def _fields(self) -> list[tuple[str, str]]:
         hypotheses, references = ("hypothesis", self.hypotheses), ("references", self.references)
         return [(field, column) for field, columns in (hypotheses, references) for column in columns]
@@ -208,12 +218,12 @@ def _counts(
     lines: Sequence[str | LineError | None],
     number: int,
 ) -> dict[str, str]:
-    """How many lines each file has, where some end before line ``number``; standard input is not waited for."""
+    """How many lines each file has, where some end before line ``number``; pipes are not waited for."""
     counts: dict[str, str] = {}
     for path, file, line in zip(paths, files, lines, strict=True):
         if line is None:
             counts[_shown(path)] = str(number - 1)
-        elif path == STANDARD_INPUT:
+        elif is_read_once(path):
             counts[_shown(path)] = f"more than {number - 1}"
         else:
             counts[path] = str(number + sum(1 for _ in file))

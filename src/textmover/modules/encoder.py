@@ -170,6 +170,10 @@ class Encoder(nn.Module):
         elif self._copied_together:
             self.model, self._copied_together = self.copied_model(), False
 
+    def let_go(self) -> bool:
+        """Let go of hidden states that are kept in the memory of the device; whether there were any."""
+        return self._states is not None and self._states.let_go()
+
     def copied_model(self) -> Any:
         """A model of its own with the same weights."""
         drop_capturing_hooks(self.model)
@@ -268,6 +272,9 @@ class SharedStates(Protocol):
 
     def leave(self, encoder: Encoder) -> None:
         """Go on without an encoder whose weights are going to change."""
+
+    def let_go(self) -> bool:
+        """Let go of all states in the memory of the device; whether there were any."""
 
     def forget(self) -> None:
         """Drop what is kept, since it will be computed differently."""

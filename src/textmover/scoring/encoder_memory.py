@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from textmover.modules.encoder import Encoder, weights_stamp
 from textmover.modules.encoder_facts import POST_NORM_TYPES, UNTRACED
 from textmover.scoring.devices import machine_of
-from textmover.scoring.state_files import VERSIONS, StateFiles
+from textmover.scoring.state_files import StateFiles
+from textmover.scoring.state_places import VERSIONS
 from textmover.scoring.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.packed import Ragged
@@ -47,7 +48,7 @@ class EncoderMemory:
     Args:
         limit: Bytes that states may take in memory; the longest unused are forgotten first.
         folder: Where states are kept on disk as well; ``None`` keeps none there.
-        folder_limit: Bytes that they may take there; the longest unused files are removed first.
+        folder_limit: Bytes that they may take there; files of other versions, then the longest unused, go first.
         evict: Whether new states in memory drive old ones out; else a full memory takes in no more.
 
     Example:
@@ -123,6 +124,11 @@ class EncoderMemory:
         """Forget the states in memory; those on disk stay."""
         for group in self._groups:
             group.forget()
+
+    def let_go(self, device: str) -> bool:
+        """Forget the states in the memory of a device, which lacks room for something else; whether there were any."""
+        held = [group.let_go_own() for group in self._groups if group.device == device]
+        return any(held)
 
     def flush(self) -> None:
         """Write states that wait for company to disk, as happens at the end of the process too."""
@@ -267,6 +273,22 @@ class _Group:
                 self.memory.close_files(self._files)
             self._cache.clear()
             self._files = None
+
+    @property
+    def device(self) -> str:
+        """Where the states are."""
+        return self.kind[1]
+
+    def let_go(self) -> bool:
+        """Let go of all states in the memory of this device, whichever encoder they are of."""
+        return self.memory.let_go(self.device)
+
+    def let_go_own(self) -> bool:
+        """Let go of the states of these encoders in memory; whether there were any."""
+        with self._lock:
+            held = self._cache.nbytes > 0
+            self._cache.clear()
+        return held
 
     def bound(self, limit: int) -> None:
         """Set the bytes that the states in memory may take from now on."""

@@ -21,7 +21,7 @@ from textmover.scoring.batching import BLOCK, pair_batches
 from textmover.scoring.devices import whole_products
 from textmover.scoring.pair_table import PairTable
 from textmover.scoring.reckoning import Progress, check_finite, unusual
-from textmover.scoring.room import NoRoomError, in_room
+from textmover.scoring.room import NoRoomError
 from textmover.scoring.text_table import Reference, TextTable
 from textmover.scoring.text_work import ENCODING, TextWork
 from textmover.scoring.workers import spread, worker_count
@@ -80,7 +80,7 @@ class Engine(TextWork):
     Args:
         metric: The metric; a ``torch.nn.Module`` on the device to use. It is put into evaluation mode while it scores.
         batch_tokens: Tokens to an encoder batch, padding included; :func:`default_batch_tokens` if ``None``. Where they
-            are too many for the memory of a GPU, they are halved until they are not.
+            are too many for the memory of a GPU, what is kept there goes first; then they are halved until they fit.
         cache: Keep the features of texts between calls.
         cache_bytes: Memory that the kept features may take, on the device of the metric.
     """
@@ -330,7 +330,7 @@ class Engine(TextWork):
             return self.metric.pair_scores(*(table.pad(where[rows, side]) for side in (0, 1)))
 
         try:
-            return [(rows, in_room(scores, self.metric.device, last=len(rows) == 1))]
+            return [(rows, self._in_room(scores, last=len(rows) == 1))]
         except NoRoomError as error:
             halves = self._halves(len(rows), error)
         self._block = max(1, self._block // 2)
@@ -345,7 +345,7 @@ class Engine(TextWork):
             sides = [self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1)]
             read = functools.partial(_read_together, self.metric, *sides)
             try:
-                scores = in_room(read, self.metric.device, last=True)
+                scores = self._in_room(read, last=True)
             except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
                     f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "

@@ -42,26 +42,34 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def in_room(work: Callable[[], Result], device: torch.device, *, last: bool) -> Result:
+def in_room(
+    work: Callable[[], Result], device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False
+) -> Result:
     """What some work gives; where it finds no room, what it held and what the allocator has set aside is given back.
+
+    It is tried again, once, if anything that others have kept there was let go.
 
     Args:
         work: The work.
         device: Where it takes memory.
         last: Whether it can be made no smaller: it is tried again then, since the allocator may have set aside,
             in other sizes, what it lacked.
+        spare: Lets go of what is kept there and can be made again, and tells whether there was any.
 
     Raises:
         NoRoomError: If there was no room at the last attempt either.
     """
     lack: BaseException | None = None
-    for _ in range(2 if last else 1):
+    for again in (True, False):
         try:
             return work()
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             lack = error.with_traceback(None)  # its frames hold the tensors of the attempt
+        again = again and (spare() or last)
         if device.type == "cuda":
             torch.cuda.empty_cache()
+        if not again:
+            break
     raise NoRoomError(str(lack)) from lack

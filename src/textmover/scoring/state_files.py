@@ -12,7 +12,6 @@ import secrets
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,29 +19,32 @@ import numpy as np
 import torch
 
 from textmover.files import atomic_bytes, atomic_file
+from textmover.scoring.state_places import (
+    ENTRIES,
+    FORMAT,
+    IDENTITY,
+    LENGTHS,
+    VERSIONS,
+    identity_in,
+    is_ours,
+    last_used,
+    other_versions,
+    place_folders,
+    remove_place,
+    size_of,
+)
 from textmover.types import InputError
 from textmover.types.packed import Ragged
 
-__all__ = ["Place", "StateFiles", "other_versions", "places", "remove"]
+__all__ = ["StateFiles"]
 
 logger = logging.getLogger(__name__)
-
-FORMAT = 3
-"""Version of the layout, and of what textmover makes of an encoder's outputs; folders of another one are left alone."""
 
 SHARD = 1 << 26
 """Bytes of states that are collected before they are written."""
 
-KEYS, LENGTHS, CHECKS = "keys", "lengths", "checks"
-"""Names of the tensors beside those of the layers."""
-
-IDENTITY = "identity.json"
-
-VERSIONS = "versions"
-"""Entry of an identity that names the packages by which states were computed."""
-
-ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
-"""What an identity says."""
+KEYS, CHECKS = "keys", "checks"
+"""Names of the tensors beside the lengths and those of the layers."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What a disk without room, or a user without any left, is told by."""
@@ -57,27 +59,31 @@ class StateFiles:
     Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` and ``checks`` (int64
     ``[N]``) and a tensor ``[T, D]`` for each layer; ``checks`` are CRC-32 sums of each text's states.
     ``NAME/identity.json`` says in plain words what the states are of. Files are written whole under names of their own
-    and never changed. A text whose states are not as they were written is encoded anew, which is said, as is a place
-    whose states differ in the versions of packages alone, as long as there are none of the present ones.
+    and never changed. One that is not as it was written is removed, which is said, and its texts are encoded anew. Said
+    is also where states differ in the versions of packages alone, as long as there are none of the present ones.
 
     Args:
         folder: Where all states lie.
         identity: What these depend on beside the tokens; its hash names their place.
-        limit: Bytes that the whole folder may take; the longest unused files are removed first.
+        limit: Bytes that the whole folder may take; states in other layouts are removed first, then the longest unused
+            files.
 
     Raises:
         InputError: If the folder cannot be made or read.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], limit: int) -> None:
-        self.root, self.limit = folder / f"v{FORMAT}", limit
+        self.folder, self.root, self.limit = folder, folder / f"v{FORMAT}", limit
         self.place = self.root / hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:24]
         self._waiting: list[tuple[list[bytes], Ragged]] = []
         self._waiting_bytes = 0
         self._refused = False
         self._index: dict[bytes, _Entry] = {}
         for other in other_versions(folder):
-            logger.warning("%s was written by another version of textmover and is ignored: remove it.", other)
+            logger.warning(
+                "%s was written by another version of textmover and is ignored: it goes when room is needed, or with "
+                "`textmover cache %s --clear`.", other, folder,
+            )  # fmt: skip
         try:
             self.place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -94,7 +100,7 @@ class StateFiles:
             except InputError as error:
                 self._give_up(error)
         for left in self.place.glob(".*"):  # by a process that was killed while it wrote
-            if time.time() - _last_used(left) > STALE:
+            if time.time() - last_used(left) > STALE:
                 with contextlib.suppress(OSError):
                     left.unlink(missing_ok=True)
         for path in sorted(self.place.glob("*.safetensors")):
@@ -151,13 +157,16 @@ class StateFiles:
         self._refused = True
 
     def _shrink(self, newest: Path) -> None:
-        """Remove the longest unused files of the whole folder until it is within its limit."""
-        files = sorted((one for one in self.root.rglob("*.safetensors") if one != newest), key=_last_used)
-        sizes = {path: _size(path) for path in (*files, newest)}
+        """Remove states in other layouts, and the longest unused files, until the whole folder is within its limit."""
+        others = [place for root in other_versions(self.folder) for place in place_folders(root)]
+        states = [sorted(filter(is_ours, place.glob("*.safetensors")), key=last_used) for place in others]
+        files = sorted((one for one in self.root.rglob("*.safetensors") if one != newest), key=last_used)
+        files = sorted((path for held in states for path in held), key=last_used) + files
+        sizes = {path: size_of(path) for path in (*files, newest)}
         total = sum(sizes.values())
         for path in files:
             if total <= self.limit:
-                return
+                break
             try:
                 path.unlink(missing_ok=True)  # another process may have been faster
             except OSError as error:  # of another user
@@ -165,12 +174,16 @@ class StateFiles:
                 return
             total -= sizes[path]
             self._forget(path)
+        for place, held in zip(others, states, strict=True):
+            if held and not any(path.exists() for path in held):
+                with contextlib.suppress(OSError):  # of another user
+                    remove_place(place)
 
     def _say_outdated(self, identity: Mapping[str, str]) -> None:
         """Say once that states of other versions are there."""
         outdated = set()
         for told in self.root.glob(f"*/{IDENTITY}"):
-            other = _identity_in(told)
+            other = identity_in(told)
             same = all(other[name] == identity.get(name) for name in ENTRIES if name != VERSIONS)
             if same and told.parent != self.place and any(told.parent.glob("*.safetensors")):
                 outdated.add(other[VERSIONS])
@@ -184,14 +197,31 @@ class StateFiles:
     def _forget(self, path: Path) -> None:
         self._index = {key: entry for key, entry in self._index.items() if entry.path != path}
 
+    def _discard(self, path: Path, why: str) -> None:
+        """Remove a damaged file, and say so: nobody can use it, and nobody has to hear of it again."""
+        fate = "is ignored, since textmover has not named it"
+        if is_ours(path):
+            try:
+                path.unlink(missing_ok=True)
+                fate = "has been removed"
+            except OSError as error:  # of another user
+                fate = f"is ignored, since it cannot be removed ({error.strerror})"
+        logger.warning("%s is damaged (%s) and %s: its texts are encoded anew.", path, why.rstrip("."), fate)
+        self._forget(path)
+
     def _read_index(self, path: Path) -> None:
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(str(path), framework="pt") as file:
                 keys, lengths, checks = (file.get_tensor(name) for name in (KEYS, LENGTHS, CHECKS))
-        except (OSError, SafetensorError) as error:
-            logger.warning("%s is ignored: it cannot be read (%s). Remove it.", path, error)
+        except FileNotFoundError:
+            return  # another process has removed it meanwhile
+        except OSError as error:
+            logger.warning("%s is ignored: it cannot be read (%s).", path, error)
+            return
+        except SafetensorError as error:
+            self._discard(path, str(error))
             return
         self._add(path, [row.tobytes() for row in keys.numpy()], lengths.numpy(), checks.numpy())
 
@@ -212,15 +242,17 @@ class StateFiles:
                     for name in file.keys()  # noqa: SIM118 - not a mapping
                     if name not in (KEYS, LENGTHS, CHECKS)
                 }
-        except (OSError, SafetensorError) as error:
-            logger.info("%s has gone or is damaged (%s): its texts are encoded anew.", path, error)
+        except OSError as error:
+            logger.info("%s has gone (%s): its texts are encoded anew.", path, error)
             self._forget(path)
+            return None
+        except SafetensorError as error:
+            self._discard(path, str(error))
             return None
         found = Ragged(lengths, tokens)
         sound = _checks(tokens, found.starts, lengths) == [entry.check for entry in entries]
         if not sound.all():
-            logger.warning("%s is damaged and is ignored: its texts are encoded anew. Remove it.", path)
-            self._forget(path)
+            self._discard(path, "its states are not those that were written")
             return None
         with contextlib.suppress(OSError):  # a file of another user cannot be marked as used
             os.utime(path)
@@ -244,79 +276,3 @@ def _checks(layers: Mapping[str, torch.Tensor], starts: np.ndarray, lengths: np.
         for states in bytes_of:
             sums[row] = zlib.crc32(states[start : start + length].data, int(sums[row]))
     return sums
-
-
-@dataclass(frozen=True)
-class Place:
-    """States of one encoder in a folder.
-
-    Attributes:
-        path: Where they are.
-        identity: What they depend on beside the tokens.
-        texts: Number of texts.
-        nbytes: Room that they take.
-    """
-
-    path: Path
-    identity: Mapping[str, str]
-    texts: int
-    nbytes: int
-
-
-def places(folder: Path) -> list[Place]:
-    """What a folder holds, the largest first; what is of another version is left out."""
-    found = []
-    for told in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
-        identity = _identity_in(told)
-        files = sorted(told.parent.glob("*.safetensors"))
-        texts = sum(_texts(path) for path in files)
-        found.append(Place(told.parent, identity, texts, sum(map(_size, files))))
-    return sorted(found, key=lambda place: -place.nbytes)
-
-
-def other_versions(folder: Path) -> list[Path]:
-    """States in a layout that is not ours."""
-    return [other for other in sorted(folder.glob("v*")) if other.is_dir() and other.name != f"v{FORMAT}"]
-
-
-def remove(found: Iterable[Place]) -> None:
-    """Remove states; other files stay where they are."""
-    for place in found:
-        for path in (*place.path.glob("*.safetensors"), *place.path.glob(".*"), place.path / IDENTITY):
-            path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # somebody has put other files there
-            place.path.rmdir()
-
-
-def _identity_in(path: Path) -> dict[str, str]:
-    """What a record says, question marks where it is damaged."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        told = None
-    entries = told if isinstance(told, dict) else {}
-    return {name: str(entries.get(name, "?")) for name in ENTRIES}
-
-
-def _texts(path: Path) -> int:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            return int(file.get_slice(LENGTHS).get_shape()[0])
-    except (OSError, SafetensorError):
-        return 0  # damaged: none of them can be used
-
-
-def _last_used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -37,12 +37,3 @@ class TextChunk:
     def select(self, rows: Sequence[int]) -> TextChunk:
         """The texts of the given rows."""
         return TextChunk(self.features.select(rows), self.lengths[rows], self.truncated[rows])
-
-    @classmethod
-    def join(cls, chunks: Sequence[TextChunk]) -> TextChunk:
-        """The texts of several chunks as one."""
-        return cls(
-            type(chunks[0].features).join([one.features for one in chunks]),
-            np.concatenate([one.lengths for one in chunks]),
-            np.concatenate([one.truncated for one in chunks]),
-        )

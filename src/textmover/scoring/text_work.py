@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from textmover.scoring.text_cache import TextCache
 from textmover.scoring.text_chunk import TextChunk
 from textmover.scoring.text_table import Reference, TextTable
 from textmover.scoring.workers import read_ahead, spread, worker_count
-from textmover.types import InputError, SegmentMetric, TokenBatch
+from textmover.types import InputError, PackedFeatures, SegmentMetric, TokenBatch
 
 __all__ = ["ENCODING", "TextWork", "default_batch_tokens"]
 
@@ -36,6 +37,9 @@ ENCODING = 0.9
 """Share of the work on a window that is behind us when its texts are encoded, as progress is told."""
 
 
+Result = TypeVar("Result")
+
+
 def default_batch_tokens(device: torch.device) -> int:
     """Tokens to a batch of the encoder: what stays in a processor's caches, or what fills a GPU."""
     return 1024 if device.type == "cpu" else 16384
@@ -49,6 +53,8 @@ class TextWork:
         batch_tokens: Tokens to a batch of the encoder; :func:`default_batch_tokens` if ``None``.
         cache_bytes: Memory that the features of texts may take between calls; 0 keeps none.
 
+    Where the device lacks memory, what is kept there is let go before anything else.
+
     Raises:
         InputError: If a batch could hold no token.
     """
@@ -59,11 +65,12 @@ class TextWork:
         self.metric = metric
         self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
+        self._told = False
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
         table = TextTable()
-        for names, chunk in self._cache.find(texts):
+        for names, chunk in self._in_room(lambda: self._cache.find(texts), last=True):
             table.add(names, chunk)
         missing = [text for text in texts if text not in table.rows]
         encoded_characters, characters = 0, sum(map(len, missing))
@@ -84,11 +91,11 @@ class TextWork:
             short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
             with read_ahead(row_groups(self.metric.tokenize, short, runner), ROW_GROUPS) as groups:
                 # One thread more than compute at a time: while it uses what was made, the back-end goes on.
-                for rows, chunk in encoded_in_rows(groups, runner, self._encode, self.batch_tokens, self._workers + 1):
-                    yield [short[row] for row in rows], chunk
+                for parts in encoded_in_rows(groups, runner, self._encode, self.batch_tokens, self._workers + 1):
+                    yield from (([short[row] for row in rows], chunk) for rows, chunk in parts)
         with read_ahead(self._token_batches(texts), AHEAD) as batches:
-            for rows, chunk in spread(self._encode, batches, self._workers):
-                yield [texts[row] for row in rows], chunk
+            for parts in spread(self._encode, batches, self._workers):
+                yield from (([texts[row] for row in rows], chunk) for rows, chunk in parts)
 
     @property
     def _workers(self) -> int:
@@ -98,14 +105,11 @@ class TextWork:
     def _token_batches(self, texts: Sequence[str]) -> Generator[tuple[list[int], TokenBatch], None, None]:
         return token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens)
 
-    def _encode(self, given: tuple[list[int], TokenBatch]) -> tuple[list[int], TextChunk | None]:
-        """Rows as they were given, and what is needed of their texts."""
+    def _encode(self, given: tuple[list[int], TokenBatch]) -> list[tuple[list[int], TextChunk | None]]:
+        """Rows as they were given, and what is needed of their texts; in parts where the device lacks memory."""
         rows, batch = given
-        return rows, self._chunk(batch)
-
-    def _chunk(self, batch: TokenBatch) -> TextChunk | None:
         try:
-            return in_room(lambda: self._packed(batch), self.metric.device, last=len(batch) == 1)
+            return [(rows, self._in_room(lambda: self._packed(batch), last=len(batch) == 1))]
         except NoRoomError as error:
             halves = self._halves(len(batch), error)
         longest = int(batch.lengths.max())
@@ -113,8 +117,28 @@ class TextWork:
         logger.warning(
             "Out of memory on %s: going on with batches of %d tokens.", self.metric.device, self.batch_tokens
         )
-        chunks = [self._chunk(batch.select(half)) for half in halves]
-        return TextChunk.join([chunk for chunk in chunks if chunk is not None])
+        parts = [([rows[place] for place in half], batch.select(half)) for half in halves]
+        return [one for part in parts for one in self._encode(part)]
+
+    def _in_room(self, work: Callable[[], Result], *, last: bool) -> Result:
+        """What some work on the device gives; see :func:`~textmover.scoring.room.in_room`.
+
+        Where it finds no room, what is kept on the device goes first, since it can be made again.
+        """
+        return in_room(work, self.metric.device, last=last, spare=self._let_go)
+
+    def _let_go(self) -> bool:
+        """Let go of features, and of hidden states that metrics share; whether there were any."""
+        encoder = self.metric.runnable_encoder
+        held = self._cache.nbytes > 0
+        self._cache.clear()
+        held = (encoder is not None and encoder.let_go()) or held
+        if held and not self._told:
+            self._told = True
+            logger.warning(
+                "Out of memory on %s: going on without what was kept there of earlier texts.", self.metric.device
+            )
+        return held
 
     def _packed(self, batch: TokenBatch) -> TextChunk | None:
         features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
@@ -140,7 +164,20 @@ class TextWork:
         if not joined:
             return
         for group in joined:
-            rows = [table.rows[text] for text in group]
-            features = self.metric.join([table.pad([row]) for row in rows])
-            lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
-            table.add([group], TextChunk(features.pack(lengths), lengths, truncated))
+            table.add([group], self._joined(table, group))
+
+    def _joined(self, table: TextTable, group: tuple[str, ...]) -> TextChunk:
+        rows = [table.rows[text] for text in group]
+        lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
+
+        def packed() -> PackedFeatures:
+            return self.metric.join([table.pad([row]) for row in rows]).pack(lengths)
+
+        try:
+            return TextChunk(self._in_room(packed, last=True), lengths, truncated)
+        except NoRoomError as error:
+            raise InputError(
+                f"Expected references that the memory of {self.metric.device} has room for, but {len(group)} of a "
+                "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
+                "score on the CPU with --device cpu."
+            ) from error

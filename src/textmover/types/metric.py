@@ -159,6 +159,9 @@ class RunnableEncoder(Protocol):
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Let a back-end compute, or the model again."""
 
+    def let_go(self) -> bool:
+        """Let go of hidden states that are kept in the memory of the device; whether there were any."""
+
     def graph(self) -> torch.nn.Module:
         """Token ids and mask (int64, ``[B, L]``) to a tuple of hidden states, as a module for back-ends to export."""
 

@@ -6,6 +6,8 @@ import contextlib
 import functools
 import io
 import logging
+import os
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,6 +35,9 @@ fill worse; more rows are no faster."""
 ROW_INPUTS = 3
 """Inputs of a graph that reads several texts side by side; others take ids and mask."""
 
+OPERATION = 1 << 10
+"""Bytes that an operation takes in the description of a graph, rather too many than too few."""
+
 GROUP = 32
 """Values that share a scale where int8 products quantise their inputs: a text's never depends on its batch mates."""
 
@@ -49,6 +54,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
 
     Raises:
         BackendError: If it cannot be converted, or the package is broken.
+        OSError: If the folder cannot take it.
     """
     openvino = package("openvino")
     program = export_graph(encoder, example, rows=graph_limit(encoder) >= ROW_LENGTH)
@@ -56,7 +62,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
         model = openvino.convert_model(program)
         if precision == "int8":
             model = _compressed(model)
-        openvino.save_model(model, str(folder / MODEL), compress_to_fp16=False)
+        _save(model, folder)
 
 
 class Runner(ArtefactRunner):
@@ -173,6 +179,39 @@ def _compressed(model: Any) -> Any:
             return nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
         finally:
             log.setLevel(level)
+
+
+def _save(model: Any, folder: Path) -> None:
+    """Write a model into a folder.
+
+    Raises:
+        OSError: If the folder cannot take it. OpenVINO itself says "iostream error" of a full disk, and removes what it
+            has written so far, so that there seems to be room again.
+    """
+    try:
+        package("openvino").save_model(model, str(folder / MODEL), compress_to_fp16=False)
+    except RuntimeError:
+        _fill_up(folder, _size(model))
+        raise
+
+
+def _size(model: Any) -> int:
+    """Bytes that a model takes on disk, of which all but the weights are estimated."""
+    operations = model.get_ops()
+    weights = sum(one.get_byte_size() for one in operations if one.get_type_name() == "Constant")
+    return int(weights + OPERATION * len(operations))
+
+
+def _fill_up(folder: Path, size: int) -> None:
+    """Write as many bytes into a folder and remove them, to hear from the system itself what it may refuse.
+
+    Raises:
+        OSError: If it refuses.
+    """
+    piece = os.urandom(1 << 20)  # which no file system that compresses makes any smaller
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as stream:
+        while size > 0:
+            size -= stream.write(piece[:size])
 
 
 @functools.cache

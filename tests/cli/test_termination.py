@@ -1,0 +1,116 @@
+"""SIGTERM is heeded as Ctrl-C is where one process scores, and left to others elsewhere."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from textmover.cli import score as module
+from textmover.cli.console import Terminated, heeding_termination
+from textmover.scoring import streaming
+from textmover.types import InputError
+
+
+def terminate() -> None:
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "the tests would end here"
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def terminated_after(monkeypatch):
+    """Lets SIGTERM come behind so many shards, once."""
+
+    def terminated_after(shards):
+        asked = []
+
+        def score_shard(*given):
+            asked.append(given)
+            if len(asked) == shards + 1:
+                terminate()
+            return original(*given)
+
+        original = streaming.score_shard
+        monkeypatch.setattr(streaming, "score_shard", score_shard)
+
+    return terminated_after
+
+
+@pytest.fixture
+def command(texts, tiny_encoder):
+    options = ("--encoder", tiny_encoder, "--device", "cpu", "--shard-size", 1, "--output", "s.txt")
+    return ("score", "-i", *texts, *options)
+
+
+def test_finished_shards_are_told_and_taken_up(run, command, terminated_after):
+    terminated_after(2)
+    ended = run(*command)
+    said = "textmover: interrupted: 2 finished shards are kept in s.txt.parts, continue with --resume\n"
+    assert ended == (143, "", said)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    ended = run(*command, "--resume")
+    assert ended.code == 0
+    assert ended.err.startswith("Kept: 2 shards of an earlier run\n")
+
+
+def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, terminated_after):
+    terminated_after(0)
+    before = sorted(tmp_path.iterdir())
+    assert run(*command) == (143, "", "textmover: interrupted\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_it_is_as_before_when_the_command_has_ended(run, command):
+    assert run(*command).code == 0
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_several_processes_see_to_it_themselves(run, command, monkeypatch):
+    found = []
+
+    def look(*_):
+        found.append(signal.getsignal(signal.SIGTERM))
+        raise InputError("Expected nothing.")
+
+    monkeypatch.setattr(module, "score_in_processes", look)
+    assert run(*command, "--devices", 2).code == 2
+    assert found == [signal.SIG_DFL]
+
+
+def test_whoever_sends_it_again_is_not_kept_waiting():
+    found = []
+
+    def work():
+        with heeding_termination():
+            try:
+                terminate()
+            finally:
+                found.append(signal.getsignal(signal.SIGTERM))
+
+    with pytest.raises(Terminated):
+        work()
+    assert found == [signal.SIG_DFL]
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None])
+def test_what_others_do_with_it_stays(handler):
+    signal.signal(signal.SIGTERM, handler)
+    try:
+        with heeding_termination():
+            assert signal.getsignal(signal.SIGTERM) is handler
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def test_other_threads_leave_it_alone():
+    found = []
+
+    def look():
+        with heeding_termination():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join(10)
+    assert found == [signal.SIG_DFL]

@@ -1,0 +1,149 @@
+"""A disk without room for a graph is said, and the graph is made in a temporary folder."""
+
+import errno
+import logging
+import tempfile
+from pathlib import Path
+
+import onnx
+import openvino
+import pytest
+import torch
+
+from textmover.scoring.backends import BackendError, attach
+from textmover.scoring.backends import openvino as runner
+from textmover.scoring.backends.artefacts import cache_folder
+from textmover.scoring.precision import apply_precision
+from textmover.scoring.probes import probe_scores
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch):
+    """Makes a folder, and all that is in it, one on a full disk."""
+    temporary = tempfile.TemporaryFile
+
+    def fill(folder: Path):
+        def opened(*given, dir=None, **how):
+            if dir is not None and Path(dir).is_relative_to(folder):
+                return open("/dev/full", "wb", buffering=0)
+            return temporary(*given, dir=dir, **how)
+
+        monkeypatch.setattr(tempfile, "TemporaryFile", opened)
+
+    return fill
+
+
+@pytest.fixture
+def cache(real_backends, full, tmp_path, monkeypatch):
+    """The cache of back-ends, on a full disk."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = cache_folder()
+    full(folder)
+
+    def refusing(save, error):
+        def refuse(model, path, *rest, **options):
+            if Path(path).is_relative_to(folder):
+                raise error
+            return save(model, path, *rest, **options)
+
+        return refuse
+
+    def refuse(package, name, error):
+        monkeypatch.setattr(package, name, refusing(getattr(package, name), error))
+
+    # As OpenVINO does, which has removed what it has written.
+    refuse(openvino, "save_model", RuntimeError("basic_ios::clear: iostream error"))
+    refuse(onnx, "save", OSError(errno.ENOSPC, "No space left on device"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "asked", ["openvino", *(pytest.param(one, marks=pytest.mark.slow) for one in ("auto", "onnxruntime"))]
+)
+def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, caplog, asked):
+    if asked == "auto":
+        monkeypatch.setattr("textmover.scoring.backends.names.installed", lambda: ("torch", "openvino"))
+    metric = tiny_metric()
+    expected = probe_scores(metric)
+    apply_precision(metric, "exact", asked)
+    _, kept = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
+    assert kept.startswith(str(cache))
+    assert "cannot be kept, so it will be made anew in each process" in kept
+    assert "but got: No space left on device." in kept
+    assert metric.encoder.runner.folder.is_relative_to(tempfile.gettempdir())
+    assert not metric.encoder.runner.folder.is_relative_to(cache)
+    torch.testing.assert_close(probe_scores(metric), expected)
+
+
+@pytest.mark.slow
+def test_no_room_in_the_temporary_folder_either(tiny_metric, cache, full, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("basic_ios::clear: iostream error")
+
+    monkeypatch.setattr(openvino, "save_model", refuse)
+    full(Path("/"))
+    with pytest.raises(BackendError, match=r"Expected room for the graph.*No space left.*TMPDIR.*backend='torch'"):
+        attach(tiny_metric(), "openvino", "exact")
+
+
+class Constant:
+    """A weight of a graph."""
+
+    def __init__(self, size, kind="Constant"):
+        self.size, self.kind = size, kind
+
+    def get_type_name(self):
+        return self.kind
+
+    def get_byte_size(self):
+        return self.size
+
+
+class Model:
+    """A graph of two weights."""
+
+    def get_ops(self):
+        return [Constant(1 << 21), Constant(5), Constant(None, "Add")]
+
+
+@pytest.fixture
+def unsaved(monkeypatch):
+    """OpenVINO fails to write whatever it is given."""
+
+    def refuse(*_, **__):
+        raise RuntimeError("basic_ios::clear: iostream error")
+
+    monkeypatch.setattr(openvino, "save_model", refuse)
+
+
+def test_what_the_system_refuses_is_what_is_said(unsaved, full, tmp_path):
+    full(tmp_path)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        runner._save(Model(), tmp_path)
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_as_many_bytes_are_tried_as_the_graph_takes(unsaved, monkeypatch, tmp_path):
+    """Where they find room, OpenVINO's own words stay, and nothing is left behind."""
+    written = []
+
+    class Counted:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def write(self, piece):
+            written.append(len(piece))
+            return len(piece)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Counted())
+    with pytest.raises(RuntimeError, match="iostream error"):
+        runner._save(Model(), tmp_path)
+    assert sum(written) == (1 << 21) + 5 + 3 * runner.OPERATION
+    monkeypatch.undo()
+    monkeypatch.setattr(openvino, "save_model", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("other")))
+    with pytest.raises(RuntimeError, match="other"):
+        runner._save(Model(), tmp_path)
+    assert not list(tmp_path.iterdir())
