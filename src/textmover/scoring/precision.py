@@ -2,7 +2,7 @@
 
 ``exact`` is float32 on a back-end whose scores deviate from torch by at most
 :data:`~textmover.scoring.backends.preparation.EXACT_BOUND`, ``fast`` bfloat16 where the hardware has it, ``int8``
-products in 8 bits on the CPU. ``auto`` takes the first of fast (where the hardware has bfloat16), int8 and exact that
+products in 8 bits on the CPU. ``auto`` takes the fastest of fast (where the hardware has bfloat16), int8 and exact that
 moves no score of the probe pairs by more than :data:`AUTO_BOUND`. Everything after the encoder stays float32.
 
 ``backend="auto"`` takes the fastest one that is installed. See ``docs/back-ends.md`` for what was measured.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -41,6 +42,7 @@ ORDER = {
 ORDERS = {
     "": ORDER,
     "AVX-512": {**ORDER, "int8": ("openvino", "onnxruntime")},
+    "AMX": {**ORDER, "int8": ("openvino", "onnxruntime")},
 }
 """The same by what the processor has, as measured."""
 
@@ -62,8 +64,9 @@ def _order(precision: str) -> tuple[str, ...]:
 
 def _processor() -> str:
     """The widest instructions that this processor has, as far as they decide which back-end is fastest."""
-    wide = torch.cpu._is_amx_tile_supported() or torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return "AVX-512" if wide else ""
+    if torch.cpu._is_amx_tile_supported():
+        return "AMX"
+    return "AVX-512" if torch.backends.cpu.get_cpu_capability() == "AVX512" else ""
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -165,22 +168,29 @@ def _pass_over(what: str, error: BackendError) -> None:
 
 
 def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric:
-    """The metric with the first of bfloat16, int8 and float32 that stays close to float32 on torch."""
+    """The metric with the fastest of bfloat16, int8 and float32 that stays close to float32 on torch."""
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
-    # Where there is hardware for bfloat16, int8 is no faster.
-    chosen = _close_bfloat16(metric, backend, beside) or _close_int8(metric, backend, beside)
+    # Where there is hardware for bfloat16, int8 is no faster, but on OpenVINO with AVX-512 alone.
+    first = ("openvino",) if _processor() == "AVX-512" else ()
+    chosen = (
+        _close_int8(metric, backend, beside, first)
+        or _close_bfloat16(metric, backend, beside)
+        or _close_int8(metric, backend, beside, [name for name in _order("int8") if name not in first])
+    )
     return apply_precision(metric, "exact", backend, beside) if chosen is None else chosen
 
 
-def _close_int8(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric | None:
+def _close_int8(
+    metric: SegmentMetric, backend: str, beside: Path | None, among: Collection[str]
+) -> SegmentMetric | None:
     if metric.device.type != "cpu" or metric.runnable_encoder is None:
         return None
     # Without instructions for it, int8 on OpenVINO is no faster than float32.
     faster = {"onnxruntime": True, "openvino": has_int8(metric.device)}
-    wanted = _order("int8") if backend == "auto" else (backend,)
+    wanted = among if backend == "auto" else {backend}.intersection(among)
     tried = tuple(name for name in wanted if faster.get(name) and name in names.installed())
-    return _close(metric, "int8", tried, beside)
+    return _close(metric, "int8", tried, beside) if tried else None
 
 
 def _close_bfloat16(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric | None:

@@ -75,7 +75,10 @@ def chosen(metric) -> tuple[str, str]:
         (EVERYTHING, "int8", {"processor": "AVX-512"}, ("openvino", "int8")),
         (("torch", "openvino"), "int8", {}, ("openvino", "int8")),
         (EVERYTHING, "auto", {}, ("onnxruntime", "int8")),
-        (EVERYTHING, "auto", {"bfloat16": True, "int8": True, "processor": "AVX-512"}, ("openvino", "bf16")),
+        (EVERYTHING, "auto", {"bfloat16": True, "int8": True, "processor": "AMX"}, ("openvino", "bf16")),
+        (EVERYTHING, "auto", {"bfloat16": True, "int8": True, "processor": "AVX-512"}, ("openvino", "int8")),
+        (EVERYTHING, "auto", {"bfloat16": True, "processor": "AVX-512"}, ("openvino", "bf16")),
+        (EVERYTHING, "int8", {"processor": "AMX"}, ("openvino", "int8")),
         (("torch", "openvino"), "auto", {}, ("openvino", "exact")),
         (("torch", "openvino"), "auto", {"int8": True}, ("openvino", "int8")),
         (("torch",), "auto", {}, ("torch", "exact")),
@@ -98,6 +101,13 @@ def test_auto_goes_on_until_one_is_close(tiny_metric, pretend, monkeypatch, capl
     assert "fast on openvino deviates by" in caplog.text
     assert "so it is passed over" in caplog.text
     assert "so it is taken" in caplog.text
+
+
+def test_auto_takes_bfloat16_where_int8_is_not_close(tiny_metric, pretend):
+    pretend(int8=True, bfloat16=True, processor="AVX-512", openvino_int8=2.0)
+    assert chosen(apply_precision(tiny_metric(), "auto")) == ("openvino", "bf16")
+    pretend(int8=True, bfloat16=True, processor="AVX-512", openvino_int8=2.0, openvino_fast=2.0, onnxruntime_int8=1e-4)
+    assert chosen(apply_precision(tiny_metric(), "auto")) in {("onnxruntime", "int8"), ("torch", "bf16")}
 
 
 def test_auto_ends_in_float32(tiny_metric, pretend):

@@ -38,8 +38,9 @@ ROW_INPUTS = 3
 OPERATION = 1 << 10
 """Bytes that an operation takes in the description of a graph, rather too many than too few."""
 
-GROUP = 32
-"""Values that share a scale where int8 products quantise their inputs: a text's never depends on its batch mates."""
+GROUP = 128
+"""Values that share a scale where int8 products quantise their inputs: a text's never depends on its batch mates. With
+32 an encoder is a quarter slower, and scores move by a third less on the mean and by as much at the most."""
 
 
 def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: str, folder: Path) -> None:
