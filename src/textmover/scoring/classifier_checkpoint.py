@@ -88,7 +88,9 @@ def save_classifier(
     state = {name: one.detach().cpu().contiguous() for name, one in classifier.head.state_dict().items()}
     with atomic_folder(folder, overwrite=overwrite) as beside:
         if metric is None:
-            save_checkpoint(classifier.metric, beside / METRIC_FOLDER, card=card.strip() or PART_CARD, adapter=adapter)
+            save_checkpoint(
+                classifier.metric, beside / METRIC_FOLDER, card=card if card.strip() else PART_CARD, adapter=adapter
+            )
         save_file(state, str(beside / HEAD), metadata={"format": "pt"})
         (beside / CARD).write_text(card.replace(METRIC_USAGE, _usage(classifier.config)), encoding="utf-8")
         config = {
