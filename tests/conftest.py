@@ -166,6 +166,15 @@ def network_attempts(pytestconfig: pytest.Config) -> Iterator[list[str]]:
 # --- encoders and folders ---------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One batch at a time, as on a GPU; on a busy computer threads that wait for each other take most of the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a BERT with 3 layers of 32 dimensions, 128 positions and a WordPiece vocabulary of about 400 pieces."""

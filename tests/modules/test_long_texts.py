@@ -50,13 +50,7 @@ PAIRS = [
 HYPOTHESES, REFERENCES = (list(side) for side in zip(*PAIRS, strict=True))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """On a busy computer, threads that wait for each other take most of the time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

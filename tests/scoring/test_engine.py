@@ -72,15 +72,6 @@ class FixedBatches(Engine):
         return self._batches(len(lengths))
 
 
-@pytest.fixture
-def one_thread():
-    """Thousands of small batches: on a busy computer, threads that wait for each other take most of the time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def encoded() -> dict[tuple[object, ...], list[torch.Tensor]]:
     """Hidden states by layers and batch, of all tests of this file."""

@@ -38,13 +38,7 @@ MOSTLY_LONG = [name if name in FEW else pytest.param(name, marks=pytest.mark.lon
 HARD = [name if name in FEW else pytest.param(name, marks=pytest.mark.long) for name in TRANSPORT if name not in LAZY]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Thousands of small batches: on a busy computer, threads that wait for each other take most of the time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

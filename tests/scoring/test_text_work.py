@@ -22,13 +22,7 @@ NO_ROOM = torch.OutOfMemoryError("CUDA out of memory")
 WITHOUT = "Out of memory on cpu: going on without what was kept there of earlier texts."
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As on a GPU, where one batch is worked on at a time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
