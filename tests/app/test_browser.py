@@ -40,7 +40,11 @@ class Page:
         return " ".join(one.text for one in self.all(selector))
 
     def until_text(self, selector, wanted):
-        return self.wait(lambda: wanted in self.text(selector) and self.text(selector))
+        try:
+            return self.wait(lambda: wanted in self.text(selector) and self.text(selector))
+        except AssertionError as error:
+            stands = {name: self.text(name) for name in (selector, "#tm-status", "#tm-bar", "#tm-lost")}
+            raise AssertionError(f"Expected {wanted!r}, but got {stands} with {self.checked()} chosen.") from error
 
     def begin(self, name):
         self.one("#tm-name input, #tm-name textarea").send_keys(name)
@@ -150,6 +154,7 @@ def test_a_whole_round(folder, serve, visit, tiny_encoder, programs):
     assert command[:3] == ["textmover", "train", "--config"]
     for page in (ada, bob):
         assert all(url.startswith(server.url) for url in page.asked())
+        assert not any("/queue/" in url for url in page.asked())
     assert bob.complaints() == []
     assert server.end() == 0
     assert Path(server.errors.name).read_text() == ""
@@ -342,6 +347,41 @@ def test_two_windows_of_one_annotator(folder, serve, visit):
     second.go(Keys.ARROW_RIGHT)
     second.go(Keys.ARROW_LEFT)
     assert second.checked() == [1, 2, 0]
+
+
+HOLD = {
+    "the request": "await held(); return plain(...asked);",
+    "its answer": "const answer = await plain(...asked); await held(); return answer;",
+}
+"""Ways in which what is sent first can be heard of last."""
+
+
+@pytest.mark.parametrize("way", HOLD)
+def test_a_rating_that_is_heard_of_after_the_next_text(folder, serve, visit, way):
+    page = visit(serve(folder))
+    page.begin("Ada")
+    script = """const plain = window.fetch; let first = true;
+        const held = async () => {
+            while (!window.letGo) await new Promise((done) => setTimeout(done, 20));
+            setTimeout(() => { window.heard = true; }, 500);
+        };
+        window.fetch = async (...asked) => {
+            if (!String(asked[0]).includes("/run/predict") || !first) return plain(...asked);
+            first = false;
+            WAY
+        };"""
+    page.window.execute_script(script.replace("WAY", HOLD[way]))
+    page.press("1")
+    page.go(Keys.ARROW_RIGHT)
+    page.press("2")
+    page.until_text("#tm-status", "fluency 2; 2 to go")
+    page.window.execute_script("window.letGo = true")
+    page.wait(lambda: page.window.execute_script("return window.heard"))
+    assert (page.key(), page.checked()) == ("i1", [2, 0, 0])
+    assert "fluency 2; 2 to go" in page.text("#tm-status")
+    page.until_text("#tm-bar", "0 of 10 rated, 2 begun")
+    page.go(Keys.ARROW_LEFT)
+    assert (page.key(), page.checked()) == ("i0", [1, 0, 0])
 
 
 def test_nothing_but_the_page_is_served(folder, serve, tmp_path):

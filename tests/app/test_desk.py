@@ -82,6 +82,15 @@ def test_what_was_sent_first_and_arrives_last_is_not_saved(desk):
         assert not desk.rate(FILE, "Ada", "i0", 0, 2, odd).refused
 
 
+def test_a_clock_that_is_set_back_makes_nothing_older(desk, monkeypatch):
+    def times(found):
+        return [int(re.search(r'data-at="(\d+)"', part)[1]) for part in (found.status, found.card, found.bar)]
+
+    before = times(desk.start(FILE, "Ada"))
+    monkeypatch.setattr("time.time_ns", lambda: 5)
+    assert times(desk.move(FILE, "Ada", "i0", 1)) == [one + 1 for one in before]
+
+
 def test_what_is_not_saved_is_not_shown_as_saved(desk, monkeypatch):
     desk.rate(FILE, "Ada", "i0", 0, 1)
 

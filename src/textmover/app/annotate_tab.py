@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,13 +23,13 @@ POINTS = {(1, 3): ("poor", "fair", "good")}
 QUICK: dict[str, Any] = {
     "show_progress": "hidden",
     "api_visibility": "private",
-    "concurrency_id": "annotate",
-    "concurrency_limit": 1,
+    "queue": False,
     "trigger_mode": "multiple",
 }
-"""How what annotators do is run: without anything that covers the page meanwhile, and one after the other, so that what
-arrives last is what was done last. Each is sent at once: one that waits for another is sent with what the page shows by
-then, which may be the next text."""
+"""How what annotators do is run: without anything that covers the page meanwhile, and each by a request of its own.
+Answers from Gradio's queue come by a stream that the server closes once it knows of nothing more to tell, and what is
+sent at that moment is never answered. Each is sent at once: one that waits for another is sent with what the page shows
+by then, which may be the next text."""
 
 SENT = """(file, who, key, seen, order, given, value) =>
   [file, who, key, seen, window.textmoverOrder(), JSON.stringify(value), IDLE]"""
@@ -50,6 +51,7 @@ class AnnotateTab:
     def __init__(self, desk: Desk, annotator: str = "") -> None:
         self.desk, self._annotator = desk, annotator
         self._files = desk.files()
+        self._one_by_one = threading.Lock()  # what the page then shows is newest where it says so
         with gr.Column(elem_id="tm-begin"):  # style.css shows this or what follows, as there is a text to rate or none
             self._lay_out_begin()
         with gr.Column(elem_id="tm-work"):
@@ -125,9 +127,8 @@ class AnnotateTab:
             self.comment, *self.ratings,
         ]  # fmt: skip
         place = [self.file, self.who, self.key]
-        alone: dict[str, Any] = {**QUICK, "queue": False}  # nothing is before them, so that nothing need be waited for
-        gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **alone)
-        page.load(self._load, None, everything, **alone)
+        gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **QUICK)
+        page.load(self._load, None, everything, **QUICK)
         steps: list[tuple[Any, Callable[..., Shown]]] = [
             (self.previous.click, partial(_moved, self.desk, -1)),
             (self.next.click, partial(_moved, self.desk, 1)),
@@ -148,7 +149,8 @@ class AnnotateTab:
 
     def _begin(self, file: Any, name: Any, key: Any = None) -> list[Any]:
         try:
-            found = self.desk.start(file, name, key)
+            with self._one_by_one:
+                found = self.desk.start(file, name, key)
         except InputError as error:
             return self._only(welcome=notice(str(error)))
         return self._all(found, file, " ".join(str(name).split()))
@@ -165,7 +167,8 @@ class AnnotateTab:
 
         def run(file: Any, who: Any, key: Any, *given: Any) -> list[Any]:
             try:
-                found = act(file, who, key, *given)
+                with self._one_by_one:
+                    found = act(file, who, key, *given)
             except InputError as error:
                 return self._only(status=failed(f"Not done. {error}"))
             if found.key == key and given and not found.refused:

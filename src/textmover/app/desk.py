@@ -92,6 +92,7 @@ class Desk:
         self._open: dict[str, tuple[tuple[int, int], Project]] = {}
         self._lock = threading.Lock()
         self._sent: dict[tuple[str, object, int], int] = {}
+        self._told = 0
 
     def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
         """What the files have been rated on or for: one for all of them, as the page has one."""
@@ -267,29 +268,35 @@ class Desk:
         rated = project.said(who).get(item.key)
         given = {} if rated is None else rated.ratings
         done = " ".join("1" if one.name in given else "0" for one in project.criteria)
-        # The time makes each of them another one, so that the page draws it anew.
-        about = f'data-key="{shown(item.key)}" data-at="{time.time_ns()}"'
+        at = self._now()
+        about = f'data-key="{shown(item.key)}" data-at="{at}"'
         return Shown(
             key=item.key,
             seen=item.fingerprint,
-            bar=_bar(project, who, project.progress(who)),
+            bar=_bar(project, who, project.progress(who), at),
             card=_card(item, number, len(project.items), about),
             status=f'<div class="tm-said" {about} data-rated="{done}">{status}</div>',
             comment="" if rated is None else rated.comment,
             ratings=tuple(given.get(one.name) for one in project.criteria),
         )
 
+    def _now(self) -> int:
+        """The time, by which the page draws its parts anew and keeps what is newest, also where a clock is set back."""
+        with self._lock:
+            self._told = max(time.time_ns(), self._told + 1)
+            return self._told
+
 
 def _told(known: object) -> str:
     return ", ".join(one.name for one in known) if isinstance(known, tuple) else str(known)
 
 
-def _bar(project: Project, who: str, progress: Progress) -> str:
+def _bar(project: Project, who: str, progress: Progress, at: int) -> str:
     share = 100 * progress.complete / progress.items
     begun = f", {progress.begun} begun" if progress.begun else ""
     said = f"{progress.complete} of {progress.items} rated{begun}"
     return (
-        f'<div class="tm-bar" data-at="{time.time_ns()}" data-annotator="{shown(who)}" '
+        f'<div class="tm-bar" data-at="{at}" data-annotator="{shown(who)}" '
         f'data-items="{shown(project.name)}">'
         f'<span class="tm-who" dir="auto">{shown(who)}</span><span class="tm-file">{shown(project.name)}</span>'
         f'<span class="tm-count">{said}</span>'

@@ -49,26 +49,28 @@
     if (here.href !== location.href) history.replaceState(null, "", here);
   };
 
-  // Answers may be drawn in another order than they were given in: what is newest stays.
+  // Answers may arrive in another order than they were given in: what is newest stays, and what is said of the text that
+  // is shown is not replaced by what is said of another one.
   const newest = {};
-  const keepNewest = (selector) => {
+  const keepNewest = (selector, key) => {
     const found = find(selector);
     if (!found?.dataset.at) return;
     const before = newest[selector];
-    if (before && before.at > found.dataset.at && before.key === found.dataset.key) found.outerHTML = before.html;
+    const elsewhere = found.dataset.key !== key && before?.key === key;
+    if (before && (before.at > found.dataset.at || elsewhere)) found.outerHTML = before.html;
     else if (before?.at !== found.dataset.at) newest[selector] = { at: found.dataset.at, key: found.dataset.key, html: found.outerHTML };
   };
 
   const changed = () => {
-    keepNewest("#tm-status .tm-said");
-    keepNewest("#tm-bar .tm-bar");
+    const card = find("#tm-card .tm-card");
+    keepNewest("#tm-status .tm-said", card?.dataset.key);
+    keepNewest("#tm-bar .tm-bar"); // of no text
     const problem = find("#tm-status [data-failed]")?.dataset.failed;
     if (problem && problem !== failed) { // what was asked for is not coming
       failed = problem;
       waiting = false;
       kept.length = 0;
     }
-    const card = find("#tm-card .tm-card");
     told();
     address();
     if (!card || card.dataset.at === drawn) return;
