@@ -253,13 +253,20 @@ def test_a_number_beyond_the_slider_is_said_and_taken_back(folder, serve, visit)
     server = serve(folder, "--scale", "0-100", "--criteria", "fluency", "style")
     page = visit(server)
     page.begin("Ada")
+
+    def number():
+        return page.one("#tm-criterion-0 input[type=number]").get_attribute("value")
+
+    let_go = hold(page, [1, 2])  # Gradio sends it more than once
     page.press("999")
     page.window.switch_to.active_element.send_keys(Keys.ENTER)
     page.until_text("#tm-status", "Expected a whole number from 0 to 100")
     assert open_project(folder).said("Ada").get("i0") is None
-    page.wait(lambda: page.one("#tm-criterion-0 input[type=number]").get_attribute("value") == "0")
+    page.wait(lambda: number() == "0")
     page.press(Keys.ARROW_UP)
     page.press("80")
+    let_go()
+    assert number() == "80"
     page.window.switch_to.active_element.send_keys(Keys.ENTER)
     page.until_text("#tm-status", "fluency 80; 1 to go")
     assert server.said() == ""
@@ -349,34 +356,47 @@ def test_two_windows_of_one_annotator(folder, serve, visit):
     assert second.checked() == [1, 2, 0]
 
 
-HOLD = {
+WAYS = {
     "the request": "await held(); return plain(...asked);",
     "its answer": "const answer = await plain(...asked); await held(); return answer;",
 }
 """Ways in which what is sent first can be heard of last."""
 
 
-@pytest.mark.parametrize("way", HOLD)
+def hold(page, which, way="its answer"):
+    """Hold back some of what is sent from now on, by number; returns what lets go, and waits for what comes of it."""
+    script = """const plain = window.fetch; let number = 0;
+        window.letGo = false;
+        window.pending = 0;
+        const held = async () => {
+            window.pending += 1;
+            while (!window.letGo) await new Promise((done) => setTimeout(done, 20));
+            setTimeout(() => { window.pending -= 1; }, 500);
+        };
+        window.fetch = async (...asked) => {
+            const wanted = String(asked[0]).includes("/run/predict") && WHICH.includes(number++);
+            if (!wanted) return plain(...asked);
+            WAY
+        };"""
+    page.window.execute_script(script.replace("WHICH", json.dumps(which)).replace("WAY", WAYS[way]))
+
+    def let_go():
+        page.window.execute_script("window.letGo = true")
+        page.wait(lambda: page.window.execute_script("return window.pending === 0"))
+
+    return let_go
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_rating_that_is_heard_of_after_the_next_text(folder, serve, visit, way):
     page = visit(serve(folder))
     page.begin("Ada")
-    script = """const plain = window.fetch; let first = true;
-        const held = async () => {
-            while (!window.letGo) await new Promise((done) => setTimeout(done, 20));
-            setTimeout(() => { window.heard = true; }, 500);
-        };
-        window.fetch = async (...asked) => {
-            if (!String(asked[0]).includes("/run/predict") || !first) return plain(...asked);
-            first = false;
-            WAY
-        };"""
-    page.window.execute_script(script.replace("WAY", HOLD[way]))
+    let_go = hold(page, [0], way)
     page.press("1")
     page.go(Keys.ARROW_RIGHT)
     page.press("2")
     page.until_text("#tm-status", "fluency 2; 2 to go")
-    page.window.execute_script("window.letGo = true")
-    page.wait(lambda: page.window.execute_script("return window.heard"))
+    let_go()
     assert (page.key(), page.checked()) == ("i1", [2, 0, 0])
     assert "fluency 2; 2 to go" in page.text("#tm-status")
     page.until_text("#tm-bar", "0 of 10 rated, 2 begun")

@@ -82,6 +82,16 @@ def test_what_was_sent_first_and_arrives_last_is_not_saved(desk):
         assert not desk.rate(FILE, "Ada", "i0", 0, 2, odd).refused
 
 
+def test_what_is_sent_twice_is_taken_back_once(desk):
+    first, again = (desk.rate(FILE, "Ada", "i0", 0, 9, "w:1") for _ in range(2))
+    assert (first.refused, again.refused) == (True, False)
+    assert "Not saved" in text(first.status)
+    assert "Not saved" in text(again.status)
+    assert desk.rate(FILE, "Ada", "i0", 0, 9, "w:2").refused
+    assert desk.rate(FILE, "Ada", "i0", 1, 9, "w:2").refused
+    assert desk.rate(FILE, "Ada", "i0", 1, 9).refused
+
+
 def test_a_clock_that_is_set_back_makes_nothing_older(desk, monkeypatch):
     def times(found):
         return [int(re.search(r'data-at="(\d+)"', part)[1]) for part in (found.status, found.card, found.bar)]

@@ -32,9 +32,9 @@ sent at that moment is never answered. Each is sent at once: one that waits for 
 by then, which may be the next text."""
 
 SENT = """(file, who, key, seen, order, given, value) =>
-  [file, who, key, seen, window.textmoverOrder(), JSON.stringify(value), IDLE]"""
-"""Sends a rating with the time at which it was given, since two that are sent at once may arrive in either order; and
-as text, so that the desk hears of numbers beyond the ends of a slider, which people can type and Gradio would keep."""
+  [file, who, key, seen, window.textmoverOrder(key, NUMBER, value), JSON.stringify(value), IDLE]"""
+"""Sends a rating with its place in all that is sent, since two that are sent at once may arrive in either order; and as
+text, so that the desk hears of numbers beyond the ends of a slider, which people can type and Gradio would keep."""
 
 
 class AnnotateTab:
@@ -142,7 +142,8 @@ class AnnotateTab:
         told = [*place, self.seen, self.order, self.given]
         for number, component in enumerate(self.ratings):
             save = self._safely(partial(_rated, self.desk, number))
-            component.input(save, [*told, component], everything, js=SENT.replace("IDLE", idle), **QUICK)
+            sent = SENT.replace("IDLE", idle).replace("NUMBER", str(number))
+            component.input(save, [*told, component], everything, js=sent, **QUICK)
         save = self._safely(partial(_commented, self.desk))
         told = [*place, self.seen, self.comment]
         gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)

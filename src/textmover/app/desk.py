@@ -50,7 +50,7 @@ class Shown:
         status: What has just been done, as HTML.
         comment: The annotator's comment.
         ratings: Rating for each criterion, ``None`` where there is none.
-        refused: Whether something could not be saved.
+        refused: Whether something could not be saved, and the page is to take it back.
     """
 
     key: str
@@ -188,13 +188,14 @@ class Desk:
             criterion: Number of the criterion, from 0.
             value: The rating.
             order: Name of the window and, behind a colon, when this was sent: what arrives after something that the
-                same window sent later is not saved.
+                same window sent later is not saved, and what is sent again and refused again is taken back only once.
             seen: Fingerprint of the texts that the annotator saw; ratings of texts that have changed are not saved.
 
         Returns:
             What stands on the page then.
         """
-        if self._is_late(str(order), key, criterion):
+        newer = self._newer(str(order), key, criterion)
+        if newer < 0:
             project = self.project(name)
             return self._show(project, clean_name(annotator), self._place(project, key))
 
@@ -202,18 +203,20 @@ class Desk:
             number, one = project.scale.check(value), project.criteria[criterion]
             return project.rate(who, str(key), one.name, number, seen=str(seen)), f"{one.name} {number:g}"
 
-        return self._saved(name, annotator, key, save)
+        found = self._saved(name, annotator, key, save)
+        return found if newer else replace(found, refused=False)  # by now the annotator may have typed something else
 
-    def _is_late(self, order: str, key: object, criterion: int) -> bool:
+    def _newer(self, order: str, key: object, criterion: int) -> int:
+        """Whether something was sent after what has last arrived (1), is sent again (0), or was sent before it (-1)."""
         window, _, sent = order.rpartition(":")
         if not window or not sent.isascii() or not sent.isdecimal():
-            return False
+            return 1
         with self._lock:
             last = self._sent.pop((window, key, criterion), 0)
             self._sent[window, key, criterion] = max(last, int(sent))
             while len(self._sent) > MOST_SENT:
                 del self._sent[next(iter(self._sent))]
-        return int(sent) < last
+        return (int(sent) > last) - (int(sent) < last)
 
     def comment(self, name: object, annotator: object, key: object, text: object, seen: object = "") -> Shown:
         """Save a comment, and show the same item with what is saved of it."""

@@ -12,10 +12,17 @@
   let run = null;
   let failed = null;
 
-  // Which window sends something, and as the how-manieth.
+  // Which window sends something, and as the how-manieth. What is typed once Gradio sends up to three times.
   const name = Math.random().toString(36).slice(2);
   let sent = 0;
-  window.textmoverOrder = () => `${name}:${++sent}`;
+  let acts = 0;
+  let last = null;
+  window.textmoverOrder = (...what) => {
+    const act = JSON.stringify([acts, ...what]);
+    if (act !== last) sent += 1;
+    last = act;
+    return `${name}:${sent}`;
+  };
 
   // --- the text that is shown ---------------------------------------------------------------------------------------
 
@@ -163,6 +170,7 @@
   // --- the server ---------------------------------------------------------------------------------------------------
 
   const saving = () => {
+    acts += 1;
     const said = find("#tm-status .tm-said");
     if (said) said.innerHTML = '<p class="tm-notice tm-plain" id="tm-saving">Saving …</p>';
     asked = Date.now();
