@@ -257,7 +257,7 @@ def test_a_number_beyond_the_slider_is_said_and_taken_back(folder, serve, visit)
     def number():
         return page.one("#tm-criterion-0 input[type=number]").get_attribute("value")
 
-    let_go = hold(page, [1, 2])  # Gradio sends it more than once
+    let_go = hold(page, [1, 2], "the request")  # Gradio sends it more than once
     page.press("999")
     page.window.switch_to.active_element.send_keys(Keys.ENTER)
     page.until_text("#tm-status", "Expected a whole number from 0 to 100")
@@ -363,7 +363,7 @@ WAYS = {
 """Ways in which what is sent first can be heard of last."""
 
 
-def hold(page, which, way="its answer"):
+def hold(page, which, way):
     """Hold back some of what is sent from now on, by number; returns what lets go, and waits for what comes of it."""
     script = """const plain = window.fetch; let number = 0;
         window.letGo = false;
