@@ -74,7 +74,7 @@ def test_two_windows_of_one_annotator_do_not_take_ratings_from_each_other(desk):
 
 def test_what_was_sent_first_and_arrives_last_is_not_saved(desk):
     desk.rate(FILE, "Ada", "i0", 0, 3, "w:2")
-    assert desk.rate(FILE, "Ada", "i0", 0, 1, "w:1").ratings[0] == 3
+    assert desk.rate(FILE, "Ada", "i0", 0, 1, "w:1") is None
     assert desk.rate(FILE, "Ada", "i0", 1, 1, "w:1").ratings == (3, 1, None)
     assert desk.rate(FILE, "Ada", "i0", 0, 2, "w:10").ratings[0] == 2
     assert desk.rate(FILE, "Ada", "i0", 0, 1, "another:1").ratings[0] == 1

@@ -129,7 +129,7 @@ class AnnotateTab:
         place = [self.file, self.who, self.key]
         gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **QUICK)
         page.load(self._load, None, everything, **QUICK)
-        steps: list[tuple[Any, Callable[..., Shown]]] = [
+        steps: list[tuple[Any, Callable[..., Shown | None]]] = [
             (self.previous.click, partial(_moved, self.desk, -1)),
             (self.next.click, partial(_moved, self.desk, 1)),
             (self.unrated.click, self.desk.next_unrated),
@@ -163,7 +163,7 @@ class AnnotateTab:
         file = asked.get("items", self._files[0] if len(self._files) == 1 else None)
         return self._begin(file, name, asked.get("text")) if name and file else self._only()
 
-    def _safely(self, act: Callable[..., Shown]) -> Callable[..., list[Any]]:
+    def _safely(self, act: Callable[..., Shown | None]) -> Callable[..., list[Any]]:
         """What is to be shown after an act; what cannot be done is said in the place for that."""
 
         def run(file: Any, who: Any, key: Any, *given: Any) -> list[Any]:
@@ -172,6 +172,8 @@ class AnnotateTab:
                     found = act(file, who, key, *given)
             except InputError as error:
                 return self._only(status=failed(f"Not done. {error}"))
+            if found is None:
+                return self._only()
             if found.key == key and given and not found.refused:
                 # The rest stays as it is: the annotator may be elsewhere by the time that this arrives.
                 return self._only(bar=found.bar, status=found.status)
@@ -203,7 +205,7 @@ def _moved(desk: Desk, step: int, file: Any, who: Any, key: Any) -> Shown:
 
 def _rated(
     desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any, _: Any = None
-) -> Shown:
+) -> Shown | None:
     try:
         value = json.loads(given)
     except (TypeError, ValueError):

@@ -178,7 +178,7 @@ class Desk:
         value: object,
         order: object = "",
         seen: object = "",
-    ) -> Shown:
+    ) -> Shown | None:
         """Save a rating, and show the same item with what is saved of it.
 
         Args:
@@ -192,12 +192,11 @@ class Desk:
             seen: Fingerprint of the texts that the annotator saw; ratings of texts that have changed are not saved.
 
         Returns:
-            What stands on the page then.
+            What stands on the page then; ``None`` where what was sent later has arrived before, and stands there.
         """
         newer = self._newer(str(order), key, criterion)
         if newer < 0:
-            project = self.project(name)
-            return self._show(project, clean_name(annotator), self._place(project, key))
+            return None
 
         def save(project: Project, who: str) -> tuple[Rated, str]:
             number, one = project.scale.check(value), project.criteria[criterion]
