@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -243,14 +245,16 @@ def test_the_scores_of_each_set_are_kept_and_read_back(run, data, command, tiny_
     assert set(read_scores(kept / "Hotels.tsv", judgements).scores) == {"ours", "chrf"}
 
 
-def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path, monkeypatch, sent, code):
     def interrupted(*_):
-        raise KeyboardInterrupt
+        assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
+        os.kill(os.getpid(), sent)
         yield
 
     monkeypatch.setattr(experiment_scores.ExperimentMetrics, "_overlaps", interrupted)
     ended = run(*command(data()))
-    assert (ended.code, ended.out) == (130, "")
+    assert (ended.code, ended.out) == (code, "")
     assert ended.err == "textmover: interrupted: the scores so far are in small.scores\n"
     header, *rows = (tmp_path / "small.scores" / "Hotels.tsv").read_text().splitlines()
     assert header.split("\t")[-1] == "ours"

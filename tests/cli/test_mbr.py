@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import os
 import re
+import signal
 import sys
 
 import pytest
@@ -160,6 +162,26 @@ def test_an_interruption_loses_nothing(run, metric, table, tmp_path, monkeypatch
     ended = run("mbr", "--data", table, "--format", "text", *metric)
     assert ended.code == 130
     monkeypatch.undo()
+
+
+def test_sigterm_loses_nothing_either(run, metric, table, tmp_path, monkeypatch):
+    from textmover.scoring.engine import Engine
+
+    score_within, calls = Engine.score_within, []
+
+    def stopping(self, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "the tests would end here"
+            os.kill(os.getpid(), signal.SIGTERM)
+        return score_within(self, *arguments)
+
+    monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
+    monkeypatch.setattr(Engine, "score_within", stopping)
+    ended = run("mbr", "--data", table, "--output", tmp_path / "choices.txt", *metric)
+    assert ended.code == 143
+    assert "interrupted: the choices of the first 2 segments are in" in ended.err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_an_error_before_the_first_segment_leaves_no_file(run, metric, table, tmp_path, monkeypatch):

@@ -70,10 +70,11 @@ def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weight
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_ends_with_130_and_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path, run) -> None:
+@pytest.mark.parametrize(("sent", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, tiny_encoder: Path, run, sent: str, code: int) -> None:
     config = recipe(tmp_path, tiny_encoder, write_ratings(tmp_path / "ratings.tsv"))
-    ended = run(8, "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), by="SIGINT")
-    assert ended.returncode == 130, ended.stderr
+    ended = run(8, "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), by=sent)
+    assert ended.returncode == code, ended.stderr
     assert f"--ckpt_path {tmp_path / 'checkpoints' / 'resume.ckpt'}" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "metric").exists()

@@ -107,10 +107,10 @@ class KeptScores:
         """
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if not self.written:
                 raise
-            raise KeyboardInterrupt(f"interrupted: the scores so far are in {self.folder}") from None
+            raise type(error)(f"interrupted: the scores so far are in {self.folder}") from None
         except InputError as error:
             if not self.written:
                 raise

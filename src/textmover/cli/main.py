@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from textmover import __version__
-from textmover.cli.console import guarded, open_streams
+from textmover.cli.console import guarded, heeding_termination, open_streams
 
 __all__ = ["COMMANDS", "main"]
 
@@ -41,6 +41,10 @@ COMMANDS = {
     "list": ("textmover.cli.listing", "list the presets"),
 }
 """Module and purpose of each command."""
+
+TERMINABLE = ("mbr", "evaluate", "sweep")
+"""Commands that say after SIGTERM what they have kept. `score` sees to it itself, as several processes may score, and
+whatever trains leaves it to Lightning."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """What Lightning's command line can do, of which ours offers the first two and refuses the others by name; ``fit``
@@ -75,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _train(arguments[1:])
         options = _parser(arguments[0] if arguments else "").parse_args(arguments)
         options.command_line = arguments  # for those who write down what was asked for
-        options.run(options)
+        with heeding_termination() if arguments[0] in TERMINABLE else contextlib.nullcontext():
+            options.run(options)
     return outcome.code
 
 

@@ -117,7 +117,7 @@ def _kept(output: Output, path: Path) -> Iterator[Write]:
         raise stopped
     said = f"the choices of the first {written} segment{'s' if written > 1 else ''} are in {partial}"
     if isinstance(stopped, KeyboardInterrupt):
-        raise KeyboardInterrupt(f"interrupted: {said}") from None
+        raise type(stopped)(f"interrupted: {said}") from None
     raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped
 
 

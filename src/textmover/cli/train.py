@@ -21,9 +21,9 @@ import pytorch_lightning as pl
 from jsonargparse import ActionConfigFile
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
-from textmover.cli.console import guarded, set_up_logging
+from textmover.cli.console import Terminated, guarded, set_up_logging
 from textmover.cli.train_export import ExportOptions, check_base, finish_run
 from textmover.data.datamodule import SourcesDataModule
 from textmover.scoring.adapter import AdapterConfig
@@ -165,7 +165,7 @@ class SayHowToResume(pl.Callback):
         path = _last_written(trainer)
         if path is None:
             return
-        if isinstance(exception, KeyboardInterrupt):
+        if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
             logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
         elif isinstance(exception, NotFiniteError):
             way = "Go on from the last good checkpoint, or an earlier one, or start anew"
@@ -210,7 +210,7 @@ def run_training(
 
     Raises:
         InputError: If the arguments or what they name cannot be used.
-        KeyboardInterrupt: If the run was interrupted.
+        KeyboardInterrupt: If the run was interrupted; a :class:`~textmover.cli.console.Terminated` after SIGTERM.
     """
     with _lightning_errors():
         return kind(
@@ -232,7 +232,7 @@ def run_training(
 
 @contextlib.contextmanager
 def _lightning_errors() -> Iterator[None]:
-    """Lightning exits with 1 after an interruption, and has errors of its own for settings; turn them into ours."""
+    """Turn errors of Lightning into ours: for settings, and exits with 1 after an interruption and 0 after SIGTERM."""
     try:
         yield
     except MisconfigurationException as error:
@@ -246,6 +246,8 @@ def _lightning_errors() -> Iterator[None]:
             f"), but got {found[1]!r}: name one of these, or set its `check_on_train_epoch_end` to false where the run "
             "may end before the first validation."
         ) from error
+    except SIGTERMException as stop:
+        raise Terminated from stop
     except SystemExit as stop:
         if isinstance(stop.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from stop
