@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import resource
@@ -152,9 +153,9 @@ def test_a_whole_round(folder, serve, visit, tiny_encoder, programs):
     bob.until_text("#tm-written", "10 texts, rated by 2 annotators")
     command = bob.text("#tm-written .tm-command").split()
     assert command[:3] == ["textmover", "train", "--config"]
-    for page in (ada, bob):
-        assert all(url.startswith(server.url) for url in page.asked())
-        assert not any("/queue/" in url for url in page.asked())
+    asked = {page: page.asked() for page in (ada, bob)}
+    assert all(url.startswith(server.url) for urls in asked.values() for url in urls)
+    assert not any("/queue/" in url for url in asked[ada]), "its answers may get lost"
     assert bob.complaints() == []
     assert server.end() == 0
     assert Path(server.errors.name).read_text() == ""
@@ -354,6 +355,18 @@ def test_two_windows_of_one_annotator(folder, serve, visit):
     second.go(Keys.ARROW_RIGHT)
     second.go(Keys.ARROW_LEFT)
     assert second.checked() == [1, 2, 0]
+
+
+def test_requests_wait_for_those_before_them(folder, serve, visit):
+    page = visit(serve(folder))
+    page.begin("Ada")
+    page.press("123" + Keys.ARROW_RIGHT + "21" + Keys.ARROW_LEFT)
+    page.wait(lambda: page.key() == "i0" and page.checked() == [1, 2, 3])
+    times = """return performance.getEntriesByType("resource").filter((one) => one.name.includes("/run/predict"))
+        .map((one) => [one.startTime, one.responseEnd])"""
+    found = page.wait(lambda: page.window.execute_script(times))
+    assert len(found) >= 8  # the start, five ratings and two steps
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(found))
 
 
 WAYS = {

@@ -47,9 +47,7 @@ def status(*arguments, **named):
     return ask(*arguments, **named)[0].get("status")
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/config", "/assets/index.js", "/gradio_api/run/predict", "/alive", "/theme.css"]
-)
+@pytest.mark.parametrize("path", ["/", "/config", "/assets/index.js", "/gradio_api/queue/join", "/alive", "/theme.css"])
 def test_what_the_page_needs_is_open(path):
     assert status(path) == 200
 
@@ -73,23 +71,23 @@ def test_pages_of_other_sites_are_refused():
     assert status("/", host="evil.example:7860") == 403  # a name that was made to mean 127.0.0.1
     assert status("/", host="") == 403
     assert status("/", host="evil.example", loopback=False) == 200
-    assert status("/gradio_api/run/predict", origin="http://evil.example") == 403
-    assert status("/gradio_api/run/predict", origin="null") == 403
-    assert status("/gradio_api/run/predict", origin="http://evil.example", loopback=False, host="192.0.2.1:80") == 403
-    assert status("/gradio_api/run/predict", origin="http://127.0.0.1:7860") == 200
+    assert status("/gradio_api/queue/join", origin="http://evil.example") == 403
+    assert status("/gradio_api/queue/join", origin="null") == 403
+    assert status("/gradio_api/queue/join", origin="http://evil.example", loopback=False, host="192.0.2.1:80") == 403
+    assert status("/gradio_api/queue/join", origin="http://127.0.0.1:7860") == 200
     for host in ("localhost:7860", "[::1]:7860", "127.0.0.1"):
         assert status("/", host=host) == 200
 
 
 def test_endless_requests_are_refused():
-    assert status("/gradio_api/run/predict", content_length=str(LARGEST + 1)) == 413
-    assert status("/gradio_api/run/predict", content_length="-1") == 413
-    assert ask("/gradio_api/run/predict", body=b"x" * 600_000, chunks=4) == []
-    assert status("/gradio_api/run/predict", body=b"x" * 600_000, chunks=3) == 200
+    assert status("/gradio_api/queue/join", content_length=str(LARGEST + 1)) == 413
+    assert status("/gradio_api/queue/join", content_length="-1") == 413
+    assert ask("/gradio_api/queue/join", body=b"x" * 600_000, chunks=4) == []
+    assert status("/gradio_api/queue/join", body=b"x" * 600_000, chunks=3) == 200
 
 
 def test_web_sockets_are_closed():
-    assert ask("/gradio_api/run/predict", kind="websocket")[0]["type"] == "websocket.close"
+    assert ask("/gradio_api/queue/join", kind="websocket")[0]["type"] == "websocket.close"
 
 
 def test_the_browser_is_told_to_ask_for_nothing_elsewhere():

@@ -1,4 +1,4 @@
-"""SIGTERM is heeded as Ctrl-C is where one process scores, and left to others elsewhere."""
+"""SIGTERM is heeded as Ctrl-C is where one process scores, and left to whoever sees to several processes."""
 
 import os
 import signal

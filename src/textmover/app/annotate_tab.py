@@ -26,10 +26,10 @@ QUICK: dict[str, Any] = {
     "queue": False,
     "trigger_mode": "multiple",
 }
-"""How what annotators do is run: without anything that covers the page meanwhile, and each by a request of its own.
-Answers from Gradio's queue come by a stream that the server closes once it knows of nothing more to tell, and what is
-sent at that moment is never answered. Each is sent at once: one that waits for another is sent with what the page shows
-by then, which may be the next text."""
+"""How what annotators do is run: without anything that covers the page meanwhile, and each by a request of its own, one
+after the other (script.js). Answers from Gradio's queue come by a stream that the server closes once it has nothing more
+to tell, and what is sent at that moment is never answered. What a request says is read at once: one that waits is sent
+with what the page showed when it was made, and not with the next text."""
 
 SENT = """(file, who, key, seen, order, given, value) =>
   [file, who, key, seen, window.textmoverOrder(key, NUMBER, value), JSON.stringify(value), IDLE]"""
@@ -51,7 +51,7 @@ class AnnotateTab:
     def __init__(self, desk: Desk, annotator: str = "") -> None:
         self.desk, self._annotator = desk, annotator
         self._files = desk.files()
-        self._one_by_one = threading.Lock()  # what the page then shows is newest where it says so
+        self._one_by_one = threading.Lock()  # what is done, and the time by which pages tell it from what is older
         with gr.Column(elem_id="tm-begin"):  # style.css shows this or what follows, as there is a text to rate or none
             self._lay_out_begin()
         with gr.Column(elem_id="tm-work"):

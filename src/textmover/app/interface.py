@@ -107,7 +107,7 @@ def _agreement(desk: Desk, annotate: AnnotateTab, tab: gr.Tab) -> None:
         except InputError as error:
             return notice(str(error))
 
-    shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal", "queue": False}
+    shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "minimal"}
     files = [annotate.file, annotate.choice]
     gr.on([tab.select, refresh.click, annotate.choice.change], agree, files, tables, **shared)
     export.click(write, [*files, standardise], written, **shared)
@@ -149,6 +149,6 @@ def _explore(explorer: Explorer) -> None:
         return explorer.alignment(text, references(first, others), metric)
 
     texts = [text, reference, further]
-    shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "full", "queue": False}
+    shared: dict[str, Any] = {"api_visibility": "private", "show_progress": "full"}
     score.click(run, [*texts, metrics], [table, explained, drawing], **shared)
     explained.input(draw, [*texts, explained], drawing, **shared)

@@ -24,6 +24,16 @@
     return `${name}:${sent}`;
   };
 
+  // One request at a time, so that answers come in the order of what was done; what a request says is read before it waits.
+  const ask = window.fetch.bind(window);
+  let before = Promise.resolve();
+  window.fetch = (...asked) => {
+    if (!String(asked[0]?.url ?? asked[0]).includes("/run/predict")) return ask(...asked);
+    const answer = before.then(() => ask(...asked));
+    before = answer.then((found) => found.clone().arrayBuffer()).catch(() => {}); // whoever asked hears of it
+    return answer;
+  };
+
   // --- the text that is shown ---------------------------------------------------------------------------------------
 
   const mark = () => {
@@ -56,8 +66,8 @@
     if (here.href !== location.href) history.replaceState(null, "", here);
   };
 
-  // Answers may arrive in another order than they were given in: what is newest stays, and what is said of the text that
-  // is shown is not replaced by what is said of another one.
+  // Should answers arrive in another order than they were given in, what is newest stays, and what is said of the text that is
+  // shown is not replaced by what is said of another one.
   const newest = {};
   const keepNewest = (selector, key) => {
     const found = find(selector);

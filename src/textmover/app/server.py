@@ -27,7 +27,8 @@ ALIVE = "/alive"
 """Where the page asks whether the server is still the same."""
 
 OPEN = ("/", ALIVE, "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json", "/gradio_api/info",
-        "/gradio_api/startup-events", "/gradio_api/run/predict")  # fmt: skip
+        "/gradio_api/startup-events", "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/run/predict",
+        "/gradio_api/reset", "/gradio_api/cancel")  # fmt: skip
 OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/")
 """What the page asks for. Gradio has more: routes that read files, take uploads and fetch from elsewhere."""
 
