@@ -27,9 +27,9 @@ QUICK: dict[str, Any] = {
     "trigger_mode": "multiple",
 }
 """How what annotators do is run: without anything that covers the page meanwhile, and each by a request of its own, one
-after the other (script.js). Answers from Gradio's queue come by a stream that the server closes once it has nothing more
-to tell, and what is sent at that moment is never answered. What a request says is read at once: one that waits is sent
-with what the page showed when it was made, and not with the next text."""
+after the other (script.js). Answers from Gradio's queue come by a stream that the server closes once it has nothing
+more to tell, and what is sent at that moment is never answered. What a request says is read at once: one that waits is
+sent with what the page showed when it was made, and not with the next text."""
 
 SENT = """(file, who, key, seen, order, given, value) =>
   [file, who, key, seen, window.textmoverOrder(key, NUMBER, value), JSON.stringify(value), IDLE]"""

@@ -187,8 +187,8 @@ class Desk:
             key: Of the item.
             criterion: Number of the criterion, from 0.
             value: The rating.
-            order: Name of the window and, behind a colon, as the how-manieth this was sent: what arrives after something
-                that the same window sent later is not saved, and what is refused twice is taken back once.
+            order: Name of the window and, behind a colon, as the how-manieth this was sent: what arrives after
+                something that the same window sent later is not saved, and what is refused twice is taken back once.
             seen: Fingerprint of the texts that the annotator saw; ratings of texts that have changed are not saved.
 
         Returns:

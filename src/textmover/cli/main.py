@@ -43,8 +43,8 @@ COMMANDS = {
 """Module and purpose of each command."""
 
 TERMINABLE = ("mbr", "evaluate", "sweep")
-"""Commands that SIGTERM ends as Ctrl-C does, so that they say what they have kept. `score` sees to it itself, as several
-processes may score, and whatever trains leaves it to Lightning."""
+"""Commands that SIGTERM ends as Ctrl-C does, so that they say what they have kept. `score` sees to it itself, as
+several processes may score, and whatever trains leaves it to Lightning."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
 """What Lightning's command line can do, of which ours offers the first two and refuses the others by name; ``fit``
