@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from textmover.cli import search as command
+from textmover.cli.console import Terminated
 from textmover.cli.search_judged import JudgedParts, judged_print
 from textmover.cli.search_space import Choices, Range, check_keys, read_space
 from textmover.cli.search_trial import ObjectiveError, placed
@@ -299,19 +300,20 @@ def test_a_trial_tells_what_it_is_judged_on_before_its_first_step(asked, tmp_pat
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_search_keeps_what_is_there_and_goes_on(run, asked, trials, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("ending", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
+def test_an_interrupted_search_keeps_what_is_there_and_goes_on(run, asked, trials, tmp_path, monkeypatch, ending, code):
     whole = command.run_trial
 
     def interrupted(*arguments, **options):
         if len(trials) == 2:
             trials.append({"interrupted": True})
-            raise KeyboardInterrupt
+            raise ending
         return whole(*arguments, **options)
 
     monkeypatch.setattr(command, "run_trial", interrupted)
     arguments = asked()
     ended = run(*arguments, "--trials", 5, "--no-pruning")
-    assert ended.code == 130
+    assert ended.code == code
     assert "2 trials are in out/trials.csv; go on with --resume" in ended.err
     broken = table(tmp_path / "out")
     assert [row["state"] for row in broken] == ["complete", "complete", "failed"]

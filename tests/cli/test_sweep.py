@@ -1,5 +1,7 @@
 import json
 import logging
+import os
+import signal
 import struct
 import sys
 
@@ -281,17 +283,19 @@ def test_a_setting_that_loses_a_group_is_counted_and_not_the_best(run, base, mon
     assert "Left out of the mean of some settings: fi-en" in ended.out
 
 
-def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path, sent, code):
     judge = sweep_module._Ratings.judge
 
     def interrupted(self, scorer, values):
         if values["temperature"] == 0.3:
-            raise KeyboardInterrupt
+            assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
+            os.kill(os.getpid(), sent)
         return judge(self, scorer, values)
 
     monkeypatch.setattr(sweep_module._Ratings, "judge", interrupted)
     ended = run("sweep", *base, "--field", "temperature=0.1,0.2,0.3,0.4")
-    assert ended.code == 130
+    assert ended.code == code
     assert ended.out == ""
     assert ended.err.splitlines() == [
         "2 of 4 settings are done; they are in ratings.sweep.tsv.",
