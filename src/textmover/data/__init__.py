@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from textmover.data.paraphrases import ParaphrasesDataModule
     from textmover.data.perturbed import PerturbedDataModule
     from textmover.data.readers import Columns, read_lines, read_segments
+    from textmover.data.told_records import RecordsDataModule
 
 __all__ = [
     "AcceptabilityDataModule",
@@ -38,6 +39,7 @@ __all__ = [
     "PerturbedDataModule",
     "RatingsDataModule",
     "ReadyScores",
+    "RecordsDataModule",
     "SetDescription",
     "built_in_descriptions",
     "load_description",
@@ -63,6 +65,7 @@ __getattr__ = names_of(
         "PerturbedDataModule": "textmover.data.perturbed",
         "RatingsDataModule": "textmover.data.datamodule",
         "ReadyScores": "textmover.data.judgements",
+        "RecordsDataModule": "textmover.data.told_records",
         "SetDescription": "textmover.data.judgements",
         "built_in_descriptions": "textmover.data.judgements",
         "load_description": "textmover.data.judgements",
