@@ -24,7 +24,7 @@ def tell(record: Record, book: RecordBook, rng: Random) -> str:
         >>> book = RecordBook.load()
         >>> record = Record("lake", "state", "Lake Arno", 2, {"depth": 0, "fish": 1})
         >>> tell(record, book, Random(1))
-        'Lake Arno, a lake known for its pike, is 40 m deep.'
+        'Lake Arno, a lake known for its pike, is 40 metres deep.'
     """
     teller = _Teller(record, book.domains[record.domain], rng)
     if record.act == "state":
