@@ -3,10 +3,11 @@ from random import Random
 
 import pytest
 
+from textmover.data.record_files import load_records
 from textmover.data.record_words import STYLES, in_style, tell
-from textmover.data.records import Record, shipped_records
+from textmover.data.records import Record
 
-BOOK = shipped_records()
+BOOK = load_records()
 
 
 def texts(record: Record, n: int = 60) -> set[str]:
@@ -64,4 +65,15 @@ def test_styles():
     assert in_style(text, "spaced") == "Rose Court costs 1,200 euros , is it close to Mr . Hall ?"
     assert in_style("It is old. It is red.", "lower case") == "it is old. it is red"
     assert in_style("It is old.", "spaced, lower case") == "it is old ."
-    assert {in_style(text, style) for style in STYLES} == {in_style(text, style) for style in sorted(set(STYLES))}
+    assert len({in_style(text, style) for style in STYLES}) == len(set(STYLES))
+
+
+def test_a_name_that_says_the_kind_does_not_follow_it():
+    for name in ("the Blue Lake", "Lake Arno"):
+        for text in texts(Record("lake", "state", name, 2, {"depth": 0, "fish": 1})):
+            assert not re.search(r"\blake (the|lake)\b", text, re.I), text
+
+
+def test_additions_come_before_relative_clauses():
+    for text in texts(Record("flat", "none", "Rose Court", 2, {"pets": 0, "near": 1, "rooms": 2})):
+        assert not re.search(r" (?<!afraid )that .* and (near|with|close|of) ", text), text

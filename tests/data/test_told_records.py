@@ -3,11 +3,11 @@ from collections import Counter, defaultdict
 import pytest
 
 from textmover.data import MixtureDataModule, RecordsDataModule
-from textmover.data.records import shipped_records
+from textmover.data.record_files import load_records
 from textmover.data.told_records import record_segments
 from textmover.types import InputError
 
-BOOK = shipped_records()
+BOOK = load_records()
 
 
 def read(**options) -> list:
@@ -40,10 +40,26 @@ def test_what_shares_more_facts_is_rated_higher():
     assert means[3] < 0.9
 
 
-def test_other_words_for_the_same_facts_are_rated_100():
-    found = [one for one in record_segments(BOOK, 300, 2, seed=1) if one.score == 100]
-    assert len(found) > 60
+def test_other_words_for_the_same_facts_are_rated_100(monkeypatch):
+    monkeypatch.setattr("textmover.data.records.CHANGES", (0,))
+    monkeypatch.setattr("textmover.data.told_records.UNRELATED", 0.0)
+    found = record_segments(BOOK, 200, 2, seed=1)
+    assert {one.score for one in found} == {100.0}
     assert sum(one.hypothesis != one.references[0] for one in found) > 0.9 * len(found)
+
+
+def test_other_records_are_rated_low(monkeypatch):
+    monkeypatch.setattr("textmover.data.told_records.UNRELATED", 1.0)
+    found = record_segments(BOOK, 200, 1, seed=1)
+    assert sum(one.score < 40 for one in found) > 0.95 * len(found)
+
+
+def test_the_same_text_has_one_rating():
+    ratings = defaultdict(set)
+    for one in record_segments(BOOK, 1500, 2, seed=1):
+        ratings[one.hypothesis, one.references].add(one.score)
+        assert one.hypothesis != one.references[0] or one.score == 100, one
+    assert {len(found) for found in ratings.values()} == {1}
 
 
 def test_the_same_seed_gives_the_same_segments_and_another_one_others():

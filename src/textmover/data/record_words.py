@@ -21,10 +21,11 @@ def tell(record: Record, book: RecordBook, rng: Random) -> str:
     """A text that tells a record.
 
     Example:
-        >>> book = RecordBook.load()
+        >>> from textmover.data.record_files import load_records
+        >>> book = load_records()
         >>> record = Record("lake", "state", "Lake Arno", 2, {"depth": 0, "fish": 1})
         >>> tell(record, book, Random(1))
-        'Lake Arno, a lake known for its pike, is 40 metres deep.'
+        'Lake Arno is known for its pike. It is 40 m deep.'
     """
     teller = _Teller(record, book.domains[record.domain], rng)
     if record.act == "state":
@@ -64,16 +65,18 @@ class _Teller:
         """Sentences about a thing with a name."""
         name, kind = self.record.name, self.kind
         first, rest = self._split(self.facts, 3)
-        opening = one_by_chance(("is a", "verb", "comma", "there is", "the kind"), self.rng)
+        openings = ["is a", "verb", "comma", "there is"]
+        if not name.lower().startswith("the ") and kind not in name.lower():  # not "the lake the Blue Lake"
+            openings.append("the kind")
+        opening = one_by_chance(openings, self.rng)
         if opening == "is a":
-            sentences = [f"{name} is {_with_article(kind)} {self._joined(map(self._added, first))}"]
+            sentences = [f"{name} is {_with_article(kind)} {self._described(first)}"]
         elif opening == "verb":
             sentences = [f"{name} {self._joined(map(self._said, first))}"]
         elif opening == "comma" and len(self.facts) > 1:
             first, rest = (first, rest) if len(first) > 1 else (self.facts[:2], self.facts[2:])
-            sentences = [
-                f"{name}, {_with_article(kind)} {self._added(first[0])}, {self._joined(map(self._said, first[1:]))}"
-            ]
+            said = self._joined(map(self._said, first[1:]))
+            sentences = [f"{name}, {_with_article(kind)} {self._described(first[:1])}, {said}"]
         elif opening == "there is":
             said = self._joined(map(self._said, first))
             sentences = [f"there is {_with_article(kind)} called {name} {self.domain.relative} {said}"]
@@ -88,7 +91,7 @@ class _Teller:
 
     def filled(self, way: str) -> str:
         """One of an act's ways with the record's words in it."""
-        rest = self._joined(map(self._added, self.facts))
+        rest = self._described(self.facts)
         article = _with_article(self.kind)
         words = {"kind": self.kind, "a kind": article, "rest": rest, "one": f"{article} {rest}"}
         asked = self.domain.facts[self.facts[0]].asked
@@ -104,11 +107,18 @@ class _Teller:
         fact = self.domain.facts[name]
         return one_by_chance(fact.says, self.rng).replace("{}", self._value(name, fact))
 
+    def _described(self, names: Sequence[str]) -> str:
+        """What follows the kind: short additions first, then a relative clause."""
+        added = {name for name in names if self.domain.facts[name].adds and self.rng.random() < 0.6}
+        parts = [self._joined(map(self._added, (name for name in names if name in added)))] if added else []
+        if len(added) < len(names):
+            said = self._joined(map(self._said, (name for name in names if name not in added)))
+            parts.append(f"{self.domain.relative} {said}")
+        return " ".join(parts)
+
     def _added(self, name: str) -> str:
         fact = self.domain.facts[name]
-        if fact.adds and self.rng.random() < 0.6:
-            return one_by_chance(fact.adds, self.rng).replace("{}", self._value(name, fact))
-        return f"{self.domain.relative} {self._said(name)}"
+        return one_by_chance(fact.adds, self.rng).replace("{}", self._value(name, fact))
 
     def _value(self, name: str, fact: Fact) -> str:
         return one_by_chance(fact.values[self.record.facts[name]], self.rng)

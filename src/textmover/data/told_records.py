@@ -8,6 +8,7 @@ from typing import Any
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.edits import keyed_random, one_by_chance
+from textmover.data.record_files import load_records
 from textmover.data.record_words import STYLES, in_style, tell
 from textmover.data.records import RecordBook
 from textmover.data.sources import RatedSource, Source
@@ -44,7 +45,8 @@ class RecordsDataModule(SourcesDataModule):
         versions: Hypotheses of each.
         book: YAML file of domains, acts and severities in place of ``textmover/data/records.yaml``, as for a domain of
             one's own.
-        held_back: Share of the references to hold back for validation.
+        held_back: Share of the references to hold back for validation, by a hash of their text; other references can
+            tell the same facts in other words.
         batch_size: Segments to a batch, those of all processes together.
         validation_batch_size: Segments to a batch of validation.
         seed: Seed of records, words and the order of batches; if None, that of the mixture that it is part of, and 0 by
@@ -74,7 +76,7 @@ class RecordsDataModule(SourcesDataModule):
 
     def read(self) -> list[Source[Any]]:
         """Draw the records and tell them."""
-        book = RecordBook.load(self.book)
+        book = load_records(self.book)
         segments = record_segments(book, self.records, self.versions, self.seed)
         training, held_back = split_held_back(segments, self.held_back)
         if len(training) < 3 or len(held_back) < 3:
@@ -120,7 +122,7 @@ def record_segments(book: RecordBook, records: int, versions: int, seed: int) ->
         InputError: If the domains are too few for so many references.
 
     Example:
-        >>> one, _ = record_segments(RecordBook.load(), 1, 2, seed=1)
+        >>> one, _ = record_segments(load_records(), 1, 2, seed=1)
         >>> one.hypothesis, one.score
         ('what battery life would you like for the mobile phone?', 100.0)
         >>> one.references
