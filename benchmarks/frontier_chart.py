@@ -67,16 +67,20 @@ def _panel(axes: Axes, found: dict[str, dict[str, Row]], columns: tuple[int, ...
         axes.plot(at, up, "o-", color=colour, markersize=5, linewidth=1.6, label=label, zorder=3)
 
     ratings = [row for name, row in found[ALONE].items()]
-    mixture = [row for name, row in found[SHARES].items() if name.startswith("mixture")]
+    shares = {name: row for name, row in found[SHARES].items() if name.startswith("mixture")}
+    mixture = [row for name, row in shares.items() if "released" not in name]
+    released = [row for name, row in shares.items() if "released" in name]
     line(ratings, RATINGS, "ratings of translations alone, 0 to 100 % of untrained weights")
-    line(mixture, MIXTURE, "mixture (released), 0 to 40 % of untrained weights")
+    line(mixture, MIXTURE, "mixture without told records, 0 to 40 % of untrained weights")
+    label = "mixture with told records (released)"
+    axes.scatter(*_places(released, columns), marker="D", s=60, color=MIXTURE, label=label, zorder=4)
     options = [row for name, row in found[OPTIONS].items() if not name.startswith("the recipe")]
     axes.scatter(
         *_places(options, columns), color=OTHERS, s=22, label="other options of the recipe for ratings", zorder=2
     )
     preset, stages = found[STAGES][UNTRAINED], found[STAGES]
     axes.scatter(*_places([preset], columns), marker="*", s=150, color=INK, label="the preset twmd", zorder=4)
-    for name in ("similarity", "damaged sentences"):
+    for name in ("similarity", "damaged sentences", "told records"):
         (row,) = [one for full, one in stages.items() if re.match(rf"{name}[:,] (?!then)", full)]
         axes.scatter(*_places([row], columns), marker="s", s=34, color=OTHERS, zorder=2)
         axes.annotate(f"{name} alone", (row[0], _mean(row, columns)), xytext=(7, -3), textcoords="offset points",
