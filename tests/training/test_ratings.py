@@ -1,6 +1,7 @@
 import json
 import logging
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import pytorch_lightning as pl
 import torch
 import yaml
 from runs import write_ratings
+from safetensors.torch import load_file, save_file
 from scipy.stats import pearsonr
 
 from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
+from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.training.rating_task import check_batches, segment_scores
@@ -124,6 +127,16 @@ def test_a_metric_comes_nearer_to_its_teacher(tiny_encoder: Path, ratings: Path,
     gain = report.parts[0].gains["pearson"]
     assert gain.after > 0.9
     assert gain.after - gain.before > 0.1
+
+
+@pytest.mark.parametrize("adapter", [None, AdapterConfig(rank=1)])
+def test_a_stage_is_not_gone_on_from_with_another_encoder(tiny_encoder: Path, tmp_path: Path, adapter) -> None:
+    other = shutil.copytree(tiny_encoder, tmp_path / "other")
+    weights = load_file(other / "model.safetensors")
+    save_file({name: one + 1 for name, one in weights.items()}, other / "model.safetensors", metadata={"format": "pt"})
+    stage = save_checkpoint(module(tiny_encoder).metric, tmp_path / "stage", card="", adapter=adapter)
+    with pytest.raises(InputError, match="encoder"):
+        RatingsModule(metric=str(stage), overrides={"encoder": str(other)})
 
 
 @pytest.mark.long
