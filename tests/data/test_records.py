@@ -67,6 +67,8 @@ def test_the_severity_of_seeking():
     stated = replace(asked, act="state")
     costs = {book.severity(stated, replace(asked, facts=facts)) for facts in ({"depth": 0}, {"depth": 1})}
     assert costs == {0.95}  # what asks for a fact does not tell it
+    free = replace(book, severities={**book.severities, "act": 0.0, "omitted": 0.0})
+    assert free.severity(stated, replace(asked, facts={"fish": 0})) == 0  # nor add it
 
 
 @pytest.mark.parametrize(

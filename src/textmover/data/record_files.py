@@ -39,23 +39,22 @@ def load_records(path: str | Path | None = None) -> RecordBook:
         >>> len(load_records().domains)
         16
     """
-    if path is None:
-        return _shipped()
-    raw, file = _read_yaml(Path(path)), str(path)
-    return RecordBook(
-        _domains(raw["domains"], file),
-        _acts(raw["acts"], file) if "acts" in raw else _shipped().acts,
-        _severities(raw["severities"], file) if "severities" in raw else _shipped().severities,
-    )
+    return _shipped() if path is None else _book(Path(path), _shipped())
 
 
 @cache
 def _shipped() -> RecordBook:
     """The domains that the package ships, read once."""
-    path = Path(__file__).with_name("records.yaml")
-    raw = _read_yaml(path)
+    return _book(Path(__file__).with_name("records.yaml"))
+
+
+def _book(path: Path, otherwise: RecordBook | None = None) -> RecordBook:
+    """What a file holds, and another book's acts and severities where it has none."""
+    raw, file = _read_yaml(path), str(path)
     return RecordBook(
-        _domains(raw["domains"], path.name), _acts(raw["acts"], path.name), _severities(raw["severities"], path.name)
+        _domains(raw["domains"], file),
+        _acts(raw["acts"], file) if otherwise is None or "acts" in raw else otherwise.acts,
+        _severities(raw["severities"], file) if otherwise is None or "severities" in raw else otherwise.severities,
     )
 
 

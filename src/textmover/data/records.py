@@ -162,10 +162,8 @@ class RecordBook:
             total += cost["asked"] * (not both)
         else:
             altered = sum(reference.facts[fact] != of_told[fact] for fact in both)
-            of_facts = cost["omitted"] * (len(reference.facts) - len(both)) + cost["added"] * (
-                len(told.facts) - len(both)
-            )
-            of_facts += cost["altered"] * altered
+            of_facts = cost["omitted"] * (len(reference.facts) - len(both)) + cost["altered"] * altered
+            of_facts += cost["added"] * (len(of_told) - len(both))
             if reference.act == told.act == "state":
                 of_facts += cost["name"] * (told.name != reference.name)
             if reference.act == told.act == "count":
