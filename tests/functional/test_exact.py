@@ -9,9 +9,9 @@ import ot
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment, linprog
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
 
-from textmover.functional import exact_transport
+from textmover.functional import exact_transport, partial_transport
 
 CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 
@@ -257,6 +257,23 @@ def test_gradients_of_the_weights_are_potentials(problem, uniform):
     assert (slack[found.plan > 0].abs() < 1e-12).all()
 
 
+@pytest.mark.parametrize("transport", [exact_transport, partial_transport])
+def test_second_derivatives_of_the_cost(problem, transport):
+    cost, a, b, *_ = costs(problem, 2, 2, 3)
+    assert gradgradcheck(lambda cost: transport(cost, a, b)[1].square(), cost.requires_grad_())
+
+
+@pytest.mark.parametrize("transport", [exact_transport, partial_transport])
+@pytest.mark.parametrize("power", [1, 2])
+def test_second_derivatives_of_the_weights_are_refused(problem, transport, power):
+    cost, a, b, *_ = costs(problem, 2, 2, 3)
+    inputs = cost.requires_grad_(), a.requires_grad_()
+    slopes = torch.autograd.grad(transport(*inputs, b)[1].pow(power).sum(), inputs, create_graph=True)
+    for slope in slopes:
+        with pytest.raises(RuntimeError, match="to be differentiated once where its weights need gradients"):
+            torch.autograd.grad(slope.square().sum(), inputs, retain_graph=True)
+
+
 def test_float32_is_solved_in_float64(problem):
     given = costs(problem, 16, 12, 9, dtype=torch.float32)
     leaves = [tensor.clone().requires_grad_() for tensor in given[:3]]
@@ -299,6 +316,7 @@ def test_bad_tensors_are_named(problem):
         exact_transport(cost, a, b.float())
 
 
-def test_negative_weights_are_refused():
-    with pytest.raises(ValueError, match=r"`a` to be 0 or above, but got -0\.5"):
-        exact_transport(torch.ones(1, 2, 2), torch.tensor([[1.5, -0.5]]), torch.full((1, 2), 0.5))
+@pytest.mark.parametrize("weight", [-0.5, float("nan"), float("inf")])
+def test_weights_that_are_negative_or_not_finite_are_refused(weight):
+    with pytest.raises(ValueError, match=rf"`a` to be finite and 0 or above, but got {weight}"):
+        exact_transport(torch.ones(1, 2, 2), torch.tensor([[1.5, weight]]), torch.full((1, 2), 0.5))

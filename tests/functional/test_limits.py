@@ -136,3 +136,25 @@ def test_the_sinkhorn_divergence_lies_between_transport_and_the_distance_of_mean
     means = ((given.a[:, :, None] * x).sum(dim=1) - (given.b[:, :, None] * y).sum(dim=1)).square().sum(dim=1) / 2
     hot = divergence(x, y, given.a, given.b, 1e4, "cosine")  # with the cost 1 - cos = |x - y|^2 / 2
     torch.testing.assert_close(hot, means, rtol=0, atol=1e-4)
+
+
+# --- defects ----------------------------------------------------------------------------------------------------------
+
+FAMILY = {
+    "twmd": lambda s, a, b, rows, columns: twmd(s, a, b, 0.1).f,
+    "converged twmd": lambda s, a, b, rows, columns: twmd(s, a, b, 0.1, tolerance=1e-6, max_iterations=9).f,
+    "trwmd": lambda s, a, b, rows, columns: trwmd(s, a, b, rows, columns, 0.1).f,
+    "greedy": lambda *given: greedy_matching(*given).f,
+    "lazy": lambda s, *sides: (
+        lazy_emd(1 - s, *sides, 0.1, reference_penalty=1.0, hypothesis_penalty=2.0, iterations=9).f
+    ),
+    "mean cosine": lambda s, a, b, rows, columns: mean_cosine(s, a, b),
+}
+
+
+@pytest.mark.parametrize("where", ["similarity", "a", "b"])
+@pytest.mark.parametrize("matching", FAMILY.values(), ids=FAMILY)
+def test_nan_stays_one_and_in_its_own_row(problem, matching, where):
+    given = problem(3, 4, 5)
+    getattr(given, where)[1].view(-1)[0] = float("nan")
+    assert matching(*given).isnan().tolist() == [False, True, False]

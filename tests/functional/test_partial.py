@@ -187,7 +187,7 @@ def test_bad_values_are_refused(problem):
     cost, a, b, *_ = costs(problem)
     with pytest.raises(ValueError, match="Expected `cost` to be finite"):
         partial_transport(cost.clone().fill_(float("nan")), a, b)
-    with pytest.raises(ValueError, match="`a` to be 0 or above, but got -"):
+    with pytest.raises(ValueError, match="`a` to be finite and 0 or above, but got -"):
         partial_transport(cost, -a, b)
 
 

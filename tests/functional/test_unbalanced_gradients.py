@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd.functional import hessian
 
-from textmover.functional import lazy_emd, unbalanced_sinkhorn
+from textmover.functional import lazy_emd, twmd, unbalanced_sinkhorn
 
 INF = float("inf")
 MEASURES = ["entropy", "product"]
@@ -49,6 +50,25 @@ def outputs(cost, log_a, log_b, *numbers, **options):
 @each_pair
 def test_gradients_of_cost_weights_epsilon_and_penalties(problem, rule, measure, penalties):
     assert gradcheck(lambda *inputs: outputs(*inputs, measure=measure, **rule), differentiable(problem, penalties))
+
+
+@each_measure
+@pytest.mark.parametrize("penalties", [(INF, INF), *PENALTIES], ids=str)
+def test_second_derivatives_of_the_converged_solution(problem, measure, penalties):
+    def values(*inputs):
+        plan, f, g, transport, objective = outputs(*inputs, measure=measure, **TIGHT)
+        return plan, f[:, :, None] + g[:, None, :], transport, objective  # a shift between potentials is arbitrary
+
+    assert gradgradcheck(values, differentiable(problem, penalties), atol=1e-4, fast_mode=True)
+
+
+def test_hessians_of_twmd_are_those_of_many_unrolled_iterations(problem):
+    similarity, a, b, *_ = problem(1, 2, 3)
+
+    def found(**rule):
+        return hessian(lambda block: twmd(block, a, b, 0.3, **rule).recall.square().sum(), similarity)
+
+    torch.testing.assert_close(found(**TIGHT), found(iterations=60), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("penalties", [(0.4, 0.3), (0.4, 0.0), (INF, 0.4)], ids=str)

@@ -40,6 +40,6 @@ def check_temperature(temperature: Tensor | float, *, name: str = "temperature")
 
 
 def log_weights(weights: Tensor) -> Tensor:
-    """Logarithm of weights, :data:`LOG_ZERO` where they are 0, with finite gradients everywhere."""
-    positive = weights > 0
-    return torch.where(positive, torch.where(positive, weights, 1.0).log(), LOG_ZERO)
+    """Logarithm of weights, :data:`LOG_ZERO` where they are 0, with finite gradients everywhere; NaN stays NaN."""
+    nothing = weights <= 0
+    return torch.where(nothing, LOG_ZERO, torch.where(nothing, 1.0, weights).log())

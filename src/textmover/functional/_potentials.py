@@ -104,25 +104,24 @@ class ConvergedPotential(torch.autograd.Function):
         return gamma, took
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_gamma: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         *saved, gamma = ctx.saved_tensors
         needed = [position for position in range(len(saved)) if ctx.needs_input_grad[position]]
-        gamma = gamma.double()
-        inputs = [tensor.detach().double() for tensor in saved]
-        phi = row_half_step(Problem(*inputs), gamma)[0]
+        # Derivatives of the gradients are wanted: all that they depend on, the solution too, stays differentiable.
+        again = torch.is_grad_enabled()
+        gamma, given = gamma.double(), [tensor.double() for tensor in saved]
+        phi = row_half_step(Problem(*given), gamma)[0]
         with torch.enable_grad():
-            inputs = [tensor.requires_grad_() for tensor in inputs]
+            # Aliases, so that the residual is differentiated at potentials that stay where they are.
+            inputs = [tensor.view_as(tensor) if again else tensor.detach().requires_grad_() for tensor in given]
             problem = Problem(*inputs)
             plan = (problem.logits + (phi + problem.log_m)[:, :, None] + (gamma + problem.log_n)[:, None, :]).exp()
             rows = plan.sum(dim=2) - _target(problem.log_a, problem.kappa_rows, phi)
             columns = plan.sum(dim=1) - _target(problem.log_b, problem.kappa_columns, gamma)
             residual = torch.cat([rows, columns], dim=1)
-        adjoint = _solve_conditions(
-            plan.detach(), grad_gamma.double(), problem.kappa_rows.item(), problem.kappa_columns.item()
-        )
+        adjoint = _solve_conditions(plan, grad_gamma.double(), problem.kappa_rows, problem.kappa_columns)
         wanted = [inputs[position] for position in needed]
-        found = torch.autograd.grad(residual, wanted, grad_outputs=-adjoint, allow_unused=True)
+        found = torch.autograd.grad(residual, wanted, grad_outputs=-adjoint, allow_unused=True, create_graph=again)
         grads: list[Tensor | None] = [None] * 9
         for position, grad in zip(needed, found, strict=True):
             grads[position] = None if grad is None else grad.to(saved[position].dtype)
@@ -136,22 +135,18 @@ def _target(log_weights: Tensor, kappa: Tensor, potential: Tensor) -> Tensor:
     return (log_weights - kappa * potential).exp()
 
 
-def _solve_conditions(plan: Tensor, grad_gamma: Tensor, kappa_rows: float, kappa_columns: float) -> Tensor:
+def _solve_conditions(plan: Tensor, grad_gamma: Tensor, kappa_rows: Tensor, kappa_columns: Tensor) -> Tensor:
     """Solve the linearised conditions for ``[0, grad_gamma]``; 0 for tokens without mass and for free sides."""
-    infinite = float("inf")
     sums = torch.cat([plan.sum(dim=2), plan.sum(dim=1)], dim=1)
     rows = plan.shape[1]
-    fixed = sums <= 0
-    fixed[:, :rows] |= kappa_rows == infinite
-    fixed[:, rows:] |= kappa_columns == infinite
-    stretch = torch.ones_like(sums)
-    stretch[:, :rows] += 0.0 if kappa_rows == infinite else kappa_rows
-    stretch[:, rows:] += 0.0 if kappa_columns == infinite else kappa_columns
-    matrix = torch.diag_embed(torch.where(fixed, 1.0, stretch * sums))
-    if infinite not in (kappa_rows, kappa_columns):
-        matrix[:, :rows, rows:] = plan
-        matrix[:, rows:, :rows] = plan.transpose(1, 2)
-    if kappa_rows == kappa_columns == 0:
+    kappas = torch.cat([kappa_rows.expand(rows), kappa_columns.expand(sums.shape[1] - rows)])
+    free = kappas.isinf()
+    fixed = (sums <= 0) | free
+    matrix = torch.diag_embed(torch.where(fixed, 1.0, (1 + kappas.where(~free, 0.0)) * sums))
+    if not bool(free.any()):
+        upper = torch.nn.functional.pad(plan, (rows, 0, 0, plan.shape[2]))
+        matrix = matrix + upper + upper.transpose(1, 2)
+    if not bool(kappas.any()):
         shift = (~fixed).to(plan.dtype)
         shift[:, rows:] *= -1
         # The mean diagonal entry keeps the lifted direction on the scale of the others.

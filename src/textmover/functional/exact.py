@@ -44,8 +44,8 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
     Each problem is solved by POT's network simplex in float64, several at a time in threads. The value is piecewise
     linear in the cost and differentiable wherever the plan is unique; its gradient is the plan (envelope theorem), and
     with respect to the weights the dual potentials, less their mean, since both sides are scaled to mass 1 first. Where
-    several plans are optimal this is one of the subgradients. A problem without mass on one side moves nothing: plan
-    and value are 0.
+    several plans are optimal this is one of the subgradients. Second derivatives exist for the cost alone; where the
+    weights need gradients they are refused. A problem without mass on one side moves nothing: plan and value are 0.
 
     Args:
         cost: Cost of each pair, any finite values.
@@ -56,7 +56,7 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
         Plan, transport cost in the dtype of the cost, and whether the solver has finished.
 
     Raises:
-        ValueError: If shapes do not fit, a cost is not finite, or a weight is negative.
+        ValueError: If shapes do not fit, a cost or a weight is not finite, or a weight is negative.
         TypeError: If dtypes or devices are mixed, or below float32.
 
     Example:
@@ -69,8 +69,9 @@ def exact_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Fl
     """
     check_problem(cost, a, b, name="cost")
     for name, weights in (("a", a), ("b", b)):
-        if bool((weights < 0).any()):
-            raise ValueError(f"Expected `{name}` to be 0 or above, but got {float(weights.min())}.")
+        wrong = weights[~((weights >= 0) & weights.isfinite())]
+        if len(wrong):
+            raise ValueError(f"Expected `{name}` to be finite and 0 or above, but got {float(wrong[0])}.")
     return ExactResult(*_Exact.apply(cost, a, b))  # type: ignore[no-untyped-call]
 
 
@@ -90,9 +91,10 @@ class _Exact(torch.autograd.Function):
         return plans, (plans * cost).sum(dim=(1, 2)), converged
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, _: Tensor, grad: Tensor, __: Tensor) -> tuple[Tensor | None, ...]:
         plan, f, g, a, b = ctx.saved_tensors
+        if any(ctx.needs_input_grad[1:]):  # else the plan, a constant of the cost, is all that there is
+            plan, f, g = _Once.apply(plan, f, g, a, b)  # type: ignore[no-untyped-call]
         grads: list[Tensor | None] = [grad[:, None, None] * plan if ctx.needs_input_grad[0] else None]
         for needed, potential, weights in zip(ctx.needs_input_grad[1:], (f, g), (a, b), strict=True):
             mass = weights.sum(dim=1, keepdim=True)
@@ -102,6 +104,21 @@ class _Exact(torch.autograd.Function):
             slope = torch.where(weights > 0, potential - mean, 0.0)
             grads.append(grad[:, None] * slope / mass if needed else None)
         return tuple(grads)
+
+
+class _Once(torch.autograd.Function):
+    """Plan and potentials, which change with the weights in a way that no gradient follows."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Tensor, f: Tensor, g: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        return plan.view_as(plan), f.view_as(f), g.view_as(g)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor | None, ...]:
+        raise RuntimeError(
+            "Expected exact transport to be differentiated once where its weights need gradients, but got a second "
+            "derivative: detach the weights, or take entropic transport (`sinkhorn`)."
+        )
 
 
 def _solve_all(

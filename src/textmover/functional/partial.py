@@ -54,7 +54,7 @@ def partial_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: 
         Plan, work, mass, earth mover's distance (within the range of the costs), and whether the solver has finished.
 
     Raises:
-        ValueError: If shapes do not fit, a cost is not finite, or a weight is negative.
+        ValueError: If shapes do not fit, a cost or a weight is not finite, or a weight is negative.
         TypeError: If dtypes or devices are mixed, or below float32.
 
     Example:

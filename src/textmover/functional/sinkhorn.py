@@ -64,10 +64,10 @@ def sinkhorn(
 
     With ``iterations`` the loop is unrolled and differentiated as it is. With ``tolerance`` each problem stops on its
     own (so that it does not depend on its batch mates), and gradients come from the implicit function theorem at the
-    solution: memory does not grow with iterations, and they are as exact as the solution is. A problem that has not
-    converged after ``max_iterations`` says so in ``converged``; its gradients are then approximate. This solver
-    works in float64 wherever the device has it. A problem without mass on one side moves nothing:
-    plan and values are 0.
+    solution: memory does not grow with iterations, and first and second derivatives are as exact as the solution is. A
+    problem that has not converged after ``max_iterations`` says so in ``converged``; its gradients are then
+    approximate. This solver works in float64 wherever the device has it. A problem without mass on one side moves
+    nothing: plan and values are 0.
 
     Args:
         cost: Cost of each pair, any real values.
@@ -96,7 +96,7 @@ def sinkhorn(
     """
     infinite = float("inf")
     stop = (iterations, tolerance, max_iterations)
-    return _solve(cost, a, b, epsilon, (infinite, infinite), "product", (a > 0, b > 0), stop)
+    return _solve(cost, a, b, epsilon, (infinite, infinite), "product", (a != 0, b != 0), stop)
 
 
 def unbalanced_sinkhorn(
@@ -161,7 +161,7 @@ def unbalanced_sinkhorn(
     for name, penalty in (("row_penalty", row_penalty), ("column_penalty", column_penalty)):
         if not bool(penalty >= 0):
             raise ValueError(f"Expected `{name}` to be a number from 0 to infinity, but got {penalty}.")
-    masks = (a > 0 if row_mask is None else row_mask, b > 0 if column_mask is None else column_mask)
+    masks = (a != 0 if row_mask is None else row_mask, b != 0 if column_mask is None else column_mask)
     stop = (iterations, tolerance, max_iterations)
     return _solve(cost, a, b, epsilon, (row_penalty, column_penalty), measure, masks, stop)
 
@@ -184,7 +184,8 @@ def _solve(
     if tolerance is not None and cost.device.type != "mps":
         # A cost over a small epsilon is a large exponent: in float32 its rounding alone can exceed the tolerance.
         cost, a, b = cost.double(), a.double(), b.double()
-    has_mass = ((a > 0).any(dim=1) & (b > 0).any(dim=1))[:, None]
+    # Not `> 0`, here and below: a weight that is NaN is a defect to be seen, not a token without weight.
+    has_mass = (~(a <= 0)).any(dim=1, keepdim=True) & (~(b <= 0)).any(dim=1, keepdim=True)
     a, b = a.where(has_mass, 0.0), b.where(has_mass, 0.0)
     epsilon = torch.as_tensor(epsilon, dtype=cost.dtype, device=cost.device)
     row_penalty, column_penalty = (torch.as_tensor(one, dtype=cost.dtype, device=cost.device) for one in penalties)
@@ -194,7 +195,7 @@ def _solve(
     else:
         # Only a free side has a use for tokens without weight; elsewhere they would be seen by the first iterations.
         rows, columns = (
-            mask & has_mass & ((weights > 0) | (penalty == 0))
+            mask & has_mass & (~(weights <= 0) | (penalty == 0))
             for mask, weights, penalty in zip(masks, (a, b), (row_penalty, column_penalty), strict=True)
         )
         log_m, log_n = (torch.where(mask, 0.0, LOG_ZERO).to(cost.dtype) for mask in (rows, columns))
