@@ -4,9 +4,11 @@ import gc
 import importlib.util
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -392,6 +394,24 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     cache = tmp_path_factory.getbasetemp().parent / "documents-cache"  # of all workers
     with programs_in(tmp_path_factory.mktemp("bin"), offline(cache)) as folder:
         yield folder
+
+
+@pytest.fixture
+def killed() -> Callable[[Callable[[], object]], None]:
+    """Runs something in a copy of this process, which it has to end by SIGKILL."""
+
+    def run(work: Callable[[], object]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of copies of a process with threads
+            process = os.fork()
+        if process == 0:
+            try:
+                work()
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+
+    return run
 
 
 # --- several processes ------------------------------------------------------------------------------------------------

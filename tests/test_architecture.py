@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functional": {"types"},
     "data": {"types", "lazy"},
     "meta_evaluation": {"types"},
-    "modules": KERNELS,
+    "modules": KERNELS | {"files"},
     "rome": KERNELS | {"files", "lazy", "modules"},
     "presets": MODELS - {"presets"},
     "scoring": (ENGINE - {"scoring"}) | {"report"},

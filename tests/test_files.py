@@ -1,10 +1,14 @@
 """Files and folders appear complete or not at all."""
 
 import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from textmover.files import atomic_bytes, atomic_file, atomic_folder
+from textmover import files
+from textmover.files import atomic_bytes, atomic_file, atomic_folder, remove_leftovers
 from textmover.types import InputError
 
 
@@ -87,7 +91,7 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(tmp_path, monke
     replace = os.replace
 
     def refusing(source, target):
-        if target == path and ".old." not in str(source):
+        if target == path and source.suffix != ".old":
             raise OSError(28, "No space left on device")
         replace(source, target)
 
@@ -162,3 +166,128 @@ def test_bytes_appear_when_they_are_complete(tmp_path):
         stream.write("half")
     assert path.read_bytes() == b"\x00\r\n\xff"
     assert [one.name for one in path.parent.iterdir()] == ["one.bin"]
+
+
+# --- leftovers of killed processes ------------------------------------------------------------------------------------
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write(path, kind, *, dies=False):
+    """Write a file or folder; a process that dies leaves what it has written so far."""
+    opened = {"file": atomic_file, "bytes": atomic_bytes, "folder": lambda path: atomic_folder(path, overwrite=True)}
+    with opened[kind](path) as beside:
+        if kind == "folder":
+            (beside / "weights").write_text("new")
+        elif dies:
+            beside.write("x" if kind == "file" else b"x")
+            beside.flush()
+        if dies:
+            die()
+
+
+def names(folder):
+    return sorted(one.name for one in folder.iterdir())
+
+
+@pytest.fixture
+def next_run(monkeypatch):
+    """Let this process stand for one that has written nowhere yet."""
+    return lambda: monkeypatch.setattr(files, "_cleaned", set())
+
+
+@pytest.mark.parametrize("kind", ["file", "bytes", "folder"])
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path, killed, next_run, kind):
+    write(tmp_path / "other", "file")
+    killed(lambda: write(tmp_path / "result", kind, dies=True))
+    assert len(names(tmp_path)) > 1
+    next_run()
+    write(tmp_path / "another", "file")  # whatever it writes in that folder
+    assert names(tmp_path) == ["another", "other"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_living_process_writes_stays(tmp_path, next_run, kind):
+    opened = atomic_file if kind == "file" else atomic_folder
+    with opened(tmp_path / "result"):
+        before = names(tmp_path)
+        next_run()
+        write(tmp_path / "other", "file")
+        assert names(tmp_path) == sorted([*before, "other"])
+    assert names(tmp_path) == ["other", "result"]
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_folder_whose_replacement_was_killed_comes_back(tmp_path, killed, next_run, monkeypatch, at):
+    write(tmp_path / "result", "folder")
+    (tmp_path / "result" / "mine").write_text("old")
+    replace, moved = os.replace, []
+
+    def dying(source, target):
+        moved.append(source)
+        if len(moved) == at:
+            die()
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "replace", dying)
+        killed(lambda: write(tmp_path / "result", "folder"))
+    assert (tmp_path / "result").exists() == (at == 1)
+    next_run()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["result"]
+    assert (tmp_path / "result" / "mine").read_text() == "old"
+
+
+def test_leftovers_of_other_machines_go_after_a_day(tmp_path, killed, next_run, monkeypatch):
+    killed(lambda: write(tmp_path / "result", "file", dies=True))
+    (left,) = tmp_path.iterdir()
+    monkeypatch.setattr(files, "_machine", lambda: "0" * 8)
+    remove_leftovers(tmp_path)
+    assert left.exists()
+    os.utime(left, (time.time() - 90_000,) * 2)
+    with left.open() as stream:  # its owner lives, and the lock is visible from here
+        files.fcntl.flock(stream, files.fcntl.LOCK_EX)
+        remove_leftovers(tmp_path)
+        assert left.exists()
+    remove_leftovers(tmp_path)
+    assert not left.exists()
+
+
+def test_nothing_goes_where_there_are_no_locks(tmp_path, killed, monkeypatch):
+    killed(lambda: write(tmp_path / "result", "file", dies=True))
+    left = names(tmp_path)
+
+    def refuse(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
+    remove_leftovers(tmp_path)
+    write(tmp_path / "result", "file")
+    assert names(tmp_path) == [*left, "result"]
+
+
+def test_other_hidden_files_stay(tmp_path, next_run):
+    mine = [".result.abcd1234", ".x.part", ".result.abcdefgh-12345678.part.bak", "result.00000000-12345678.part"]
+    for name in mine:
+        (tmp_path / name).write_text("mine")
+    os.mkfifo(tmp_path / f".pipe.{files._machine()}-12345678.part")
+    (tmp_path / f".link.{files._machine()}-12345678.part").symlink_to("nowhere")
+    write(tmp_path / "result", "file")
+    assert set(mine) < set(names(tmp_path))
+
+
+def test_writers_and_cleaners_at_once_lose_nothing(tmp_path, killed):
+    """A process may take for a leftover what another one has made and not yet locked."""
+
+    def work(number):
+        for turn in range(50):
+            files._cleaned.clear()
+            write(tmp_path / f"{number}-{turn}", "folder" if turn % 5 == 0 else "file")
+        die()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: killed(lambda: work(number)), range(4)))
+    assert len(names(tmp_path)) == 200

@@ -1,18 +1,40 @@
-"""Writing without leaving anything half-written: write beside, then rename."""
+"""Writing without leaving anything half-written: write beside, then rename; leftovers of killed processes go later."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
+import platform
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from textmover.types import InputError
 
-__all__ = ["atomic_bytes", "atomic_file", "atomic_folder"]
+try:
+    import fcntl
+except ImportError:  # Windows, where leftovers of killed processes stay
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["atomic_bytes", "atomic_file", "atomic_folder", "hidden_folder", "remove_leftovers"]
+
+PART, NEW, OLD = ".part", ".new", ".old"
+"""Ends of hidden names: the file whose lock says that its writer lives, the folder that is being filled, and the folder
+that it replaces."""
+
+LEFT = re.compile(rf"\.(?P<name>.+)\.(?P<machine>[0-9a-f]{{8}})-\w{{8}}{re.escape(PART)}", re.DOTALL)
+
+UNTOUCHED = 24 * 3600.0
+"""Seconds after which an unlocked leftover of another machine goes: its lock may not be visible from here."""
+
+_cleaned: set[Path] = set()
+"""Folders in which this process has looked for leftovers."""
 
 
 def atomic_file(path: Path | str) -> contextlib.AbstractContextManager[IO[str]]:
@@ -36,23 +58,18 @@ def atomic_bytes(path: Path | str) -> contextlib.AbstractContextManager[IO[bytes
 @contextlib.contextmanager
 def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
     path = path.resolve()  # a link stays, and what it points to is written
-    if path.exists() and not path.is_file() and not path.is_dir():
-        with _plain_errors(path), path.open(**how) as stream:
-            yield stream  # a device or a pipe is written to, never replaced
-        return
     with _plain_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with _plain_errors(path):
-            with open(handle, **how) as stream:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open(**how) as stream:
+                yield stream  # a device or a pipe is written to, never replaced
+            return
+        with _hidden(path) as beside:
+            with beside.open(**how) as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+            beside.chmod(0o666 & ~_umask())
+            os.replace(beside, path)
 
 
 @contextlib.contextmanager
@@ -66,32 +83,102 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
     Raises:
         InputError: If something is there and may not be replaced, or the place cannot be written to.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     if path.exists() and not path.is_dir():
         raise InputError(f"Expected {path} to be a folder to write, but it is a file: give another name.")
     if path.is_dir() and any(path.iterdir()) and not overwrite:
         raise InputError(f"Expected {path} to be new or empty, but it holds files: give another name or --overwrite.")
-    with _plain_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    with _plain_errors(path), hidden_folder(path) as beside:
+        yield beside
+        for written in (beside, *beside.rglob("*")):  # temporary folders and safetensors keep others out
+            written.chmod((0o777 if written.is_dir() else 0o666) & ~_umask())
+        if path.is_dir():
+            os.replace(path, beside.with_suffix(OLD))
+        os.replace(beside, path)
+
+
+@contextlib.contextmanager
+def hidden_folder(path: Path) -> Iterator[Path]:
+    """An empty folder beside a path, to be renamed; removed at the end, or by a later run if this one is killed."""
+    with _hidden(path) as held:
+        beside = held.with_suffix(NEW)
+        beside.mkdir(mode=0o700)
+        yield beside
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes were writing into a folder when they were killed.
+
+    A writer holds a lock that ends with it, so that nothing of a living process goes. Where the file system has no
+    locks, everything stays.
+    """
+    with contextlib.suppress(OSError):  # no such folder, or it cannot be read
+        for one in list(folder.iterdir()):
+            left = LEFT.fullmatch(one.name)
+            if left is not None:
+                with contextlib.suppress(OSError):  # of another user, or gone meanwhile
+                    _remove_if_left(one, left)
+
+
+def _remove_if_left(hidden: Path, left: re.Match[str]) -> None:
+    if fcntl is None:
+        return
+    held = os.open(hidden, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        with _plain_errors(path):
-            yield beside
-            for written in (beside, *beside.rglob("*")):  # temporary folders and safetensors keep others out
-                written.chmod((0o777 if written.is_dir() else 0o666) & ~_umask())
-            if path.is_dir():
-                old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
-                os.replace(path, old)
-                try:
-                    os.replace(beside, path)
-                except OSError:
-                    os.replace(old, path)
-                    raise
-                shutil.rmtree(old)
-            else:
-                os.replace(beside, path)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if left["machine"] == _machine() or time.time() - os.fstat(held).st_mtime > UNTOUCHED:
+            _discard(hidden, hidden.with_name(left["name"]))
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        os.close(held)
+
+
+@contextlib.contextmanager
+def _hidden(path: Path) -> Iterator[Path]:
+    """A new file beside a path, locked until the block ends; what is still there under its name then is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.parent not in _cleaned:
+        _cleaned.add(path.parent)
+        remove_leftovers(path.parent)
+    with contextlib.ExitStack() as held:
+        hidden = _locked_file(path, held)
+        try:
+            yield hidden
+        finally:
+            _discard(hidden, path)
+
+
+def _locked_file(path: Path, held: contextlib.ExitStack) -> Path:
+    while True:
+        handle, name = tempfile.mkstemp(PART, f".{path.name}.{_machine()}-", path.parent)
+        if fcntl is None:
+            os.close(handle)
+            return Path(name)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            held.callback(os.close, handle)
+            return Path(name)
+        os.close(handle)  # another process took it for a leftover before it was locked
+
+
+def _discard(hidden: Path, path: Path) -> None:
+    """Remove what was being written; a folder that was moved out of the way of its successor comes back."""
+    old = hidden.with_suffix(OLD)
+    if old.is_dir() and not path.exists():
+        os.replace(old, path)
+    for folder in (hidden.with_suffix(NEW), old):
+        shutil.rmtree(folder, ignore_errors=True)
+    hidden.unlink(missing_ok=True)
+
+
+@functools.cache
+def _machine() -> str:
+    """Eight digits for the running system: the processes that share its locks."""
+    try:
+        name = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        name = platform.node()
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
 @contextlib.contextmanager

@@ -272,12 +272,16 @@ def test_criteria_are_those_of_the_last_rating(folder):
     assert open_project(folder, criteria=CRITERIA).criteria == CRITERIA
 
 
-def test_what_a_killed_process_left_is_cleared(project):
-    project.rate("Ada", "i0", "fluency", 1)
-    left = project.place / ".ada-12345678.jsonl.x1y2z3"
-    left.write_text("half")
+def test_what_a_killed_process_left_is_cleared(project, killed, monkeypatch):
+    def dies(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("textmover.files.os.replace", dies)
+        killed(lambda: project.rate("Ada", "i0", "fluency", 1))
+    assert len(list(project.place.iterdir())) == 2
     project.rate("Ada", "i0", "fluency", 2)
-    assert not left.exists()
+    assert {one.name for one in project.place.iterdir()} == {".lock", f"{annotator_key('Ada')}.jsonl"}
 
 
 RATING = """

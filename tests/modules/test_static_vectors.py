@@ -289,7 +289,8 @@ def test_no_room_anywhere_is_an_error(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     path = glove(tmp_path / "v")
-    monkeypatch.setattr(vector_cache.tempfile, "mkdtemp", full)
+    for name in ("mkdtemp", "mkstemp"):
+        monkeypatch.setattr(vector_cache.tempfile, name, full)
     with pytest.raises(InputError, match=r"room for the vectors of .*No space left on device\. Set XDG_CACHE_HOME"):
         StaticVectors.open(path)
 

@@ -217,10 +217,6 @@ class AnnotatorFile:
         return after
 
     def _write(self, ratings: Ratings) -> None:
-        for left in self.path.parent.glob(
-            ".*.jsonl.*"
-        ):  # of a process that was killed: who holds the lock writes alone
-            left.unlink(missing_ok=True)
         head = {
             "textmover_ratings": VERSION,
             "annotator": ratings.annotator,

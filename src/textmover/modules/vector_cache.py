@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from textmover.files import hidden_folder
 from textmover.modules.encoder_source import file_sha256
 from textmover.modules.vector_files import read_vectors, readable
 from textmover.types import InputError
@@ -94,14 +95,10 @@ def _is_whole(folder: Path) -> bool:
 def _build(path: Path, sha256: str, state: tuple[int, ...]) -> Path:
     """Parse the file into the cache, or into a temporary folder where the cache cannot be written."""
     try:
-        root = cache_folder() / LAYOUT
-        root.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(dir=root, prefix=f".{sha256[:8]}."))
-        try:
+        folder = cache_folder() / LAYOUT / sha256
+        with hidden_folder(folder) as beside:
             _parse(path, beside, state)
-            return _renamed(beside, root / sha256)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            return _renamed(beside, folder)
     except (OSError, RuntimeError) as error:
         logger.warning("The cache cannot take %s (%s): a temporary folder does, until the program ends.", path, error)
     try:

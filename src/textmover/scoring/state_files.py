@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import secrets
-import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -48,9 +47,6 @@ KEYS, CHECKS = "keys", "checks"
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What a disk without room, or a user without any left, is told by."""
-
-STALE = 24 * 3600.0
-"""Seconds after which a half-written file is one that a killed process has left."""
 
 
 class StateFiles:
@@ -99,10 +95,6 @@ class StateFiles:
                     stream.write(json.dumps(dict(identity), indent=2) + "\n")
             except InputError as error:
                 self._give_up(error)
-        for left in self.place.glob(".*"):  # by a process that was killed while it wrote
-            if time.time() - last_used(left) > STALE:
-                with contextlib.suppress(OSError):
-                    left.unlink(missing_ok=True)
         for path in sorted(self.place.glob("*.safetensors")):
             self._read_index(path)
         if not self._index:

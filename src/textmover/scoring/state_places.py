@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from textmover.files import remove_leftovers
+
 __all__ = [
     "ENTRIES",
     "FORMAT",
@@ -50,7 +52,7 @@ STATES = re.compile(r"[0-9a-f]{16}\.safetensors")
 """Name of a file of states."""
 
 LEFT = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
-"""Name of a file that a process was writing when it was killed."""
+"""Name of a file that an earlier version was writing when it was killed."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def remove_place(place: Path) -> int:
     for path in _written(place):
         freed += size_of(path)
         path.unlink(missing_ok=True)
+    remove_leftovers(place)
     with contextlib.suppress(OSError):  # somebody has put other files there, or other encoders have states there
         place.rmdir()
         place.parent.rmdir()

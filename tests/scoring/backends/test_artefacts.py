@@ -7,12 +7,13 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import time
 
 import pytest
 import torch
-from filelock import FileLock
 
+from textmover.files import atomic_folder
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
 from textmover.scoring.backends.artefacts import RECORD, Artefact, cache_folder, encoder_hash
@@ -368,24 +369,24 @@ def test_a_checkpoint_of_another_version_or_other_layers_is_left_aside(made, tin
 # --- tidying ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_killed_processes_left_goes_with_the_next_preparation(made):
+def test_what_killed_processes_left_goes_with_the_next_preparation(made, killed):
     folder, metric = made
-    encoders = folder.parent.parent
-    left = [
-        folder.parent / f".{folder.name}.abcd1234",
-        folder.parent / f".{folder.name}.old.abcd1234",
-        folder.parent / ".openvino-2019.1-int8.abcd1234",
-        encoders / "0123456789abcdef" / ".onnxruntime-1.0-exact.x_y12345",
-    ]
-    busy = encoders / "0123456789abcdef" / ".openvino-2031.1-exact.abcd1234"
-    for one in (*left, busy):
-        one.mkdir(parents=True)
-        (one / "model.bin").write_bytes(b"much")
+    other = folder.parent.parent / "0123456789abcdef"
+
+    def half_made(place):
+        with atomic_folder(place, overwrite=True) as beside:
+            (beside / "model.bin").write_bytes(b"much")
+            os.kill(os.getpid(), signal.SIGKILL)
+
     flip(folder / "model.bin")
-    with FileLock(busy.parent / ".openvino-2031.1-exact.lock"):
+    with atomic_folder(other / "openvino-2031.1-exact"):
+        living = sorted(other.iterdir())
+        for place in (folder, folder.with_name("openvino-2019.1-int8"), other / "onnxruntime-1.0-exact"):
+            killed(lambda place=place: half_made(place))
+        assert len(list(other.iterdir())) == 4
         attach(metric, "openvino", "exact")
-    assert not [one for one in left if one.exists()]
-    assert (busy / "model.bin").is_file()
+        assert sorted(other.iterdir()) == living
+    assert not [*folder.parent.glob(".*.part"), *folder.parent.glob(".*.new")]
     assert (folder / "model.bin").is_file()
 
 

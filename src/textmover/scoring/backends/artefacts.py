@@ -21,10 +21,10 @@ from typing import Any, Literal
 import torch
 
 from textmover import __version__
-from textmover.files import atomic_folder
+from textmover.files import atomic_folder, remove_leftovers
 from textmover.modules.encoder_source import file_sha256
 from textmover.scoring.backends.names import BackendError
-from textmover.scoring.backends.tidying import bound_versions, remove_leftovers
+from textmover.scoring.backends.tidying import bound_versions
 from textmover.types import InputError, RunnableEncoder
 
 __all__ = [
@@ -206,7 +206,8 @@ def make(
             found = find(folder, wanted)
             if isinstance(found, Artefact) and usable(found):
                 return found
-            remove_leftovers(cache_folder(), folder)
+            for place in folder.parent.parent.iterdir():  # of all encoders
+                remove_leftovers(place)
             bound_versions(folder, f"{wanted.backend}-*{wanted.precision}", RECORD)
             with atomic_folder(folder, overwrite=True) as beside:
                 write(wanted, beside, fill)

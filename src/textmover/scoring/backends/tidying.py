@@ -1,4 +1,4 @@
-"""What is no longer of use in the cache of exported graphs: what killed processes left, and graphs of old versions."""
+"""Graphs of old versions in the cache of exported graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
-__all__ = ["VERSIONS", "bound_versions", "remove_leftovers", "used"]
+__all__ = ["VERSIONS", "bound_versions", "used"]
 
 VERSIONS = 3
 """How many versions of a back-end keep their graph of an encoder, for environments that are used in turns."""
@@ -41,26 +41,3 @@ def bound_versions(folder: Path, pattern: str, record: str) -> None:
     for date, other in sorted(opened, reverse=True)[VERSIONS - 1 :]:
         if time.time() - date > UNUSED:
             shutil.rmtree(other, ignore_errors=True)
-
-
-def remove_leftovers(cache: Path, held: Path) -> None:
-    """Remove folders that processes were filling when they were killed.
-
-    A folder that is being filled is named ``.<name>.<random>``, beside ``.<name>.lock``, which whoever fills it holds.
-
-    Args:
-        cache: Folder of all encoders' folders.
-        held: The folder whose lock this process holds.
-    """
-    from filelock import FileLock
-
-    for left in cache.glob("*/.*"):
-        name = left.name[1:].rpartition(".")[0].removesuffix(".old")
-        if not name or left.is_symlink() or not left.is_dir():
-            continue
-        with contextlib.suppress(OSError):  # its lock is held, or all of it belongs to somebody else
-            if left.parent / name == held:
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                with FileLock(left.parent / f".{name}.lock", timeout=0):
-                    shutil.rmtree(left, ignore_errors=True)
