@@ -70,6 +70,29 @@ def gathered_bert_scores(
     return metric.compute()
 
 
+def values_after_failures(rank: int, encoder: str, preds: list[str], target: list[str]) -> dict[str, torch.Tensor]:
+    """Values of five pairs, a call refused in between, and the last two batches of each process under `Running`."""
+    from torchmetrics.wrappers import Running
+
+    from textmover.metrics import TextMoverBERTScore, TextMoverScore
+
+    found = {}
+    for at_each_step in (False, True):
+        options: dict[str, Any] = {"device": "cpu", "backend": "torch", "dist_sync_on_step": at_each_step}
+        for metric in (TextMoverScore("twmd", encoder=encoder, **options), TextMoverBERTScore(encoder, **options)):
+            metric(preds[rank:3:WORLD], target[rank:3:WORLD])
+            try:
+                metric([1], ["x"])
+            except TypeError:
+                metric(preds[4 - rank :: WORLD], target[4 - rank :: WORLD])
+            value = metric.compute()
+            found[f"{type(metric).__name__} {at_each_step}"] = value["f1"] if isinstance(value, dict) else value
+    running = Running(TextMoverScore("twmd", encoder=encoder, device="cpu", backend="torch"), window=2)
+    for row in (4, rank, 2 + rank):
+        running.update(preds[row : row + 1], target[row : row + 1])
+    return {**found, "running": running.compute()}
+
+
 def update_with_share(metric: Any, rank: int, pairs: list[tuple[str, str]], repeats: bool) -> None:
     """Update a metric with a process's share of the pairs, dealt as distributed samplers do."""
     share = list(range(rank, len(pairs), WORLD))

@@ -66,6 +66,23 @@ def test_bad_input_leaves_nothing_behind(module, given, error, message):
         module.compute()
 
 
+@pytest.mark.parametrize("given", [{}, {"predictions": HYPOTHESES[2:], "references": REFERENCES[2:]}])
+def test_added_texts_outlive_a_failure_and_those_of_the_call_do_not(module, monkeypatch, given):
+    expected = module.compute(predictions=HYPOTHESES, references=REFERENCES)
+    module.add_batch(predictions=HYPOTHESES[:2], references=REFERENCES[:2])
+    with monkeypatch.context() as patch:
+        patch.setattr(module.scorer, "score_fitted", out_of_memory)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            module.compute(**given)
+    assert module.compute(predictions=HYPOTHESES[2:], references=REFERENCES[2:]) == expected
+    with pytest.raises(InputError, match="got none"):
+        module.compute()
+
+
+def out_of_memory(*_, **__):
+    raise RuntimeError("out of memory")
+
+
 def test_a_reference_is_needed(module):
     with pytest.raises(InputError, match="one of them alone"):
         module.add(prediction="a")

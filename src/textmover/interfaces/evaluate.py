@@ -103,15 +103,14 @@ class EvaluationModule:
             InputError: If the counts differ, or a prediction has no reference; nothing is kept then.
             TypeError: If something is neither a text nor a list of texts.
         """
-        if predictions is None or references is None:
-            raise InputError("Expected predictions and references, but got one of them alone.")
-        texts = listed_texts(predictions, "predictions")
-        grouped = normalize_references(texts, references)
+        texts, grouped = _checked(predictions, references)
         self._predictions += texts
         self._references += grouped
 
     def compute(self, *, predictions: Any = None, references: Any = None) -> dict[str, Any]:
         """Score the predictions, along with those that were added since the last call.
+
+        Where scoring fails, added predictions stay for the next call, and those of this call are dropped.
 
         Args:
             predictions: ``n`` generated texts; none if all were added before.
@@ -125,13 +124,14 @@ class EvaluationModule:
             InputError: If there is nothing to score, the counts differ, or a prediction has no reference.
             TypeError: If something is neither a text nor a list of texts.
         """
-        if predictions is not None or references is not None:
-            self.add_batch(predictions=predictions, references=references)
-        if not self._predictions:
-            raise InputError("Expected predictions, but got none: give some, or add them before.")
         texts, grouped = self._predictions, self._references
-        self._predictions, self._references = [], []
+        if predictions is not None or references is not None:
+            further = _checked(predictions, references)
+            texts, grouped = texts + further[0], grouped + further[1]
+        if not texts:
+            raise InputError("Expected predictions, but got none: give some, or add them before.")
         found = self.scorer.score(texts, grouped)
+        self._predictions, self._references = [], []
         signature = str(found.signature)
         scores = {"score": found.mean, "scores": found.scores.tolist(), **columns_of(found)}
         return {**scores, "signature": signature, "hashcode": signature}
@@ -146,3 +146,11 @@ class EvaluationModule:
 def load(model: Model = None, *, name: str = "textmover", **options: Any) -> EvaluationModule:
     """A metric by its name, as ``evaluate.load`` does it; see :class:`EvaluationModule`."""
     return EvaluationModule(model, name=name, **options)
+
+
+def _checked(predictions: Any, references: Any) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Predictions, and the references of each."""
+    if predictions is None or references is None:
+        raise InputError("Expected predictions and references, but got one of them alone.")
+    texts = listed_texts(predictions, "predictions")
+    return texts, normalize_references(texts, references)

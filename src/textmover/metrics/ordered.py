@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -39,6 +40,7 @@ class OrderedStates(Metric):
 
     positions: list[Tensor]
     choice: Tensor
+    _is_synced: bool
 
     def __init__(self, columns: Mapping[str, torch.dtype], **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -52,21 +54,50 @@ class OrderedStates(Metric):
         self._outer_choice = [0, 0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Take in a batch, and give the value of this batch alone."""
-        # torchmetrics empties the states for the batch's own value, which must not start the numbering anew.
+        """Take in a batch, and give the value of this batch alone; a batch that raises changes nothing."""
+        # torchmetrics empties the states and turns syncing off for the batch's own value, and puts neither back where
+        # that raises. The numbering goes on meanwhile.
+        before = {name: [*value] if isinstance(value, list) else value for name, value in self.__dict__.items()}
         self._numbered, self._outer_choice = self._count(), self.choice.tolist()
         try:
             return super().forward(*args, **kwargs)
+        except BaseException:
+            self.__dict__.update(before)
+            raise
         finally:
             self._numbered, self._outer_choice = 0, [0, 0]
+
+    def reset(self) -> None:
+        """Forget all segments."""
+        for name in self._columns:  # torchmetrics empties lists in place, also those that `Running` has kept
+            setattr(self, name, [])
+        super().reset()
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Gather the states, and restore those of this process in the end, whatever happens in between."""
+        synced = self._is_synced
+        try:
+            with super().sync_context(*args, **kwargs):
+                yield
+        except BaseException:
+            if self._cache is not None and not synced:
+                self._is_synced = True
+                self.unsync()
+            raise
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Take over what another metric of the kind has collected, under other positions.
 
         Raises:
-            InputError: If both have collected something under the same position.
+            InputError: If both have collected something under the same position, or the states are of another kind.
         """
         theirs = incoming_state.metric_state if isinstance(incoming_state, Metric) else incoming_state
+        if missing := sorted({*self._defaults} - {*theirs}):
+            raise InputError(
+                f"Expected states of another {type(self).__name__} with the same options, but got none of "
+                f"{', '.join(missing)}: merge metrics that were made alike."
+            )
         ours, other = self.column("positions"), _joined(theirs["positions"], torch.long, self.device)
         shared = ours[torch.isin(ours, other)]
         if len(shared):
@@ -126,6 +157,16 @@ class OrderedStates(Metric):
                 f"were given to others: {MIXED}."
             )
         return rows[first], positions[first]
+
+    def _reduce_states(self, incoming_state: dict[str, Any]) -> None:
+        # States are lists here and tensors where they were gathered, which torchmetrics cannot join.
+        parts = {name: [_joined(incoming_state[name], self._dtype_of(name), self.device)] for name in self._columns}
+        ours = self.column("positions")
+        if self.choice[0] and incoming_state["choice"][0] and bool(torch.isin(ours, parts["positions"][0]).any()):
+            # `Running` resets the metric after each batch, so that each was numbered from 0: count on.
+            world = _place()[1]
+            parts["positions"] = [parts["positions"][0] + (int(ours.max()) // world + 1) * world]
+        super()._reduce_states({**incoming_state, **parts})
 
     def _choose(self, given: bool) -> None:
         """Note whether positions are given; numbers could not be told from such positions later on."""
@@ -192,7 +233,7 @@ class OrderedScores(OrderedStates):
 
 def _joined(parts: list[Tensor] | Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A state as one tensor, also where nothing has been collected."""
-    return dim_zero_cat(parts) if len(parts) else torch.zeros(0, dtype=dtype, device=device)
+    return dim_zero_cat(parts).to(dtype) if len(parts) else torch.zeros(0, dtype=dtype, device=device)
 
 
 def _place() -> tuple[int, int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 
 from textmover.metrics.ordered import OrderedStates
 from textmover.scoring import Scorer
@@ -84,6 +85,22 @@ class ScorerMetric(OrderedStates):
         super().keep(columns, count, positions)
         place = id(self.scorer.metric).to_bytes(8, "little")
         self.identity = torch.tensor(list(place), dtype=torch.long, device=self.device)
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """See :meth:`OrderedStates.merge_state`.
+
+        Raises:
+            InputError: If both have collected something under the same position, or score differently.
+        """
+        if isinstance(incoming_state, ScorerMetric) and incoming_state.scorer is not self.scorer:
+            ours, theirs = (one.scorer.metric.signature.entries for one in (self, incoming_state))
+            differing = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+            if differing and differing != ["backend"]:
+                raise InputError(
+                    "Expected metrics that score alike, but their signatures differ in "
+                    f"{', '.join(differing)}: merge copies of one metric."
+                )
+        super().merge_state(incoming_state)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw a value or a series of them.

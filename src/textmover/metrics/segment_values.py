@@ -13,7 +13,7 @@ from torch import Tensor
 from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, refuse_fit_on_call, split_options
 from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
-from textmover.types import SegmentMetric
+from textmover.types import InputError, SegmentMetric
 
 __all__ = ["SegmentValues"]
 
@@ -77,8 +77,14 @@ class SegmentValues(ScorerMetric):
         self.keep(columns, len(found), positions)
 
     def reduced(self) -> dict[str, Tensor]:
-        """Values by name, float64: means, or those of all segments in order."""
+        """Values by name, float64: means, or those of all segments in order.
+
+        Raises:
+            InputError: If there is no segment to average over.
+        """
         order = self.order()[0]
+        if self.reduction == "mean" and not len(order):
+            raise InputError("Expected at least one segment for a mean, but got none: call `update` before `compute`.")
         values = {name: self.column(_state(name))[order] for name in self.names}
         return {name: one.mean() for name, one in values.items()} if self.reduction == "mean" else values
 

@@ -1,0 +1,251 @@
+"""Every Metric in the hands of torchmetrics: failing calls, wrappers, merged states, several processes."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torchmetrics import MetricCollection, MetricTracker
+from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, MultitaskWrapper, Running
+
+from textmover.metrics import OrderedScores, RoMeScore, TextMoverBERTScore, TextMoverScore
+from textmover.rome.config import RomeConfig
+from textmover.rome.metric import RomeMetric
+from textmover.scoring import Scorer
+from textmover.types import InputError
+
+PREDS = ["the small dog ran home", "she will buy a book", "tea", "go home", "a cat"]
+TARGET = ["a little dog runs home", "she sold two books", "warm tea", "go home now", "the cat sat"]
+KINDS = {
+    "mean": (TextMoverScore, {}),
+    "each": (TextMoverScore, {"reduction": "none"}),
+    "bertscore": (TextMoverBERTScore, {}),
+    "bertscore-idf": (TextMoverBERTScore, {"idf": True}),
+    "rome": (RoMeScore, {}),
+    "rome-each": (RoMeScore, {"reduction": "none"}),
+}
+
+
+@pytest.fixture(scope="module")
+def scorers(tiny_encoder):
+    """One scorer for all metrics of a class."""
+    rome = RomeConfig(
+        encoder=str(tiny_encoder), parser="none", features=("semantic", "length-ratio"), weights="uniform"
+    )
+    return {
+        TextMoverScore: Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch"),
+        TextMoverBERTScore: TextMoverBERTScore(str(tiny_encoder), device="cpu", backend="torch").scorer,
+        RoMeScore: Scorer(RomeMetric.from_config(rome).eval()),
+    }
+
+
+@pytest.fixture
+def build(scorers):
+    """Builds a metric of a kind."""
+
+    def build(kind: str, **options):
+        made, own = KINDS[kind]
+        return made(scorers[made], **own, **options)
+
+    return build
+
+
+def numbers(value) -> torch.Tensor:
+    """All numbers of a result."""
+    return torch.cat([one.reshape(-1).double() for one in (value.values() if isinstance(value, dict) else [value])])
+
+
+def of(metric, *rows: int):
+    """The value of the pairs at these rows."""
+    metric.update([PREDS[row] for row in rows], [TARGET[row] for row in rows])
+    return metric.compute()
+
+
+def same(found, expected) -> None:
+    torch.testing.assert_close(numbers(found), numbers(expected), rtol=0, atol=1e-6)
+
+
+def out_of_memory(*_, **__):
+    raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize(
+    ("at_each_step", "fails"),
+    [(False, "first update"), (False, "value"), (True, "first update"), (True, "second update"), (True, "value")],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_raises_changes_nothing(build, monkeypatch, kind, at_each_step, fails):
+    """Both ways of torchmetrics: one update and joined states, or an update for all and one for the batch alone."""
+    metric = build(kind, dist_sync_on_step=at_each_step)
+    metric(PREDS[:2], TARGET[:2])
+    metric.update(PREDS[2:3], TARGET[2:3])
+    before = {name: str(value) for name, value in vars(metric).items()}
+    updates = iter([fails == "first update", fails == "second update"])
+    kept = metric.keep
+    with monkeypatch.context() as patch:
+        patch.setattr(metric, "keep", lambda *given: (kept(*given), next(updates) and out_of_memory()))
+        if fails == "value":
+            patch.setattr(metric, "order", out_of_memory)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            metric(PREDS[3:4], TARGET[3:4])
+    assert {name: str(value) for name, value in vars(metric).items()} == before
+    metric(PREDS[3:], TARGET[3:])
+    same(metric.compute(), of(build(kind), 0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("refused", [([3], ["x"]), (["a", "b"], ["x"]), (["a"], [[]])])
+def test_refused_texts_leave_what_was_collected(build, kind, refused):
+    metric = build(kind)
+    metric(PREDS[:2], TARGET[:2])
+    for way in (metric, metric.update):
+        with pytest.raises((InputError, TypeError), match="Expected"):
+            way(*refused)
+    metric(PREDS[2:], TARGET[2:])
+    same(metric.compute(), of(build(kind), 0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("broken", ["gathering", "value"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_that_raises_leaves_the_states_of_this_process(build, kind, broken):
+    """What is gathered goes away again, whatever fails behind it."""
+    gathered = out_of_memory if broken == "gathering" else lambda tensor, group: [tensor, tensor]
+    metric = build(kind, dist_sync_fn=gathered, distributed_available_fn=lambda: True)
+    metric.update(PREDS[:2], TARGET[:2])
+    if broken == "value":
+        metric.order = out_of_memory
+    with pytest.raises(RuntimeError, match="out of memory"):
+        metric.compute()
+    vars(metric).pop("order", None)
+    assert not metric._is_synced
+    metric.dist_sync_fn = lambda tensor, group: [tensor]
+    same(of(metric, 2), of(build(kind), 0, 1, 2))
+
+
+@pytest.mark.parametrize("way", ["update", "forward"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_running_value_is_that_of_the_last_batches(build, kind, way):
+    running = Running(build(kind), window=2)
+    call = running if way == "forward" else running.update
+    call(PREDS[:2], TARGET[:2])
+    same(running.compute(), of(build(kind), 0, 1))
+    for row in (2, 3):
+        call(PREDS[row : row + 1], TARGET[row : row + 1])
+    expected = of(build(kind), 3, 2)  # torchmetrics goes through its places, and the third batch has that of the first
+    same(running.compute(), expected)
+    same(running.compute(), expected)
+    running.reset()
+    call(PREDS[3:], TARGET[3:])
+    same(running.compute(), of(build(kind), 3, 4))
+
+
+WRAPPERS = {
+    "collection": (lambda one: MetricCollection({"a": one}), lambda found: found, KINDS),
+    "tracker": (lambda one: MetricTracker(one), lambda found: found, KINDS),
+    "multitask": (lambda one: MultitaskWrapper({"a": one}), lambda found: found["a"], KINDS),
+    "minmax": (lambda one: MinMaxMetric(one), lambda found: found["raw"], ["mean"]),
+    "classwise": (lambda one: ClasswiseWrapper(one), lambda found: torch.stack([*found.values()]), ["each"]),
+    "sum": (lambda one: (one + one.clone()) / 2, lambda found: found, ["mean", "each"]),
+    "scaled": (lambda one: 1 - (1 - one), lambda found: found, ["mean", "each"]),
+    "copy": (copy.deepcopy, lambda found: found, KINDS),
+    "clone": (lambda one: one.clone(), lambda found: found, KINDS),
+    "pickle": (lambda one: pickle.loads(pickle.dumps(one)), lambda found: found, KINDS),
+}
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "kind"), [(name, kind) for name, (_, _, kinds) in WRAPPERS.items() for kind in kinds]
+)
+def test_wrappers_give_the_value(build, wrapper, kind):
+    wrap, value, _ = WRAPPERS[wrapper]
+    wrapped = wrap(build(kind))
+    if wrapper == "tracker":
+        wrapped.increment()
+    for rows in (slice(0, 2), slice(2, 5)):
+        batch = (PREDS[rows], TARGET[rows])
+        wrapped.update(*([{"a": one} for one in batch] if wrapper == "multitask" else batch))
+    same(value(wrapped.compute()), of(build(kind), 0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "kind", "error"),
+    [(BootStrapper, kind, TypeError) for kind in KINDS]
+    + [(MinMaxMetric, kind, RuntimeError) for kind in KINDS if kind != "mean"]
+    + [(lambda one: one + one, kind, TypeError) for kind in KINDS if kind not in ("mean", "each")],
+)
+def test_wrappers_that_take_other_values_refuse(build, wrap, kind, error):
+    """Torchmetrics resamples tensors alone, compares single numbers, and adds tensors."""
+    wrapped = wrap(build(kind))
+    with pytest.raises(error):
+        of(wrapped, 0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("option", ["sync_on_compute", "compute_with_cache", "compute_on_cpu", "dist_sync_on_step"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_of_torchmetrics_change_no_value(build, kind, option):
+    metric = build(kind, **{option: option in ("compute_on_cpu", "dist_sync_on_step")})
+    same(metric(PREDS[:2], TARGET[:2]), of(build(kind), 0, 1))
+    same(of(metric, 2, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_states_go_on_elsewhere(build, kind):
+    metric, other = build(kind), build(kind)
+    for one in (metric, other):
+        one.persistent(True)
+    metric.update(PREDS[:3], TARGET[:3])
+    other.load_state_dict(metric.state_dict())
+    same(of(other, 3, 4), of(build(kind), 0, 1, 2, 3, 4))
+
+
+@pytest.mark.parametrize("given", [lambda one: one, lambda one: one.metric_state], ids=["metric", "states"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_merged_metrics_have_the_value_of_all(build, kind, given):
+    one, other = build(kind), build(kind)
+    one.update(PREDS[2:], TARGET[2:], positions=[2, 3, 4])
+    other.update(PREDS[:2], TARGET[:2], positions=[0, 1])
+    one.merge_state(given(other))
+    same(one.compute(), of(build(kind), 0, 1, 2, 3, 4))
+
+
+def test_metrics_that_score_differently_are_not_merged(build, tiny_encoder):
+    metric = build("mean")
+    of(metric, 0)
+    other = TextMoverScore("twmd", encoder=str(tiny_encoder), device="cpu", temperature=0.5)
+    other.update(PREDS[1:2], TARGET[1:2], positions=[1])
+    with pytest.raises(InputError, match="score alike, but their signatures differ in T"):
+        metric.merge_state(other)
+    with pytest.raises(InputError, match="got none of f1, precision, recall: merge metrics that were made alike"):
+        build("bertscore").merge_state(build("bertscore-idf"))
+    with pytest.raises(InputError, match="got none of identity, value_score"):
+        metric.merge_state(OrderedScores())
+    same(metric.compute(), of(build("mean"), 0))
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", [lambda one: None, lambda one: one.update([], [])], ids=["no update", "of nothing"])
+def test_there_is_no_mean_of_nothing(build, kind, first):
+    metric = build(kind)
+    first(metric)
+    if kind in ("mean", "rome"):
+        with pytest.raises(InputError, match="at least one segment for a mean, but got none: call `update`"):
+            metric.compute()
+    else:
+        assert numbers(metric.compute()).tolist() == []
+    same(of(metric, 0, 1), of(build(kind), 0, 1))
+
+
+@pytest.mark.slow
+def test_two_processes_go_on_after_calls_that_raised(build, in_two_processes, tiny_encoder):
+    """Each keeps its share, and syncing is on: both have the value of all five."""
+    whole = {
+        "TextMoverScore": of(build("mean"), *range(5)),
+        "TextMoverBERTScore": of(build("bertscore"), *range(5))["f1"],
+    }
+    expected = {f"{name} {at_each_step}": whole[name] for name in whole for at_each_step in (False, True)}
+    expected["running"] = of(build("mean"), *range(4))
+    for result in in_two_processes("values_after_failures", str(tiny_encoder), PREDS, TARGET):
+        assert {*result} == {*expected}
+        for name, value in result.items():
+            torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6, msg=name)
