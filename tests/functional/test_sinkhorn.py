@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional import sinkhorn
+from textmover.functional import _scaling, sinkhorn
 
 CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 RULES = {
@@ -210,6 +210,22 @@ def test_a_token_of_weight_zero_is_invisible(problem, rule):
     found = sinkhorn(cost, a, given.b, 0.1, **rule)
     assert_same(found._replace(plan=found.plan[:, :-1]), sinkhorn(*given[:3], 0.1, **rule), bound=1e-14)
     assert (found.f[:, -1] == 0).all()
+
+
+@pytest.mark.parametrize(("worth", "inside"), [(10**9, 1), (0, 2)])
+def test_small_problems_are_solved_in_one_thread(problem, monkeypatch, worth, inside):
+    """Threads that wait for one another twice in each iteration take most of the time on a busy processor."""
+    monkeypatch.setattr(_scaling, "WORTH_THREADS", worth)
+    step, seen = _scaling.row_half_step, []
+    monkeypatch.setattr(_scaling, "row_half_step", lambda *args: seen.append(torch.get_num_threads()) or step(*args))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        sinkhorn(*costs(problem)[:3], 0.1, tolerance=1e-6)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen) == {inside}
 
 
 @each_rule

@@ -12,6 +12,9 @@ Problems of a batch never see each other: each absorbs, converges and stops for 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -27,6 +30,10 @@ is left out is far below the rounding of a marginal."""
 
 SPARSE = 0.5
 """Share of problems still at work below which the batch is cut down to them."""
+
+WORTH_THREADS = 1 << 21
+"""Entries of all kernels below which one thread multiplies them. Several would wait for one another twice in each
+iteration, and where other processes keep the processor busy, each wait takes longer than a hundred products."""
 
 
 @torch.no_grad()
@@ -48,6 +55,12 @@ def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[T
     Reference:
         Schmitzer 2019 (absorption); Séjourné, Vialard and Peyré 2022 (the shift).
     """
+    with _threads_for(problem.logits):
+        return _converge(problem, tolerance, max_iterations)
+
+
+def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[Tensor, Tensor]:
+    """See :func:`converge`."""
     gamma = torch.zeros_like(problem.log_b)
     took = torch.full((len(gamma),), max_iterations, device=gamma.device)
     rows = torch.arange(len(gamma), device=gamma.device)
@@ -67,6 +80,20 @@ def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[T
                 rows, working = rows[working], working[working]
     gamma[rows[working]] = iterates.reached[working]
     return gamma, took
+
+
+@contextlib.contextmanager
+def _threads_for(kernel: Tensor) -> Iterator[None]:
+    """As many threads as the kernels are worth, on the CPU."""
+    threads = torch.get_num_threads()
+    if kernel.device.type != "cpu" or threads == 1 or kernel.numel() >= WORTH_THREADS:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Iterates:
