@@ -14,15 +14,16 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 PACKAGE = "textmover"
 
-KERNELS = {"functional", "types"}
+KERNELS = {"functional", "reading", "types"}
 MODELS = KERNELS | {"modules", "rome", "presets"}
 ENGINE = MODELS | {"data", "files", "lazy", "meta_evaluation", "scoring"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "lazy": set(),
     "files": {"types"},
+    "reading": {"types"},
     "functional": {"types"},
-    "data": {"types", "lazy"},
+    "data": {"types", "lazy", "reading"},
     "meta_evaluation": {"types"},
     "modules": KERNELS | {"files"},
     "rome": KERNELS | {"files", "lazy", "modules"},
@@ -31,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": ENGINE,
     "training": ENGINE | {"metrics"},
     "report": {"files", "meta_evaluation", "types"},
-    "annotation": {"data", "files", "meta_evaluation", "types"},
+    "annotation": {"data", "files", "meta_evaluation", "reading", "types"},
     "app": ENGINE | {"annotation", "metrics", "report"},
     "interfaces": {"scoring", "types"},
     "cli": ENGINE | {"metrics", "training", "report", "annotation", "app", "__init__"},

@@ -459,11 +459,11 @@ def test_a_value_that_the_recipe_refuses_is_told_before_the_first_trial(run, ask
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("space.yaml", None, "there is no file space.yaml"),
-        ("recipe.yaml", None, "there is no file recipe.yaml"),
-        ("space.yaml", "a: [", "as YAML, but space.yaml is none"),
-        ("space.yaml", "- a", "holds list"),
-        ("space.yaml", "", "holds NoneType"),
+        ("space.yaml", None, "a file at space.yaml, but there is none"),
+        ("recipe.yaml", None, "a file at recipe.yaml, but there is none"),
+        ("space.yaml", "a: [", "space.yaml to be YAML, but got"),
+        ("space.yaml", "- a", "to be a search space, a mapping of keys to values, but got a list"),
+        ("space.yaml", "", "to be a search space, a mapping of keys to values, but got none"),
     ],
 )
 def test_files_that_cannot_be_read(run, asked, tmp_path, file, text, words):

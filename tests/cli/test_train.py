@@ -1,5 +1,6 @@
 """``train.py`` and ``textmover train`` as a user meets them, over the tiny encoder."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -184,6 +185,33 @@ def test_every_recipe_runs_two_steps_and_comments_every_field(path, tmp_path, ti
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"model: {a: &a [*a]}", "to hold no value that contains itself, but got one in line 1"),
+        (b"a: &a [1, 1]\nb: &b [" + b"*a, " * 40_000 + b"1]", "to .*at most 50,000 values, aliases written out"),
+        (b"model:\n  a: 1\n  a: 2", "to hold each key once, but got 'a' again in line 3"),
+        (b"model: " + b"[" * 5000, "to .*at most 100 levels of lists and keys"),
+        ("model: é".encode("utf-16"), "to be UTF-8, but got the byte 0xff in line 1"),
+        (b"", "to be a recipe, a mapping of keys to values, but got none"),
+    ],
+)
+def test_a_recipe_that_cannot_be_read_is_refused_with_its_line(refused, tmp_path, content, message):
+    (tmp_path / "recipe.yaml").write_bytes(content)
+    assert re.search(f"Expected recipe.yaml {message}", refused("train", "--config", "recipe.yaml"))
+
+
+@pytest.mark.parametrize("option", ["-c", "--conf"])
+def test_a_recipe_by_another_name_of_the_option_is_refused_too(refused, tmp_path, option):
+    (tmp_path / "recipe.yaml").write_text("a: 1\na: 2")
+    assert "to hold each key once, but got 'a' again in line 2" in refused("train", option, "recipe.yaml")
+
+
+def test_an_option_that_grows_without_bound_is_refused(refused):
+    said = refused("train", "--trainer.callbacks", "[&a [*a]]")
+    assert "Expected an option to hold no value that contains itself" in said
 
 
 def test_a_recipe_that_is_not_there(capsys):

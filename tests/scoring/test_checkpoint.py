@@ -184,9 +184,14 @@ def test_overrides_are_checked(saved):
 
 DAMAGES = {
     "no configuration": (lambda at: (at / "config.json").unlink(), "holds no config.json"),
-    "configuration not JSON": (lambda at: (at / "config.json").write_text("{"), "not readable as one"),
+    "configuration not JSON": (
+        lambda at: (at / "config.json").write_text("{"),
+        "config.json to be JSON, but got .* line 1",
+    ),
+    "configuration twice": (lambda at: (at / "config.json").write_text('{"kind": "a", "kind": "b"}'), "each key once"),
+    "configuration deep": (lambda at: (at / "config.json").write_text("[" * 50_000), "at most 100 levels"),
     "configuration a list": (lambda at: (at / "config.json").write_text("[]"), "not readable as one"),
-    "configuration not text": (lambda at: (at / "config.json").write_bytes(b"\xff\xfe{"), "not readable as one"),
+    "configuration not text": (lambda at: (at / "config.json").write_bytes(b"\xff\xfe{"), "to be UTF-8"),
     "no format": (lambda at: edit(at, format=...), "not readable as one .KeyError"),
     "later format": (lambda at: edit(at, format=3), "format 2 or earlier, but got 3: install a newer textmover"),
     "wrong format": (lambda at: edit(at, format="one"), "format 2 or earlier, but got one"),

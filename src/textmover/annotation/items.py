@@ -13,6 +13,7 @@ from typing import Any
 from textmover.data.lines import empty, unreadable
 from textmover.data.readers import TableRow, check_columns, told
 from textmover.data.tables import named, open_tables
+from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError
 
 __all__ = ["SOURCES", "SUFFIXES", "Item", "ItemColumns", "read_items"]
@@ -155,13 +156,10 @@ def _json_list(path: Path) -> list[Any] | None:
     if not text.strip():
         raise empty(path.name)
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = load_json(text, path.name)
+    except NotJsonError:
         if text.lstrip().startswith("["):
-            where = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "too deep"
-            raise InputError(
-                f"Expected a JSON list of objects in {path.name}, but it is broken at {where}: correct it."
-            ) from error
+            raise
         return None
     if isinstance(found, dict) and "hypothesis" not in found and any(isinstance(one, list) for one in found.values()):
         raise InputError(

@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from textmover.data.lines import unreadable
 from textmover.files import atomic_file
+from textmover.reading import load_json
 from textmover.types import InputError
 
 __all__ = ["AnnotatorFile", "Rated", "Ratings", "annotator_key", "clean_name", "inside"]
@@ -161,10 +162,10 @@ class AnnotatorFile:
         except (OSError, UnicodeDecodeError) as error:
             raise unreadable(self.path.name, error) from error
         try:
-            head = json.loads(lines[0])
+            head = load_json(lines[0], self.path.name)
             if head["textmover_ratings"] != VERSION:
                 raise ValueError("another version")
-            rated = [_rated(json.loads(line)) for line in lines[1:]]
+            rated = [_rated(load_json(line, self.path.name)) for line in lines[1:]]
             criteria = tuple(map(str, head.get("criteria", ())))
             return Ratings(str(head["annotator"]), str(head["scale"]), criteria, {one.key: one for one in rated})
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import gradio as gr
 
 from textmover.app.desk import Desk, Shown
 from textmover.app.html import notice, shown
+from textmover.reading import load_json
 from textmover.types import InputError
 
 __all__ = ["AnnotateTab"]
@@ -207,7 +207,7 @@ def _rated(
     desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any, _: Any = None
 ) -> Shown | None:
     try:
-        value = json.loads(given)
+        value = load_json(given, "the rating")
     except (TypeError, ValueError):
         value = given  # the desk says what it wants
     return desk.rate(file, who, key, number, value, order, seen)

@@ -26,10 +26,11 @@ from textmover.cli.experiment_options import (
 from textmover.cli.experiment_output import FORMATS, TEXT_HEADERS, Page, as_text
 from textmover.cli.experiment_results import Absences, Findings, figure_metrics, metrics_of_set, table_sets
 from textmover.cli.experiment_scores import ExperimentMetrics, Scored
-from textmover.cli.experiment_values import Place, converted, read_yaml
+from textmover.cli.experiment_values import Place, converted
 from textmover.cli.layers import draw_layers
 from textmover.cli.output_files import check_output, write_output
 from textmover.cli.progress_bars import Advance, progress_bars
+from textmover.reading import read_yaml
 from textmover.types import InputError
 
 __all__ = ["Experiment", "add_experiment_option", "load_experiment", "run_experiment"]
@@ -52,7 +53,7 @@ def load_experiment(path: str | Path) -> Experiment:
     Raises:
         InputError: If the file is not there, is no YAML, or holds something that an experiment does not.
     """
-    found = converted(Experiment, read_yaml(Path(path)), Place(str(path)))
+    found = converted(Experiment, read_yaml(path), Place(str(path)))
     check_readers(found)
     return found
 

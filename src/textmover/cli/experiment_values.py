@@ -7,14 +7,11 @@ import difflib
 import math
 import types
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import yaml
 
 from textmover.types import InputError
 
-__all__ = ["Place", "converted", "read_yaml"]
+__all__ = ["Place", "converted"]
 
 Kind = TypeVar("Kind")
 
@@ -36,25 +33,6 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"`{self.key}` of {self.file}" if self.key else self.file
-
-
-def read_yaml(path: Path) -> object:
-    """What a YAML file holds.
-
-    Raises:
-        InputError: If it cannot be read, or is no YAML.
-    """
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"Expected an experiment as a YAML file, but got {path}, which does not exist.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Expected an experiment as a YAML file, but got {path}: {error}.") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f" in line {mark.line + 1}"
-        reason = getattr(error, "problem", None) or "text that is none"
-        raise InputError(f"Expected {path} to be YAML, but got '{reason}'{line}: correct it.") from error
 
 
 def converted(kind: type[Kind], value: object, place: Place) -> Kind:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import yaml
-
 from textmover.presets import KINDS
+from textmover.reading import load_yaml
+from textmover.types import InputError
 
 __all__ = ["FIELD", "add_field_options", "field_flag", "given_fields"]
 
@@ -68,12 +68,12 @@ def _value_parser(hint: Any) -> Callable[[str], Any]:
 
     def parse(text: str) -> Any:
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+            value = load_yaml(text, "the value")
+        except InputError as error:
             raise argparse.ArgumentTypeError(f"expected a number, true, false or null, but got {text!r}") from error
         if isinstance(value, str) and (hint is float or float in alternatives):
             try:
-                return float(value)  # YAML takes 1e-3 for a text
+                return float(value)  # "inf"
             except ValueError:
                 return value
         return value

@@ -10,6 +10,7 @@ from typing import Any
 
 from textmover.cli.console import print_table
 from textmover.presets import KINDS, PRESETS, Preset, preset_config
+from textmover.reading import read_json
 from textmover.scoring.checkpoint import CARD
 from textmover.scoring.citations import bibtex, cited
 from textmover.scoring.released import DEFAULT_METRIC, released_metrics
@@ -62,7 +63,7 @@ def _entry(name: str, preset: Preset) -> dict[str, Any]:
 
 
 def _released_entry(name: str, folder: Path) -> dict[str, Any]:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["metric"]
+    config = read_json(folder / "config.json")["metric"]
     return {
         "name": name,
         "formula": _title(folder),

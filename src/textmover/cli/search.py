@@ -23,7 +23,7 @@ from typing import Any
 
 from textmover.cli.console import console, print_table, set_up_logging
 from textmover.cli.search_judged import JudgedParts
-from textmover.cli.search_space import Space, check_keys, read_space, read_yaml
+from textmover.cli.search_space import Space, check_keys, read_mapping, read_space
 from textmover.cli.search_trial import ObjectiveError, config_of, placed, run_trial, with_values, write_recipe
 from textmover.cli.train import quiet_lightning
 from textmover.files import atomic_file
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError(f"Expected --trials to be at least 1, but got {options.trials}.")
     seeds = tuple(options.seeds) if options.seeds else (None,)
     search = _Search(
-        read_yaml(options.config, "--config to name a recipe"),
+        read_mapping(options.config, "a recipe"),
         read_space(options.space),
         options.objective,
         not options.minimise,

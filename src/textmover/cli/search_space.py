@@ -5,18 +5,16 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from textmover.modules.config import MetricConfig
+from textmover.reading import read_yaml
 from textmover.types import InputError
 
-__all__ = ["Choices", "Range", "Space", "check_keys", "read_space", "read_yaml"]
+__all__ = ["Choices", "Range", "Space", "check_keys", "read_mapping", "read_space"]
 
 JUDGING = (
     "beside", "class_path", "column", "columns", "group", "held_back", "held_out", "labels", "scales", "sentences",
@@ -94,30 +92,16 @@ Space = Mapping[str, Range | Choices]
 """Range or choices of each key, which is written as on the command line of ``train.py fit``."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Takes 1e-5 for a number, as YAML 1.2 and the command line do."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"), list("-+.0123456789")
-)
-
-
-def read_yaml(path: Path | str, what: str) -> dict[str, Any]:
+def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
     """A file that holds a mapping.
 
     Raises:
-        InputError: If it is not there, no YAML, or no mapping.
+        InputError: If it cannot be read, or is no mapping.
     """
-    try:
-        content = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)  # a safe loader
-    except FileNotFoundError as error:
-        raise InputError(f"Expected {what}, but there is no file {path}: give its path.") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"Expected {what} as YAML, but {path} is none: {reason}.") from error
+    content = read_yaml(path)
     if not isinstance(content, dict) or not content:
-        raise InputError(f"Expected {what} as a mapping of keys, but {path} holds {type(content).__name__}.")
+        got = "none" if content is None else f"a {type(content).__name__}"
+        raise InputError(f"Expected {path} to be {what}, a mapping of keys to values, but got {got}: correct it.")
     return content
 
 
@@ -133,7 +117,7 @@ def read_space(path: Path | str) -> dict[str, Range | Choices]:
     Raises:
         InputError: If the file or an entry cannot be used.
     """
-    return {str(key): _entry(str(key), value) for key, value in read_yaml(path, "a search space").items()}
+    return {str(key): _entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
 
 
 def check_keys(space: Space, config: Mapping[str, Any]) -> None:

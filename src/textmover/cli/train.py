@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import pytorch_lightning as pl
-from jsonargparse import ActionConfigFile
+from jsonargparse import ActionConfigFile, set_loader
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
 from textmover.cli.console import Terminated, guarded, set_up_logging
+from textmover.cli.search_space import read_mapping
 from textmover.cli.train_export import ExportOptions, check_base, finish_run
 from textmover.data.datamodule import SourcesDataModule
+from textmover.reading import NotYamlError, load_yaml
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import check_replaceable
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
@@ -57,6 +59,28 @@ WRAPPING = (
 HELP = " (see --help)."
 
 
+def _load(text: str, path: str = "") -> Any:
+    """Return the value of an option or a file; ``a:`` and ``{a}`` stay text, as jsonargparse has it."""
+    value = load_yaml(text, str(path) or "an option")
+    is_text = isinstance(value, dict) and not path and ":" not in text.strip().removesuffix(":")
+    return text if is_text else value
+
+
+BOUNDED = "bounded_yaml"
+"""The mode of our parsers: YAML that is read by :mod:`textmover.reading`."""
+
+set_loader(BOUNDED, _load, (NotYamlError,))
+
+
+class _Recipe(ActionConfigFile):
+    """Reads a recipe, which must be a file: what is wrong with it is named with its line."""
+
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
+        """Check the file before jsonargparse reads it."""
+        read_mapping(values, "a recipe")
+        super().__call__(parser, cfg, values, option_string)
+
+
 class _OneSentenceParser(LightningArgumentParser):
     """Raises what is wrong with the arguments, in place of printing the usage of some hundred options."""
 
@@ -79,8 +103,8 @@ class TrainCLI(LightningCLI):
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser that refuses in one sentence."""
-        parser = _OneSentenceParser(**kwargs)
-        parser.add_argument("-c", "--config", action=ActionConfigFile, help="A recipe, YAML.")
+        parser = _OneSentenceParser(**{**kwargs, "parser_mode": BOUNDED})
+        parser.add_argument("-c", "--config", action=_Recipe, help="A recipe, YAML.")
         return parser
 
     @staticmethod
@@ -259,8 +283,6 @@ def _check_files(arguments: Sequence[str]) -> None:
     for name, following in zip(arguments, [*arguments[1:], ""], strict=False):
         option, _, value = name.partition("=")
         value = value or following
-        if option in ("--config", "-c") and not Path(value).is_file():
-            raise InputError(f"Expected --config to name a recipe, but there is no file {value or 'named'}.")
         if option == "--ckpt_path" and value not in ("last", "best", "hpc", "registry", "null"):
             if not Path(value).is_file():
                 raise InputError(f"Expected {value} to be a checkpoint to resume from, but there is no such file.")

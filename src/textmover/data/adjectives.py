@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-import yaml
-
 from textmover.data.edits import Edit, mixed, one_by_chance, with_words
 from textmover.data.parses import Parse, word_tags
 from textmover.data.phrases import FUNCTION_WORDS, NEGATIVE, Phrase, WordPool, listed
+from textmover.reading import read_yaml
 
 __all__ = ["AdjectiveTable", "adjective_table", "antonym", "inflected", "synonym"]
 
@@ -45,7 +44,7 @@ class AdjectiveTable:
         Raises:
             ValueError: If an entry is missing.
         """
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        raw = read_yaml(path)
         try:
             barred = frozenset(listed(raw["replaced_only"]))
             groups, pairs = ([listed(entry) for entry in raw[name]] for name in ("synonyms", "antonyms"))

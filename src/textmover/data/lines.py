@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from textmover.reading import open_input, unreadable
 from textmover.types import InputError
 
 __all__ = [
@@ -149,16 +150,6 @@ def without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def unreadable(name: str, error: Exception) -> InputError:
-    """The error of a file that cannot be opened or parsed, with its cause on one line."""
-    if isinstance(error, FileNotFoundError):
-        return InputError(f"Expected a file at {name}, but there is none: correct the path.")
-    if isinstance(error, IsADirectoryError):
-        return InputError(f"Expected a file, but got the folder {name}: give the path of a file in it.")
-    reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-    return InputError(f"Expected to be able to read {name}, but got '{reason}': check the file and its permissions.")
-
-
 def is_read_once(path: str | Path) -> bool:
     """Whether what a name stands for is gone when it has been read: standard input, a pipe, a device, a socket.
 
@@ -202,12 +193,12 @@ def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[I
 
     Raises:
         OSError: If the file cannot be opened.
-        InputError: If the package that unpacks it is missing.
+        InputError: If the package that unpacks it is missing, or nobody writes to a named pipe.
     """
     if str(path) == STANDARD_INPUT:
         yield _standard_input()
         return
-    with open(path, "rb") as packed, _followed(packed, position):
+    with open_input(path) as packed, _followed(packed, position):
         unpacker = _unpacker(str(path))
         if unpacker is None:
             yield packed

@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-import yaml
-
 from textmover.data.phrases import listed
+from textmover.reading import read_yaml
 
 __all__ = ["always_capitalised", "kind_of_name", "names_of_kind", "titles"]
 
@@ -18,8 +17,7 @@ MONTHS_THAT_ARE_WORDS = ("March", "May")
 
 @cache
 def _lists() -> Mapping[str, tuple[str, ...]]:
-    path = Path(__file__).with_name("names.yaml")
-    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    raw = read_yaml(Path(__file__).with_name("names.yaml"))
     return MappingProxyType({kind: listed(names) for kind, names in raw.items()})
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-import yaml
-
 from textmover.data.records import SIZES, Act, Domain, Fact, RecordBook
+from textmover.reading import read_yaml
 from textmover.types import InputError
 
 __all__ = ["load_records"]
@@ -50,7 +49,7 @@ def _shipped() -> RecordBook:
 
 def _book(path: Path, otherwise: RecordBook | None = None) -> RecordBook:
     """What a file holds, and another book's acts and severities where it has none."""
-    raw, file = _read_yaml(path), str(path)
+    raw, file = _mapping(path), str(path)
     return RecordBook(
         _domains(raw["domains"], file),
         _acts(raw["acts"], file) if otherwise is None or "acts" in raw else otherwise.acts,
@@ -58,12 +57,8 @@ def _book(path: Path, otherwise: RecordBook | None = None) -> RecordBook:
     )
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        told = " ".join(f"{error}".split())
-        raise InputError(f"Expected a YAML file of records, but {path} cannot be read: {told}") from error
+def _mapping(path: Path) -> dict[str, Any]:
+    raw = read_yaml(path)
     if not isinstance(raw, dict) or not isinstance(raw.get("domains"), dict) or not raw["domains"]:
         raise InputError(f"Expected {path} to hold `domains`, as textmover/data/records.yaml does, but it has none.")
     _check_keys(raw, {"domains", "acts", "severities"}, str(path))

@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
 from textmover.data.phrases import Word
+from textmover.reading import read_yaml
 
 __all__ = ["Grade", "SeverityTable", "one_of", "shipped_table"]
 
@@ -56,7 +55,7 @@ class SeverityTable:
             ValueError: If an entry is missing or out of range.
         """
         path = Path(path) if path is not None else Path(__file__).with_name("severity.yaml")
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = read_yaml(path)
         try:
             entries = {**raw["types"], **(raw["further_types"] if further else {})}
             grades = {

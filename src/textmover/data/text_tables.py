@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from textmover.data.lines import LineError, empty, without_end
+from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError
 
 __all__ = ["TEXT_TABLES", "Cells", "Table", "named"]
@@ -201,9 +201,11 @@ TEXT_TABLES: Mapping[str, Callable[[str, Iterable[str | LineError]], Table]] = {
 def _json_object(name: str, number: int, line: str) -> Cells | InputError:
     """The object of a line, or why there is none."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = load_json(line, f"line {number} of {name}")
+    except NotJsonError:
         found = None
+    except InputError as error:
+        return error
     if isinstance(found, dict):
         return found
     return InputError(

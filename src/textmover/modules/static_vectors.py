@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from textmover.modules.config import check_choice
 from textmover.modules.vector_cache import MATRIX, MEAN, WORDS, cached, provide
+from textmover.reading import read_json
 from textmover.types import InputError, TokenBatch
 
 __all__ = ["StaticEncoder", "StaticVectors", "UnknownWords", "is_static"]
@@ -124,7 +125,7 @@ class StaticVectors:
         Raises:
             InputError: If the file is nowhere or has changed.
         """
-        entries = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        entries = read_json(folder / DESCRIPTION)
         path, sha256 = Path(entries["file"]), entries["sha256"]
         if cached(sha256) is None:
             places = [place for place in (folder / path.name, path) if place.is_file()]

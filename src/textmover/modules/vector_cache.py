@@ -24,6 +24,7 @@ import numpy as np
 from textmover.files import hidden_folder
 from textmover.modules.encoder_source import file_sha256
 from textmover.modules.vector_files import read_vectors, readable
+from textmover.reading import read_json
 from textmover.types import InputError
 
 __all__ = ["MATRIX", "MEAN", "WORDS", "cache_folder", "cached", "provide"]
@@ -86,7 +87,7 @@ def cache_folder() -> Path:
 
 def _is_whole(folder: Path) -> bool:
     try:
-        sizes = json.loads((folder / ENTRY).read_text(encoding="utf-8"))
+        sizes = read_json(folder / ENTRY)
         return {name: (folder / name).stat().st_size for name in (MATRIX, WORDS, MEAN)} == sizes
     except (OSError, ValueError):
         return False

@@ -9,6 +9,7 @@ from typing import Any
 
 from textmover.files import atomic_file
 from textmover.modules.vector_cache import cache_folder
+from textmover.reading import read_json
 from textmover.rome.official import read_official
 from textmover.rome.scorer_network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
@@ -101,7 +102,7 @@ def convert_official(source: Path | str, target: Path | None = None) -> Path:
 
 def _read(path: Path) -> FeatureScorer:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = read_json(path)
         if not isinstance(entries, dict):
             raise InputError(f"Expected the description of a scorer network, but got {type(entries).__name__}")
         scorer = FeatureScorer.from_entries(entries).eval()

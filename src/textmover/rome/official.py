@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import types
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from zipfile import is_zipfile
 import torch
 from torch import Tensor
 
+from textmover.reading import read_json
 from textmover.rome.scorer_network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
 
@@ -57,7 +57,7 @@ def read_official(path: Path | str) -> FeatureScorer:
         if is_zipfile(path):
             found = _tensors(torch.load(path, map_location="cpu", pickle_module=_reader(), weights_only=False))
         else:
-            entries = json.loads(path.read_text(encoding="utf-8"))
+            entries = read_json(path)
             found = {name: torch.tensor(one) for name, one in entries.items()}
     except (pickle.UnpicklingError, RuntimeError, ValueError, TypeError, AttributeError, EOFError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)

@@ -7,7 +7,6 @@ space of all matrices is dealt out so that it keeps the most of what training ch
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from torch import Tensor
 from textmover.modules.assembly import DIFFERENCE, untrained
 from textmover.modules.base_encoder import base_of, identity_of, weights_print
 from textmover.modules.config import check_choice
+from textmover.reading import read_json
 from textmover.scoring.encoder_weights import encoder_prefix, split_state, trained_encoder
 from textmover.types import InputError, SegmentMetric
 
@@ -104,7 +104,7 @@ def adapter_report(folder: Path | str) -> AdapterReport | None:
     Args:
         folder: What :func:`~textmover.scoring.checkpoint.save_checkpoint` wrote.
     """
-    entries = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    entries = read_json(Path(folder) / "config.json")
     if "adapter" not in entries:
         return None
     base = entries["encoder"]["base"]

@@ -22,6 +22,7 @@ from textmover.files import atomic_folder
 from textmover.modules.assembly import ENCODER_FOLDER
 from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
+from textmover.reading import read_json
 from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.scoring.encoder_weights import name_weights
 from textmover.scoring.released import check_known, is_metric, released_folder
@@ -128,7 +129,7 @@ def check_replaceable(folder: Path, *, overwrite: bool) -> None:
     if not overwrite:
         raise InputError(f"Expected {folder} to be new or empty, but it holds files: give another name or --overwrite.")
     try:
-        is_checkpoint = "textmover" in json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        is_checkpoint = "textmover" in read_json(folder / CONFIG)
     except (OSError, ValueError, TypeError):
         is_checkpoint = False
     if not is_checkpoint:
@@ -324,7 +325,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             "give a folder that `textmover export` wrote."
         )
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = read_json(path)
         if "format" not in entries and "model_type" in entries:
             raise InputError(
                 f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "

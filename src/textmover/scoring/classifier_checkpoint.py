@@ -20,6 +20,7 @@ from textmover.modules.base_encoder import weights_print
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.encoder_source import file_sha256
 from textmover.modules.released_folders import released_folders
+from textmover.reading import read_json
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import (
     CARD,
@@ -186,7 +187,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"Expected {folder} to be a classifier, but it holds no {CONFIG}: give another folder.")
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = read_json(path)
         kind, found = entries["kind"], entries["format"]
         if kind == KIND and found == FORMAT:
             entries["classifier"] = ClassifierConfig.from_dict(entries["classifier"])

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from textmover import reading
 from textmover.data.lines import iter_lines, open_bytes
 from textmover.files import atomic_file
 from textmover.scoring.score_formats import Layout
@@ -89,10 +90,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises:
-        OSError: If it cannot be read.
-        ValueError: If there is none in it.
+        ValueError: If it cannot be read, or there is none in it.
     """
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = reading.read_json(path)
     if not isinstance(found, dict):
         raise ValueError(f"Expected an object in {path}, but got {type(found).__name__}.")
     return found
@@ -155,7 +155,7 @@ def _count(path: Path, layout: Layout) -> int:
             return int(file.metadata.num_rows)
     if layout.format == "json":
         with open_bytes(path) as stream:
-            told = json.loads(stream.read())
+            told = reading.load_json(stream.read(), str(path))
         return int(told["n"]) + int(told.get("skipped", 0))
     header = layout.header(("score",)).count("\n")
     return sum(1 for _ in iter_lines(path)) - header

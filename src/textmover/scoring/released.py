@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 
 from textmover.modules.released_folders import released_folders
 from textmover.presets import PRESETS, unknown_metric
+from textmover.reading import read_json
 
 __all__ = [
     "DEFAULT_METRIC",
@@ -78,7 +78,7 @@ def default_metric(fields: Collection[str]) -> str:
 def is_metric(path: Path) -> bool:
     """Whether a file describes a checkpoint, and not that of a classifier, which is a part of a metric."""
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = read_json(path)
         return "textmover" in entries and entries["kind"] != "classifier"
     except (OSError, ValueError, TypeError, KeyError):
         return False

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from textmover.files import remove_leftovers
+from textmover.reading import read_json
 
 __all__ = [
     "ENTRIES",
@@ -134,7 +134,7 @@ def is_ours(path: Path) -> bool:
 def identity_in(path: Path) -> dict[str, str]:
     """What a record says, question marks where it is damaged."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = read_json(path)
     except (OSError, ValueError):
         told = None
     entries = told if isinstance(told, dict) else {}

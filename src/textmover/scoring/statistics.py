@@ -19,6 +19,7 @@ from torch import Tensor
 
 from textmover import __version__
 from textmover.files import atomic_bytes
+from textmover.reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
 __all__ = [
@@ -249,7 +250,7 @@ def _read(path: Path) -> dict[str, _Saved]:
     if about.get("sha256") != _digest(tensors):
         raise _damaged(path, "its values have another hash than the file names")
     try:
-        bases: dict[str, dict[str, str]] = json.loads(about["basis"])
+        bases: dict[str, dict[str, str]] = load_json(about["basis"], str(path))
         return {name: _Saved(path, _state(tensors, name), dict(bases[name])) for name in about["names"].split(",")}
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error

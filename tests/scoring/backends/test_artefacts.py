@@ -162,9 +162,12 @@ DAMAGE = {
     "flipped": (lambda folder: flip(folder / "model.bin"), "its file model.bin does not hold what was written"),
     "short": (lambda folder: os.truncate(folder / "model.bin", 100), "its file model.bin has 100 bytes instead of"),
     "gone": (lambda folder: (folder / "model.xml").unlink(), "its file model.xml is missing"),
-    "record": (lambda folder: (folder / RECORD).write_text("{"), "its backend.json cannot be used (JSONDecodeError"),
+    "record": (lambda folder: (folder / RECORD).write_text("{"), "its backend.json cannot be used (NotJsonError"),
     "list": (lambda folder: (folder / RECORD).write_text("[]"), "its backend.json cannot be used (TypeError"),
-    "no record": (lambda folder: (folder / RECORD).unlink(), "its backend.json cannot be used (FileNotFoundError"),
+    "no record": (
+        lambda folder: (folder / RECORD).unlink(),
+        "its backend.json cannot be used (InputError: Expected a file",
+    ),
     "no files": (lambda folder: change(folder, files={}), "its backend.json names no files"),
     "no hash": (lambda folder: change(folder, files={"model.xml": 3}), "its backend.json cannot be used (TypeError"),
 }

@@ -10,11 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from textmover.data.judgements.yaml_values import CONVERTERS, Choice
-from textmover.data.lines import unreadable
 from textmover.data.tables import named
+from textmover.reading import load_yaml, read_yaml
 from textmover.types import InputError
 
 __all__ = ["SetDescription", "built_in_descriptions", "load_description"]
@@ -192,7 +190,7 @@ def load_description(name: str | Path) -> SetDescription:
     """
     built_in = _built_in_files()
     if str(name) in built_in:
-        return _parsed(built_in[str(name)].read_text(encoding="utf-8"), f"{BUILT_IN}{name}")
+        return _parsed(load_yaml(built_in[str(name)].read_text(encoding="utf-8"), str(name)), f"{BUILT_IN}{name}")
     path = Path(name)
     if not path.exists():
         close = difflib.get_close_matches(str(name), built_in, n=1)
@@ -200,11 +198,7 @@ def load_description(name: str | Path) -> SetDescription:
         raise InputError(
             f"Expected a built-in description ({', '.join(built_in)}) or a YAML file, but got {str(name)!r}: {hint}"
         )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(str(path), error) from error
-    return _parsed(text, str(path))
+    return _parsed(read_yaml(path), str(path))
 
 
 def built_in_descriptions() -> dict[str, SetDescription]:
@@ -224,15 +218,8 @@ def _built_in_files() -> dict[str, Any]:
     return {one.name.removesuffix(".yaml"): one for one in found}
 
 
-def _parsed(text: str, origin: str) -> SetDescription:
-    """The description that a YAML text holds."""
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f" in line {mark.line + 1}"
-        reason = getattr(error, "problem", None) or "text that is none"
-        raise InputError(f"Expected {origin} to be YAML, but got '{reason}'{line}: correct it.") from error
+def _parsed(found: object, origin: str) -> SetDescription:
+    """The description that a YAML file holds."""
     if not isinstance(found, dict):
         raise InputError(
             f"Expected {origin} to hold keys with values, but got {type(found).__name__}: write lines such as "

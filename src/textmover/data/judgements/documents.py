@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from textmover.data.lines import empty, open_bytes, unreadable
+from textmover.reading import BOUNDS, check_size, load_json
 from textmover.types import InputError
 
 __all__ = ["part", "read_document"]
@@ -28,17 +28,13 @@ def read_document(path: str | Path) -> Any:
     """
     try:
         with open_bytes(path) as stream:
-            raw = stream.read()
+            raw = stream.read(BOUNDS["json_bytes"] + 1)
     except (OSError, EOFError) as error:
         raise unreadable(str(path), error) from error
+    check_size(raw, str(path), "json_bytes")
     if not raw.strip():
         raise empty(str(path))
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        line = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        reason = getattr(error, "msg", None) or str(error) or type(error).__name__
-        raise InputError(f"Expected {path} to be JSON, but got '{reason}'{line}: correct it.") from error
+    return load_json(raw, str(path))
 
 
 def part(holder: object, key: str | None, kind: type[Kind], place: str) -> Kind:

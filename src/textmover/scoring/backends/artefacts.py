@@ -23,6 +23,7 @@ import torch
 from textmover import __version__
 from textmover.files import atomic_folder, remove_leftovers
 from textmover.modules.encoder_source import file_sha256
+from textmover.reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.tidying import bound_versions
 from textmover.types import InputError, RunnableEncoder
@@ -151,7 +152,7 @@ def find(folder: Path, wanted: Wanted) -> Artefact | Refused | None:
     if not folder.is_dir():
         return None
     try:
-        entries = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        entries = read_json(folder / RECORD)
         needed = {"format": FORMAT, **asdict(wanted), "layers": list(wanted.layers)}
         for name, value in needed.items():
             if entries[name] != value:

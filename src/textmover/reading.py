@@ -1,0 +1,322 @@
+"""Files, YAML and JSON that a user gives, read within bounds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from textmover.types import InputError
+
+__all__ = [
+    "BOUNDS",
+    "NotJsonError",
+    "NotYamlError",
+    "check_size",
+    "load_json",
+    "load_yaml",
+    "open_input",
+    "read_json",
+    "read_text",
+    "read_yaml",
+    "unreadable",
+]
+
+BOUNDS = {
+    "yaml_bytes": 1 << 22,
+    "json_bytes": 1 << 28,
+    "levels": 100,
+    "values": 50_000,
+    "number": 1_000,
+    "writer_seconds": 8,
+}
+"""Most bytes of a YAML file and of a JSON file, most levels of lists and keys inside one another, most values of a YAML
+file with its aliases written out, most characters of a number, and how long a named pipe waits for its writer."""
+
+FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+TIMESTAMP = "tag:yaml.org,2002:timestamp"
+MERGE = "tag:yaml.org,2002:merge"
+
+
+class NotYamlError(InputError):
+    """Text that is not YAML."""
+
+
+class NotJsonError(InputError):
+    """Text that is not JSON."""
+
+
+class _TwiceError(ValueError):
+    """A key that stands twice in an object of JSON."""
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """YAML that is refused for its content."""
+
+    def __init__(self, expected: str, got: str, way_out: str, mark: yaml.Mark) -> None:
+        super().__init__(problem=f"{got}, {expected}", problem_mark=mark)
+        self.expected, self.got, self.way_out = expected, got, way_out
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values alone; 1e-5 is a number, as in YAML 1.2, and a date is text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = self._level = 0
+        self._extents: dict[int, tuple[int, int]] = {}  # values and levels of each node that is complete
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node within the bounds, aliases counted as if they were written out."""
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
+            node = super().compose_node(parent, index)
+            if id(node) not in self._extents:
+                raise _Refused("to hold no value that contains itself", "one", "remove the alias", mark)
+            values, levels = self._extents[id(node)]
+            self._count(values, levels, mark)
+            return node
+        before = self._values
+        self._count(1, 1, mark)
+        self._level += 1
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        elif isinstance(node, yaml.MappingNode):
+            inner = [one for pair in node.value for one in pair]
+            self._check_keys(node)
+        elif isinstance(node, yaml.ScalarNode) and len(node.value) > BOUNDS["number"] and not _is_text(node):
+            most = f"numbers of at most {BOUNDS['number']:,} characters"
+            raise _Refused(f"to hold {most}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
+        self._extents[id(node)] = (
+            self._values - before,
+            1 + max((self._extents[id(one)][1] for one in inner), default=0),
+        )
+        return node
+
+    def _count(self, values: int, levels: int, mark: yaml.Mark) -> None:
+        self._values += values
+        if self._values > BOUNDS["values"]:
+            most = f"at most {BOUNDS['values']:,} values, aliases written out"
+            raise _Refused(f"to hold {most}", "more", "shorten it", mark)
+        if self._level + levels > BOUNDS["levels"]:
+            most = f"at most {BOUNDS['levels']} levels of lists and keys"
+            raise _Refused(f"to have {most}", "more", "nest it less deeply", mark)
+
+    def _check_keys(self, node: yaml.MappingNode) -> None:
+        """Refuse a key that stands twice; a merge may repeat keys, which it is for."""
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            key = key_node.value if key_node.tag == MERGE else self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if key in seen:
+                raise _Refused("to hold each key once", f"{key!r} again", "remove one of them", key_node.start_mark)
+            seen.add(key)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct a value; one that does not fit its tag is an error like any other."""
+        try:
+            return super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+        except (ValueError, LookupError, AttributeError) as error:
+            tag = node.tag.rpartition(":")[2]
+            raise yaml.MarkedYAMLError(problem=f"a value that is no {tag}", problem_mark=node.start_mark) from error
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [one for one in entries if one[0] != TIMESTAMP] for first, entries in _Loader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))  # type: ignore[no-untyped-call]
+
+
+def _is_text(node: yaml.ScalarNode) -> bool:
+    return node.tag in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
+
+
+def unreadable(name: str, error: Exception) -> InputError:
+    """The error of a file that cannot be opened or parsed, with its cause on one line."""
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"Expected a file at {name}, but there is none: correct the path.")
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"Expected a file, but got the folder {name}: give the path of a file in it.")
+    reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    return InputError(f"Expected to be able to read {name}, but got '{reason}': check the file and its permissions.")
+
+
+def open_input(path: Path | str) -> IO[bytes]:
+    """Open a file to read; a named pipe waits a few seconds for its writer.
+
+    Raises:
+        OSError: If it cannot be opened.
+        InputError: If nobody opens the pipe to write.
+    """
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return open(path, "rb")
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(os.open, path, os.O_RDONLY)
+        try:
+            return open(opening.result(BOUNDS["writer_seconds"]), "rb")
+        except TimeoutError:
+            raise InputError(
+                f"Expected somebody to write to the pipe {path}, but nobody opened it within "
+                f"{BOUNDS['writer_seconds']} seconds: start what writes to it first."
+            ) from None
+        finally:
+            if not opening.done():
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))  # ends the wait of the thread
+                os.close(opening.result())
+
+
+def read_text(path: Path | str, bound: str = "json_bytes") -> str:
+    """Return the text of a file in UTF-8.
+
+    Args:
+        path: The file.
+        bound: Which of the :data:`BOUNDS` its size has.
+
+    Raises:
+        InputError: If the file cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with open_input(path) as stream:
+            raw = stream.read(BOUNDS[bound] + 1)
+    except OSError as error:
+        raise unreadable(str(path), error) from error
+    check_size(raw, str(path), bound)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"Expected {path} to be UTF-8, but got the byte 0x{raw[error.start]:02x} in line {line}: save it as UTF-8 "
+            "(iconv converts it)."
+        ) from error
+
+
+def check_size(raw: bytes, name: str, bound: str) -> None:
+    """Refuse content that exceeds one of the :data:`BOUNDS`, of which one byte more has been read."""
+    if len(raw) > BOUNDS[bound]:
+        raise InputError(
+            f"Expected {name} to have at most {BOUNDS[bound] >> 20} MiB, but it has more: check that it is the right "
+            "file."
+        )
+
+
+def read_yaml(path: Path | str) -> Any:
+    """Return the value that a YAML file holds.
+
+    Raises:
+        InputError: If the file cannot be read, or :func:`load_yaml` refuses its content.
+    """
+    return load_yaml(read_text(path, "yaml_bytes"), str(path))
+
+
+def read_json(path: Path | str) -> Any:
+    """Return the value that a JSON file holds.
+
+    Raises:
+        InputError: If the file cannot be read, or :func:`load_json` refuses its content.
+    """
+    return load_json(read_text(path), str(path))
+
+
+def load_yaml(text: str, name: str) -> Any:
+    """Return the value that a YAML text holds.
+
+    Args:
+        text: YAML.
+        name: What errors call it.
+
+    Raises:
+        NotYamlError: If it is not YAML.
+        InputError: If it holds a key twice, or exceeds the :data:`BOUNDS`.
+
+    Example:
+        >>> load_yaml("rate: 1e-5", "a.yaml")
+        {'rate': 1e-05}
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except _Refused as error:
+        raise InputError(
+            f"Expected {name} {error.expected}, but got {error.got}{_line(error)}: {error.way_out}."
+        ) from error
+    except yaml.YAMLError as error:
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "text that is none"
+        raise NotYamlError(f"Expected {name} to be YAML, but got '{reason}'{_line(error)}: correct it.") from error
+
+
+def _line(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f" in line {mark.line + 1}"
+
+
+def load_json(text: str | bytes, name: str) -> Any:
+    """Return the value that a JSON text holds.
+
+    Args:
+        text: JSON.
+        name: What errors call it.
+
+    Raises:
+        NotJsonError: If it is not JSON.
+        InputError: If an object holds a key twice, or the value is nested too deeply.
+
+    Example:
+        >>> load_json('{"a": [1, 2]}', "a.json")
+        {'a': [1, 2]}
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=_once)
+    except _TwiceError as error:
+        raise InputError(
+            f"Expected {name} to hold each key once, but got {error} again: remove one of them."
+        ) from error
+    except RecursionError as error:
+        raise _too_deep(name) from error
+    except ValueError as error:
+        line, reason = "", "bytes that are not UTF-8, or a number of too many digits"
+        if isinstance(error, json.JSONDecodeError):
+            line, reason = f" in line {error.lineno}", error.msg
+        raise NotJsonError(f"Expected {name} to be JSON, but got '{reason}'{line}: correct it.") from error
+    opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
+    if sum(map(text.count, opening)) > BOUNDS["levels"] and _deeper([found], BOUNDS["levels"]):  # type: ignore[arg-type]
+        raise _too_deep(name)
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON whose keys differ."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _TwiceError(repr(next(key for key in found if keys.count(key) > 1)))
+    return found
+
+
+def _deeper(values: Iterable[Any], levels: int) -> bool:
+    """Whether lists and objects are nested more deeply than that."""
+    for _ in range(levels):
+        values = [
+            inner
+            for one in values
+            if isinstance(one, (list, dict))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return any(isinstance(one, (list, dict)) for one in values)
+
+
+def _too_deep(name: str) -> InputError:
+    return InputError(
+        f"Expected {name} to have at most {BOUNDS['levels']} levels of lists and objects, but got more: nest it less "
+        "deeply."
+    )
