@@ -27,7 +27,7 @@ def test_texts_are_judged_once_until_it_is_cleared():
     memory, counted = KeptFeatures(), Counted()
     assert memory.judged(["a", "bb", "a"], counted.judge).tolist() == [1, 2, 1]
     assert memory.judged(["ccc", "bb"], counted.judge).tolist() == [3, 2]
-    memory.clear_pairs()
+    memory = memory.without_pairs()
     memory.judged(["a"], counted.judge)
     assert counted.asked == ["a", "bb", "ccc"]
     memory.clear()
@@ -43,7 +43,7 @@ def test_pairs_are_computed_once_and_come_back_in_order(tiny_metric):
     assert features.tolist() == [[3, 1], [1, 1], [1, 2]]
     assert flags.tolist() == [[True, False], [False, False], [False, False]]
     assert counted.asked == [("a", "dd"), ("bbb", "e"), ("c", "f")]
-    memory.clear_pairs()
+    memory = memory.without_pairs()
     memory.features(tokenize(["a"]), tokenize(["dd"]), counted.compute)
     assert counted.asked[3:] == [("a", "dd")]
 

@@ -104,8 +104,11 @@ def test_idf_is_fitted_on_the_references_of_a_call(rome):
     before = scores(metric, ["the cat"], ["the dog"]).components["semantic"][0]
     within = scores(metric, ["the cat", "the", "the"], ["the dog", "the", "the sea"]).components["semantic"][0]
     assert before != pytest.approx(within, abs=1e-4)
-    assert metric.idf.documents == 3
-    assert metric.idf.from_call
+    scorer = Scorer(metric)
+    scorer.score(["the cat", "the", "the"], ["the dog", "the", "the sea"])
+    assert scorer.fitted_metric.idf.documents == 3
+    assert scorer.fitted_metric.idf.from_call
+    assert not metric.idf.fitted  # the call keeps its table to itself
 
 
 def test_idf_of_a_corpus_stays(rome):

@@ -235,7 +235,7 @@ def test_an_empty_reference_adds_nothing_to_the_others(build):
 def test_the_references_of_a_call_are_a_corpus_of_all_of_them(build, preset, rule):
     scorer = build(preset, rule, idf_from=PRESETS[preset].config.idf_from)
     scorer.score(HYPOTHESES, REFERENCES)
-    assert int(scorer.metric.statistics["idf"].documents) == sum(map(len, REFERENCES))
+    assert int(scorer.fitted_metric.statistics["idf"].documents) == sum(map(len, REFERENCES))
 
 
 @pytest.mark.parametrize("rule", ["best", "mean", "all"])

@@ -250,6 +250,8 @@ def test_only_what_has_been_fitted_on_a_corpus_is_written(tiny_metric, tmp_path)
         save_statistics(fitted(tiny_metric, centering="corpus"), path, ["mean", "baseline"])
     called = tiny_metric(weights="idf", idf_from="references")
     scores(called)
+    assert not called.statistics["idf"].fitted  # the call keeps its tables to itself
+    called.fit(CORPUS, from_call=True)
     assert called.statistics["idf"].fitted
     with pytest.raises(InputError, match="the metric has none"):
         save_statistics(called, path)

@@ -235,7 +235,7 @@ def test_texts_that_weights_are_fitted_on_are_not_kept(tiny_encoder):
     fields = {"layer": 3, "aggregation": "single"}
     scorer = Scorer.from_pretrained("moverscore-wmd2", encoder=str(tiny_encoder), device="cpu", **fields)
     fit_on_rows(scorer, Read([Row(number, ("a cat",), ("a dog",)) for number in range(20_000)]))
-    assert (Text.alive, int(scorer.metric.statistics["idf_hypothesis"].documents)) == (0, 20_000)
+    assert (Text.alive, int(scorer.fitted_metric.statistics["idf_hypothesis"].documents)) == (0, 20_000)
     assert 2048 < Text.most < 6000  # a window of one side, and the other side of its rows
 
 
@@ -243,7 +243,7 @@ def test_rows_without_texts_are_left_out_of_the_fit_and_not_all_of_them(tiny_enc
     scorer = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder), device="cpu", backend="torch")
     bad = Row(1, (), (), "line 1 is bad")
     fit_on_rows(scorer, Given([bad, Row(2, ("a",), ("b", "c"))]))
-    assert int(scorer.metric.statistics["idf"].documents) == 2
+    assert int(scorer.fitted_metric.statistics["idf"].documents) == 2
     with pytest.raises(InputError, match="line 1 is bad"):
         fit_on_rows(scorer, Given([bad, bad._replace(line=2)]))
 

@@ -83,7 +83,7 @@ def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:
     if len(shown.references) > 1:
         each = scorer.score_fitted([shown.hypothesis] * len(shown.references), [[one] for one in shown.references])
         number = int(np.argmax(each.scores if scorer.metric.higher_is_better else -each.scores))
-    found = align_words(scorer.metric, shown.hypothesis, shown.references[number])
+    found = align_words(scorer.fitted_metric, shown.hypothesis, shown.references[number])
     if found is None:
         return None
     heaviest = np.minimum(

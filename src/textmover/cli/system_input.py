@@ -311,8 +311,7 @@ def score_pairs(
         parts: How many are scored at a time.
         shown: Whether there is a progress bar.
     """
-    if scorer.metric.fits_on_call:  # on the texts of all systems, so that their scores can be compared
-        scorer.fit_on_call(hypotheses, references)
+    scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
     places: dict[tuple[str, tuple[str, ...]], int] = {}
     pairs = zip(hypotheses, references, strict=True)
     chosen = [places.setdefault((text, tuple(several)), len(places)) for text, several in pairs]

@@ -108,6 +108,11 @@ class MetricModel(nn.Module):
         return (low, high)
 
     @property
+    def is_relative(self) -> bool:
+        """Whether values are relative to those of each text with itself, which are features of the text then."""
+        return self.config.normalize or self.matching.debiased
+
+    @property
     def signature(self) -> Signature:
         """What the scores depend on."""
         config, limit = self.config, self.tokenizer.max_length
@@ -352,7 +357,7 @@ class MetricModel(nn.Module):
             )
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
-        if not (self.config.normalize or self.matching.debiased):
+        if not self.is_relative:
             return tokens
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
         values = []
@@ -376,7 +381,7 @@ class MetricModel(nn.Module):
             flags["unweighted"] = (reference.unweighted | hypothesis.unweighted) & ~empty
         if result.converged is not None:
             flags["not converged"] = ~result.converged & ~empty
-        if self.config.normalize or self.matching.debiased:
+        if self.is_relative:
             if references.self_similarity is None or hypotheses.self_similarity is None:
                 raise ValueError("Expected features with self-similarities, but got some of another configuration.")
             own_reference, own_hypothesis = references.self_similarity[:, 0], hypotheses.self_similarity[:, 1]

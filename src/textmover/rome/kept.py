@@ -27,9 +27,11 @@ class KeptFeatures:
         self._judged.clear()
         self._pairs.clear()
 
-    def clear_pairs(self) -> None:
-        """Forget the features of pairs, as weights of words change."""
-        self._pairs.clear()
+    def without_pairs(self) -> KeptFeatures:
+        """The same texts judged, and no pairs, as weights of words change."""
+        found = KeptFeatures()
+        found._judged = self._judged
+        return found
 
     def judged(self, texts: Sequence[str], judge: Callable[[list[str]], Tensor]) -> Tensor:
         """What ``judge`` gives of texts ``[n]``; each is judged once, however often it comes back."""

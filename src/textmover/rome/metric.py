@@ -375,7 +375,7 @@ class RomeMetric(nn.Module):
             raise InputError("Expected texts to fit idf weights on, but got none.")
         fitted.from_call.fill_(from_call)
         self.idf.load_state_dict(fitted.state_dict())
-        self._kept.clear_pairs()
+        self._kept = self._kept.without_pairs()
 
     def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
         """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.

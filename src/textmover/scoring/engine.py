@@ -98,18 +98,28 @@ class Engine(TextWork):
         super().__init__(metric, batch_tokens=batch_tokens, cache_bytes=cache_bytes if cache else 0)
         self._block = BLOCK
         self._warned: set[str] = set()
-        self._lock = threading.RLock()
+        self._features = ""
+        self.lock = threading.RLock()
+        """Held by whoever scores, or changes what the metric scores with."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_lock": None}  # which neither copies nor other processes share
+        return {**self.__dict__, "lock": None}  # which neither copies nor other processes share
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+        self.__dict__.update(state, lock=threading.RLock())
 
     @contextlib.contextmanager
-    def matching_by(self, metric: SegmentMetric) -> Iterator[Engine]:
-        """The engine with another metric in place of its own, whose features of texts are the same ones."""
-        with self._lock:
+    def matching_by(self, metric: SegmentMetric, features: str = "") -> Iterator[Engine]:
+        """Let the engine score with another metric on the same encoder in place of its own.
+
+        Args:
+            metric: The metric.
+            features: Names what its features of texts depend on beside the texts; kept features of another name go.
+        """
+        with self.lock:
+            if features != self._features:
+                self._cache.clear()
+                self._features = features
             own, self.metric = self.metric, metric
             try:
                 yield self
@@ -118,7 +128,7 @@ class Engine(TextWork):
 
     def clear_cache(self) -> None:
         """Forget the features of all texts."""
-        with self._lock:
+        with self.lock:
             self._cache.clear()
 
     def score(
@@ -148,7 +158,7 @@ class Engine(TextWork):
                 of the GPU.
         """
         parts: list[RawScores] = []
-        with self._lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
+        with self.lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
             windows = (
                 self._window(hypotheses[rows], references[rows], rows.start, on_progress)
                 for rows in self._windows(hypotheses, references)
@@ -225,7 +235,7 @@ class Engine(TextWork):
         found: list[np.ndarray] = []
         counts: Counter[str] = Counter()
         firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
-        with self._lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
+        with self.lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
             for rows in self._windows(firsts, rests):
                 progress = Progress(rows.stop - rows.start, on_progress)
                 sizes = [len(pairs) for pairs in places[rows]]

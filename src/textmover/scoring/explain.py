@@ -53,9 +53,7 @@ def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) ->
         ['A', 'cat']
     """
     hypothesis, grouped = _checked(hypothesis, references)
-    if scorer.metric.fits_on_call:
-        scorer.fit_on_call([hypothesis], [grouped])
-    return explain_fitted(scorer, hypothesis, grouped)
+    return explain_fitted(scorer.for_call([hypothesis], [grouped]), hypothesis, grouped)
 
 
 @whole_products()
@@ -63,6 +61,7 @@ def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) ->
 def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) -> Explanation:
     """Explain with the statistics as they are; see :func:`explain`."""
     hypothesis, grouped = _checked(hypothesis, references)
+    scorer = scorer.frozen()
     metric = scorer.metric
     if metric.needs_fit:
         lacking = ", ".join(name for name, one in metric.statistics.items() if not one.fitted)

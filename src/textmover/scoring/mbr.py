@@ -12,6 +12,7 @@ import numpy as np
 from textmover.data.candidates import Candidates
 from textmover.data.readers import as_number
 from textmover.modules.metric_model import MetricModel
+from textmover.scoring.scorer_statistics import check_fitted
 from textmover.types import InputError, SegmentMetric, Signature
 
 if TYPE_CHECKING:
@@ -127,16 +128,13 @@ def choose(
     Reference:
         Eikema and Aziz 2022, Sampling-Based Approximations to Minimum Bayes Risk Decoding.
     """
-    from textmover.scoring.scorer import check_fitted
-
     sets = _checked_sets(candidates, references, weights)
     if include_self is not None and references is not None:
         raise InputError(
             "Expected `include_self` only where candidates are compared with one another, but got `references`: leave "
             "one out."
         )
-    if scorer.metric.fits_on_call:
-        fit_on_candidates(scorer, sets)
+    scorer = scorer.for_call(*_texts_of(sets))
     check_fitted(scorer.metric)
     counts: Counter[str] = Counter()
     with scorer._progress_bar(len(sets), "choosing") as advance:
@@ -175,12 +173,14 @@ def choose_each(
     Raises:
         InputError: If the metric reads texts together, refuses one, or gives a value that is not finite.
     """
+    scorer = scorer.frozen()
     symmetric = is_symmetric(scorer.metric)
     for block in _blocks(sets):
         plans = [_Plan.of(one, include_self=include_self, matrix=matrices, symmetric=symmetric) for one in block]
-        scores, unusual = scorer._engine.score_within(
-            [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
-        )
+        with scorer.engine() as engine:
+            scores, unusual = engine.score_within(
+                [plan.texts for plan in plans], [plan.pairs for plan in plans], on_progress
+            )
         if counts is not None:
             counts.update(unusual)
         for plan, values in zip(plans, scores, strict=True):
@@ -189,8 +189,13 @@ def choose_each(
 
 def fit_on_candidates(scorer: Scorer, sets: Sequence[Candidates]) -> None:
     """Fit the idf weights of a metric on candidates, and on what they are compared with as its references."""
+    scorer.fit_on_call(*_texts_of(sets))
+
+
+def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Candidates, and what those of each segment are compared with."""
     compared = [one.texts if one.references is None else one.references for one in sets]
-    scorer.fit_on_call([text for one in sets for text in one.texts], compared)
+    return [text for one in sets for text in one.texts], compared
 
 
 def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:

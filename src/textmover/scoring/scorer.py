@@ -6,14 +6,13 @@ import contextlib
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import nn
 
-from textmover import __version__
 from textmover.modules.config import check_choice
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.checkpoint import checkpoint_folder, load_metric
@@ -23,8 +22,9 @@ from textmover.scoring.engine import CACHE_BYTES, Engine
 from textmover.scoring.given_texts import References, Texts, listed_texts, normalize_references, paired_texts
 from textmover.scoring.precision import Precision, apply_precision
 from textmover.scoring.released import default_metric
-from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
-from textmover.types import InputError, SegmentMetric, SegmentScores, Signature
+from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted
+from textmover.scoring.statistics import load_statistics
+from textmover.types import InputError, SegmentMetric, SegmentScores
 
 if TYPE_CHECKING:
     from textmover.report.explanation import Explanation
@@ -35,7 +35,7 @@ __all__ = ["Scorer", "check_fitted", "score"]
 logger = logging.getLogger(__name__)
 
 
-class Scorer:
+class Scorer(ScorerStatistics):
     """Scores texts with one metric.
 
     Args:
@@ -61,10 +61,8 @@ class Scorer:
         cache_bytes: int = CACHE_BYTES,
         progress: bool = False,
     ) -> None:
-        self.metric = metric
-        self._waits_for_fit: Callable[[SegmentMetric], SegmentMetric] | None = None
-        self._progress = progress
-        self._engine = Engine(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes)
+        engine = Engine(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes)
+        super().__init__(metric, engine, progress=progress)
 
     @classmethod
     def from_pretrained(
@@ -143,11 +141,6 @@ class Scorer:
         scorer._waits_for_fit = run_with if waits else None
         return scorer
 
-    @property
-    def signature(self) -> Signature:
-        """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
-        return Signature({"textmover": __version__, **self.metric.signature.entries})
-
     def score(self, hypotheses: Texts, references: References) -> SegmentScores:
         """Score each hypothesis against its reference or references.
 
@@ -165,11 +158,10 @@ class Scorer:
         """
         hypotheses = listed_texts(hypotheses, "hypotheses")
         grouped = normalize_references(hypotheses, references)
-        if self.metric.fits_on_call:
-            self.fit_on_call(hypotheses, grouped)
-        check_fitted(self.metric)
+        scorer = self.for_call(hypotheses, grouped)
+        check_fitted(scorer.metric)
         with self._progress_bar(len(hypotheses)) as advance:
-            return self.score_fitted(hypotheses, grouped, advance)
+            return scorer.score_fitted(hypotheses, grouped, advance)
 
     def score_stream(
         self, pairs: Iterable[tuple[str, str | Sequence[str]]], shard_size: int = 4096
@@ -199,8 +191,9 @@ class Scorer:
         """
         if shard_size < 1:
             raise InputError(f"Expected `shard_size` to be at least 1, but got {shard_size}.")
-        check_fitted(self.metric)
-        return self._stream(iter(pairs), shard_size)
+        scorer = self.frozen()
+        check_fitted(scorer.metric)
+        return scorer._stream(iter(pairs), shard_size)
 
     def _stream(self, pairs: Iterator[tuple[str, str | Sequence[str]]], shard_size: int) -> Iterator[SegmentScores]:
         counts: dict[str, int] = {}
@@ -241,7 +234,10 @@ class Scorer:
         """
         if not hypotheses:  # which values there are, only scores can say
             return _none_of(self.score_fitted(["a"], [["a"]], warn=False))
-        raw = self._engine.score(hypotheses, references, on_progress, warn=warn)
+        scorer = self.frozen()
+        with scorer.engine() as engine:
+            raw = engine.score(hypotheses, references, on_progress, warn=warn)
+            signature = scorer.signature
         named = {name: raw.values.pop(name, None) for name in ("score", "precision", "recall", "f")}
         scores = named["score"]
         if scores is None:
@@ -252,7 +248,7 @@ class Scorer:
             recall=named["recall"],
             f=named["f"],
             components=raw.values,
-            signature=self.signature,
+            signature=signature,
             counts=dict(raw.counts),
         )
 
@@ -288,84 +284,9 @@ class Scorer:
 
         return choose(self, candidates, references, weights, include_self=include_self, matrices=matrices)
 
-    def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Scorer:
-        """Fit the statistics that the metric needs on texts.
-
-        Args:
-            texts: The corpus.
-            names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that there are if ``None``.
-
-        Returns:
-            The scorer.
-
-        Raises:
-            InputError: If there is nothing to fit, or nothing to fit it on.
-        """
-        if isinstance(texts, str) or not any(text.strip() for text in texts):
-            raise InputError("Expected a list of texts to fit on, not all of them empty, but got one text or nothing.")
-        encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
-        with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance:
-            self.metric.fit(list(texts), names=names, on_progress=advance)
-        return self._settled()
-
-    def fit_on_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Scorer:
-        """Fit the idf weights on the texts that are to be scored, as metrics want it whose ``fits_on_call`` is true.
-
-        Args:
-            hypotheses: The texts to judge, which are read at most once, like the references.
-            references: For each, one or more texts.
-
-        Returns:
-            The scorer.
-        """
-        self.metric.fit((text for texts in references for text in texts), hypotheses, from_call=True)
-        return self._settled()
-
-    def load_statistics(self, *paths: str | Path) -> Scorer:
-        """Load fitted statistics from files that :meth:`save_statistics` or ``textmover fit-…`` wrote.
-
-        Returns:
-            The scorer.
-
-        Raises:
-            InputError: If a file cannot be used, or was fitted for another encoder, layer or metric.
-        """
-        load_statistics(self.metric, *paths)
-        return self._settled()
-
-    def save_statistics(self, path: str | Path, names: Sequence[str] | None = None, corpus: str = "") -> Path:
-        """Write fitted statistics into a file; see :func:`~textmover.scoring.statistics.save_statistics`."""
-        return save_statistics(self.metric, path, names, corpus)
-
-    def _settled(self) -> Scorer:
-        """The scorer with new statistics: nothing of the old ones is kept, and a precision that waited is chosen."""
-        if self._waits_for_fit is not None and not self.metric.needs_fit:
-            self.metric = self._engine.metric = self._waits_for_fit(self.metric)
-            self._waits_for_fit = None
-        self.clear_cache()
-        return self
-
     def warn(self, counts: Mapping[str, int]) -> None:
         """Say once of each kind how many segments were out of the ordinary."""
         self._engine.warn(counts)
-
-    def clear_cache(self) -> None:
-        """Forget what was computed of each text."""
-        self._engine.clear_cache()
-
-    @contextlib.contextmanager
-    def _progress_bar(self, total: int | None, name: str = "scoring") -> Iterator[Callable[[int], None] | None]:
-        if not self._progress:
-            yield None
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(name, total=total)
-            yield lambda done: bar.update(task, advance=done)
 
 
 def score(hypotheses: Texts, references: References, model: str | Path | None = None, **options: Any) -> SegmentScores:
@@ -383,20 +304,6 @@ def score(hypotheses: Texts, references: References, model: str | Path | None = 
         Scores in input order.
     """
     return Scorer.from_pretrained(model, **options).score(hypotheses, references)
-
-
-def check_fitted(metric: SegmentMetric) -> None:
-    """Refuse a metric that cannot score yet.
-
-    Raises:
-        InputError: If a statistic has not been fitted.
-    """
-    if metric.needs_fit:
-        raise InputError(
-            f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(metric))}) to be "
-            "fitted, but they are not: call `Scorer.fit(texts)`, load a file of them with "
-            "`Scorer.load_statistics(path)`, load a checkpoint that holds them, or choose a preset that needs none."
-        )
 
 
 def _none_of(scores: SegmentScores) -> SegmentScores:

@@ -49,9 +49,7 @@ def score_together(
     Raises:
         InputError: If a metric refuses a text or gives a value that is not finite.
     """
-    for scorer in scorers.values():
-        if scorer.metric.fits_on_call:
-            scorer.fit_on_call(hypotheses, references)
+    scorers = {name: scorer.for_call(hypotheses, references) for name, scorer in scorers.items()}
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
     for start in range(0, max(1, len(hypotheses)), WINDOW):
         rows = slice(start, start + WINDOW)

@@ -1,0 +1,186 @@
+"""The half of a scorer that fits statistics, and hands those of a call on."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from typing_extensions import Self
+
+from textmover import __version__
+from textmover.scoring.call_statistics import CallStatistics, features_name, fit_call, with_statistics
+from textmover.scoring.engine import Engine
+from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
+from textmover.types import InputError, SegmentMetric, Signature
+
+__all__ = ["ScorerStatistics", "check_fitted"]
+
+
+class ScorerStatistics:
+    """A metric with its statistics, and the engine that scores with it.
+
+    Args:
+        metric: The metric.
+        engine: The engine.
+        progress: See :class:`~textmover.scoring.scorer.Scorer`.
+    """
+
+    def __init__(self, metric: SegmentMetric, engine: Engine, *, progress: bool) -> None:
+        self.metric = metric
+        self._engine = engine
+        self._progress = progress
+        self._of_call: CallStatistics | None = None
+        self._waits_for_fit: Callable[[SegmentMetric], SegmentMetric] | None = None
+
+    @property
+    def signature(self) -> Signature:
+        """Everything that the scores depend on: version, metric, encoder and its hash, arithmetic."""
+        return Signature({"textmover": __version__, **self.fitted_metric.signature.entries})
+
+    @property
+    def fitted_metric(self) -> SegmentMetric:
+        """The metric with the idf weights of the last call, where it fits them on each call."""
+        return self.frozen().metric
+
+    def frozen(self) -> Self:
+        """Return this scorer with its idf weights as they are, whatever later calls fit; it shares cache and metric."""
+        statistics = self._of_call  # read once: another thread may set it
+        return self if statistics is None or not self.metric.fits_on_call else self._with(statistics)
+
+    def for_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Self:
+        """Return a scorer for the texts of one call, with idf weights of these where the metric fits them on each call.
+
+        Args:
+            hypotheses: The texts to judge, which are read at most once, like the references.
+            references: For each, one or more texts.
+
+        Returns:
+            A scorer that shares cache and metric with this one; no other call changes its weights.
+        """
+        if not self.metric.fits_on_call:
+            return self
+        statistics = fit_call(self.metric, hypotheses, (text for texts in references for text in texts))
+        self._settle(with_statistics(self.metric, statistics))
+        self._of_call = statistics
+        return self._with(statistics)
+
+    def engine(self) -> contextlib.AbstractContextManager[Engine]:
+        """Hold the engine that scores with this metric, and with its idf weights as they are; other threads wait."""
+        metric = self.fitted_metric
+        return self._engine.matching_by(metric, features_name(metric))
+
+    def _with(self, statistics: CallStatistics) -> Self:
+        frozen = copy.copy(self)
+        frozen.metric, frozen._of_call = with_statistics(self.metric, statistics), None
+        return frozen
+
+    def fit(self, texts: Sequence[str], names: Collection[str] | None = None) -> Self:
+        """Fit the statistics that the metric needs on texts.
+
+        Args:
+            texts: The corpus.
+            names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that there are if ``None``.
+
+        Returns:
+            The scorer.
+
+        Raises:
+            InputError: If there is nothing to fit, or nothing to fit it on.
+        """
+        if isinstance(texts, str) or not any(text.strip() for text in texts):
+            raise InputError("Expected a list of texts to fit on, not all of them empty, but got one text or nothing.")
+        encoded = [name for name in ("mean", "baseline") if name in (names or self.metric.statistics)]
+        with self._progress_bar(len(texts) * max(1, len(encoded)), "fitting") as advance, self._engine.lock:
+            self.metric.fit(list(texts), names=names, on_progress=advance)
+            return self._settled()
+
+    def fit_on_call(self, hypotheses: Iterable[str], references: Iterable[Sequence[str]]) -> Self:
+        """Fit the idf weights on the texts that are to be scored, as metrics want it whose ``fits_on_call`` is true.
+
+        Args:
+            hypotheses: The texts to judge, which are read at most once, like the references.
+            references: For each, one or more texts.
+
+        They serve :meth:`score_fitted` and :meth:`score_stream` until the next call; in several threads, take
+        :meth:`for_call`.
+
+        Returns:
+            The scorer.
+
+        Raises:
+            InputError: If the metric has no idf weights, or has those of a corpus.
+        """
+        if not self.metric.fits_on_call:
+            raise InputError(
+                "Expected a metric that fits idf weights on the texts of each call, but this one has none, or those of "
+                "a corpus: call `Scorer.fit(texts)` for statistics of a corpus."
+            )
+        self.for_call(hypotheses, references)
+        return self
+
+    def load_statistics(self, *paths: str | Path) -> Self:
+        """Load fitted statistics from files that :meth:`save_statistics` or ``textmover fit-…`` wrote.
+
+        Returns:
+            The scorer.
+
+        Raises:
+            InputError: If a file cannot be used, or was fitted for another encoder, layer or metric.
+        """
+        with self._engine.lock:
+            load_statistics(self.metric, *paths)
+            return self._settled()
+
+    def save_statistics(self, path: str | Path, names: Sequence[str] | None = None, corpus: str = "") -> Path:
+        """Write fitted statistics into a file; see :func:`~textmover.scoring.statistics.save_statistics`."""
+        return save_statistics(self.metric, path, names, corpus)
+
+    def _settled(self) -> Self:
+        """The scorer with new statistics: nothing of the old ones is kept, and a precision that waited is chosen."""
+        self._settle(self.metric)
+        self.clear_cache()
+        return self
+
+    def _settle(self, fitted: SegmentMetric) -> None:
+        """Choose the precision that waited, given the metric with all its statistics."""
+        with self._engine.lock:
+            if self._waits_for_fit is None or fitted.needs_fit:
+                return
+            chosen = self._waits_for_fit(fitted)
+            if chosen is not fitted:
+                self.metric = self._engine.metric = chosen
+            self._waits_for_fit = None
+
+    def clear_cache(self) -> None:
+        """Forget what was computed of each text."""
+        self._engine.clear_cache()
+
+    @contextlib.contextmanager
+    def _progress_bar(self, total: int | None, name: str = "scoring") -> Iterator[Callable[[int], None] | None]:
+        if not self._progress:
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task(name, total=total)
+            yield lambda done: bar.update(task, advance=done)
+
+
+def check_fitted(metric: SegmentMetric) -> None:
+    """Refuse a metric that cannot score yet.
+
+    Raises:
+        InputError: If a statistic has not been fitted.
+    """
+    if metric.needs_fit:
+        raise InputError(
+            f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(metric))}) to be "
+            "fitted, but they are not: call `Scorer.fit(texts)`, load a file of them with "
+            "`Scorer.load_statistics(path)`, load a checkpoint that holds them, or choose a preset that needs none."
+        )

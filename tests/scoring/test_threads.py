@@ -1,0 +1,175 @@
+"""One scorer in several threads: every call has the values and the signature that it has alone."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from textmover.cli.system_input import score_pairs
+from textmover.interfaces.evaluate import EvaluationModule
+from textmover.presets import PRESETS
+from textmover.scoring import Scorer
+from textmover.scoring.together import score_together
+from textmover.types import InputError
+
+WORDS = [
+    "a",
+    "the",
+    "cat",
+    "dog",
+    "street",
+    "people",
+    "rain",
+    "walk",
+    "sing",
+    "song",
+    "red",
+    "never",
+    "go",
+    "home",
+    "small",
+    "book",
+    "river",
+]
+THREADS, CALLS, TIMES = 8, 4, 3
+
+
+def sentences(count, draw):
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 9))) for _ in range(count)]
+
+
+def call(number):
+    """Texts of one call, whose idf weights are like those of no other."""
+    draw = random.Random(number)
+    size = draw.randint(2, 6)
+    return sentences(size, draw), [sentences(draw.randint(1, 2), draw) for _ in range(size)]
+
+
+def scored(scorer, hypotheses, references):
+    found = scorer.score(hypotheses, references)
+    return found.scores, str(found.signature)
+
+
+def chosen(scorer, hypotheses, references):
+    found = scorer.mbr([hypotheses, *references], matrices=True)
+    return np.concatenate([one.matrix.ravel() for one in found.choices]), str(found.signature)
+
+
+def compared(scorer, hypotheses, references):
+    return score_pairs(scorer, hypotheses, references, parts=2, shown=False), ""
+
+
+def explained(scorer, hypotheses, references):
+    found = scorer.explain(hypotheses[0], references[0][0])
+    return np.array([found.score, *found.components.values()]), str(found.signature)
+
+
+def evaluated(scorer, hypotheses, references):
+    found = EvaluationModule(scorer).compute(predictions=hypotheses, references=references)
+    return np.array(found["scores"]), found["signature"]
+
+
+def together(scorer, hypotheses, references):
+    found = score_together({"one": scorer}, hypotheses, references)["one"]
+    return found.scores, str(found.signature)
+
+
+DOORS = {one.__name__: one for one in (scored, chosen, compared, explained, evaluated, together)}
+
+
+@pytest.fixture(scope="module")
+def made(tiny_encoder):
+    kept = {}
+
+    def make(name):
+        if name not in kept:
+            fields = {"last_layers": 3} if name.startswith("moverscore-w") or name == "moverscore-smd" else {}
+            if name == "rome":
+                fields = {"scorer": "mean", "parser": "none", "features": ("semantic",), "idf_from": "references"}
+            scorer = Scorer.from_pretrained(name, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+            draw = random.Random(0)
+            if scorer.metric.needs_fit and not scorer.metric.fits_on_call:
+                scorer.fit(sentences(20, draw))
+            kept[name] = scorer
+        return kept[name]
+
+    return make
+
+
+def one_after_another_and_at_once(scorer, door):
+    calls = [call(number) for number in range(CALLS)]
+    alone = [door(scorer, *texts) for texts in calls]
+    with ThreadPoolExecutor(THREADS) as pool:
+        at_once = list(pool.map(lambda texts: door(scorer, *texts), calls * TIMES))
+    return alone * TIMES, at_once
+
+
+def fits_on_call(name):
+    return name == "rome" or PRESETS[name].config.weights == "idf"
+
+
+@pytest.mark.parametrize("door", [scored, chosen], ids=["score", "mbr"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if fits_on_call(one) else pytest.mark.slow) for one in PRESETS]
+)
+def test_threads_that_share_a_scorer_have_the_values_and_signatures_of_their_own_calls(made, name, door):
+    alone, at_once = one_after_another_and_at_once(made(name), door)
+    for (values, signature), (found, signed) in zip(alone, at_once, strict=True):
+        np.testing.assert_allclose(found, values, rtol=0, atol=1e-6)
+        assert signed == signature
+
+
+@pytest.mark.parametrize("door", ["compared", "explained", "evaluated", "together"])
+@pytest.mark.parametrize("name", ["bertscore-f1-idf", "moverscore-wmd1", "rome"])
+def test_every_door_hands_on_the_weights_of_its_call(made, name, door):
+    alone, at_once = one_after_another_and_at_once(made(name), DOORS[door])
+    for (values, signature), (found, signed) in zip(alone, at_once, strict=True):
+        np.testing.assert_allclose(found, values, rtol=0, atol=1e-6)
+        assert signed == signature
+
+
+def test_a_stream_keeps_its_weights_whatever_is_scored_meanwhile(made):
+    scorer = made("bertscore-f1-idf")
+    hypotheses, references = call(1)
+    pairs = list(zip(hypotheses, references, strict=True))
+    expected = scored(scorer, hypotheses, references)
+    stream = scorer.score_stream(pairs, shard_size=1)
+    found = []
+    for number in range(len(pairs)):
+        found.append(next(stream))
+        scorer.score(*call(2 + number))
+    np.testing.assert_allclose([one.scores[0] for one in found], expected[0], rtol=0, atol=1e-6)
+    assert {str(one.signature) for one in found} == {expected[1]}
+
+
+def test_after_a_call_the_scorer_has_its_weights_and_the_metric_has_none(made):
+    scorer = made("bertscore-f1-idf")
+    found = scorer.score(*call(3))
+    assert str(scorer.signature) == str(found.signature)
+    assert scorer.metric.needs_fit
+    assert not scorer.fitted_metric.needs_fit
+    assert scorer.fitted_metric.encoder is scorer.metric.encoder
+
+
+def test_weights_of_a_corpus_take_the_place_of_those_of_the_last_call(tiny_metric):
+    metric = tiny_metric(matching="bertscore", normalize=False, weights="idf", idf_from="references")
+    scorer = Scorer(metric)
+    scorer.score(*call(3))
+    metric.fit(sentences(20, random.Random(9)))
+    assert scorer.fitted_metric is metric
+    assert str(scorer.score(*call(3)).signature) == str(scorer.score(*call(4)).signature)
+    with pytest.raises(InputError, match=r"fits idf weights on the texts of each call.*call `Scorer\.fit\(texts\)`"):
+        scorer.fit_on_call(*call(3))
+
+
+@pytest.mark.parametrize(("normalize", "again"), [(False, False), (True, True)])
+def test_texts_are_read_again_only_where_their_features_depend_on_the_weights(
+    tiny_metric, texts_read, normalize, again
+):
+    scorer = Scorer(tiny_metric(normalize=normalize, weights="idf", idf_from="references"))
+    hypotheses, references = call(3)
+    scorer.score(hypotheses, references)
+    texts_read.clear()
+    scorer.score(hypotheses[:2], references[:2])
+    assert (sum(texts_read) > 0) == again
