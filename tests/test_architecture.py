@@ -136,6 +136,73 @@ def test_importing_the_package_loads_the_standard_library_only():
     assert loaded - set(sys.stdlib_module_names) == {PACKAGE}
 
 
+# --- what loads -------------------------------------------------------------------------------------------------------
+
+LOADERS = {
+    "from_config", "from_pretrained", "hf_hub_download", "import_module", "InferenceSession", "load_dataset",
+    "load_file", "Pipeline", "read_model", "run_module", "run_path", "safe_open", "snapshot_download", "Unpickler",
+}  # fmt: skip
+"""Functions that read models or run code, whatever module they are of."""
+
+DOTTED = {"exec", "eval", "__import__"} | {
+    f"{module}.{name}"
+    for module in ("torch", "torch.jit", "np", "numpy", "pickle", "joblib", "spacy", "marshal")
+    for name in ("load", "loads")
+}
+
+MAY_LOAD = {
+    "cli/export_runs.py": {"torch.load"},
+    "cli/main.py": {"import_module"},
+    "cli/train_export.py": {"torch.load"},
+    "data/tables.py": {"datasets.load_dataset"},
+    "lazy.py": {"import_module"},
+    "modules/encoder_source.py": {"snapshot_download"},
+    "modules/pretrained.py": {
+        "AutoConfig.from_pretrained",
+        "AutoModel.from_config",
+        "AutoModel.from_pretrained",
+        "AutoTokenizer.from_pretrained",
+    },
+    "modules/static_vectors.py": {"np.load"},
+    "rome/official.py": {"torch.load"},
+    "rome/parser_spacy.py": {"spacy.load"},
+    "rome/parser_stanza.py": {"stanza.Pipeline"},
+    "scoring/backends/onnxruntime.py": {"onnxruntime.InferenceSession"},
+    "scoring/backends/openvino.py": {"_core().read_model"},
+    "scoring/backends/packages.py": {"importlib.import_module"},
+    "scoring/checkpoint.py": {"load_file", "snapshot_download"},
+    "scoring/classifier_checkpoint.py": {"load_file"},
+    "scoring/state_files.py": {"safe_open"},
+    "scoring/state_places.py": {"safe_open"},
+    "scoring/statistics.py": {"safe_open"},
+    "training/sharding.py": {"torch.load"},
+}
+"""Every file that loads something, and by which calls. Hugging Face's loaders have one place."""
+
+OURS = re.compile(r"(Scorer|Encoder|MetricModel|WordReader|metric_class|found)\.from_(pretrained|config)")
+SAFE = {"torch.load": "weights_only=True", "AutoConfig": "trust_remote_code=False"}
+SAFE |= dict.fromkeys(("AutoModel", "AutoTokenizer"), SAFE["AutoConfig"])
+
+
+def loading_calls(root: Path) -> Iterator[tuple[str, str, str]]:
+    """File, function and whole text of every call that loads something."""
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                if (name.rpartition(".")[2] in LOADERS or name in DOTTED) and not OURS.fullmatch(name):
+                    yield path.relative_to(root).as_posix(), name, ast.unparse(node)
+
+
+def test_every_call_that_loads_something_is_known_and_runs_no_code():
+    found: dict[str, set[str]] = {}
+    for file, name, call in loading_calls(SOURCE):
+        found.setdefault(file, set()).add(name)
+        needed = SAFE.get(name) or SAFE.get(name.partition(".")[0], "")
+        assert needed in call, f"{file}: {call}: add {needed}."
+    assert found == MAY_LOAD
+
+
 # --- the checker checked ----------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import re
 import string
+from pathlib import Path
 
 import pytest
 import tokenizers
@@ -343,5 +344,5 @@ def test_marks_tell_words_without_the_fast_tokenizer(monkeypatch, text, traits):
             return Encoded(input_ids=ids, special_tokens_mask=[[0] * len(one) for one in ids])
 
     monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda folder, **options: Slow())
-    batch = Tokenizer("anywhere", "xlm", 512, "window", traits=True, stop_words=STOP_WORDS)([text])
+    batch = Tokenizer(Path("anywhere"), "xlm", 512, "window", traits=True, stop_words=STOP_WORDS)([text])
     assert batch.traits.tolist() == [traits]

@@ -266,7 +266,9 @@ def test_ten_thousand_words_take_bounded_memory(tiny_encoder):
 
 
 def test_a_checkpoint_encoder_has_windows_too(tiny_encoder):
-    encoder = Encoder.from_config(AutoConfig.from_pretrained(tiny_encoder), 3, (2,), None, window=64).eval()
+    encoder = Encoder.from_config(
+        AutoConfig.from_pretrained(tiny_encoder), tiny_encoder, 3, (2,), None, window=64
+    ).eval()
     batch = Tokenizer(tiny_encoder, "bert", 64, "window")([long_text(100)])
     assert encoder(batch)[0].shape == (1, batch.mask.shape[1], 32)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from textmover.rome.convert import main
 from textmover.rome.official import read_official
 from textmover.types import InputError
 
@@ -68,10 +69,25 @@ class Bomb:
 
 def test_nothing_in_a_file_is_run(tmp_path, net):
     torch.save(OrderedDict(x=Bomb(tmp_path / "bang"), **net.state_dict()), tmp_path / "network")
-    read_official(tmp_path / "network")
+    with pytest.raises(InputError, match="but got: objects that are no tensors"):
+        read_official(tmp_path / "network")
     assert not (tmp_path / "bang").exists()
     torch.load(tmp_path / "network", weights_only=False)
     assert (tmp_path / "bang").exists()  # it would have been
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("suffix", ["", ".zip"])
+def test_torchscript_is_refused_and_not_run(tmp_path, net, suffix, monkeypatch, capsys):
+    path = tmp_path / f"network{suffix}"
+    torch.jit.script(net).save(str(path))
+    monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("TorchScript was run"))
+    with pytest.raises(InputError, match="but got: TorchScript, which is code: save the weights"):
+        read_official(path)
+    assert main([str(path), "--output", str(tmp_path / "out.json")]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from textmover.modules.base_encoder import BaseEncoder, base_of, remember_base
-from textmover.modules.config import MetricConfig
-from textmover.modules.encoder import Encoder, plain_errors
+from textmover.modules.config import LEAST_LENGTH, MetricConfig
+from textmover.modules.encoder import Encoder
 from textmover.modules.encoder_facts import default_layer, position_limit
 from textmover.modules.encoder_source import EncoderSource, resolve_encoder
 from textmover.modules.layers import PowerMeans, Routing, ScalarMix, SingleLayer
+from textmover.modules.pretrained import load_config
 from textmover.modules.static_vectors import StaticEncoder, StaticVectors, is_static
 from textmover.modules.stop_words import stop_words
 from textmover.modules.tokenizer import Tokenizer
@@ -57,7 +58,7 @@ def assemble(config: MetricConfig) -> Parts:
     if is_static(config.encoder):
         return _static(config, StaticVectors.open(config.encoder, config.unknown_words))
     source = resolve_encoder(config.encoder, config.revision)
-    encoder_config = _encoder_config(source.folder)
+    encoder_config = load_config(source.folder)
     layers = _layers(config, encoder_config.num_hidden_layers)
     name = config.encoder.rstrip("/").rsplit("/", 1)[-1]
     parts = _pretrained(config, source, encoder_config, layers, getattr(torch, config.dtype))
@@ -83,7 +84,7 @@ def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
         )
     source = base.find()
     found = Encoder.from_source(
-        source, _encoder_config(source.folder), encoder.layers, dtype or next(encoder.parameters()).dtype, None
+        source, load_config(source.folder), encoder.layers, dtype or next(encoder.parameters()).dtype, None
     )
     if found.depth != encoder.depth:
         raise InputError(
@@ -137,10 +138,12 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     base = BaseEncoder.from_entry(entry, config.encoder, config.revision)
     if entry.get("stored") == DIFFERENCE:
         return _over_base(config, BaseEncoder(**entry["base"]), entry)
-    encoder_config = _encoder_config(encoder_folder)
+    encoder_config = load_config(encoder_folder)
     tokenizer = _tokenizer(config, encoder_folder, encoder_config)
     window = tokenizer.max_length if config.long_texts == "window" else None
-    encoder = Encoder.from_config(encoder_config, entry["depth"], entry["layers"], config.freeze_layers, window=window)
+    encoder = Encoder.from_config(
+        encoder_config, folder, entry["depth"], entry["layers"], config.freeze_layers, window=window
+    )
     encoder.to(getattr(torch, config.dtype))
     remember_base(encoder, base)
     return Parts(encoder, tokenizer, entry["identity"])
@@ -149,7 +152,7 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
 def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> Parts:
     """The parts of an adapter, with the weights of its base in the type in which the difference was taken."""
     source = base.find()
-    encoder_config = _encoder_config(source.folder)
+    encoder_config = load_config(source.folder)
     if encoder_config.num_hidden_layers != entry["depth"]:
         raise InputError(
             f"Expected the base encoder {base.name} to have {entry['depth']} layers, but that in {source.folder} has "
@@ -168,14 +171,6 @@ def _pretrained(
     window = tokenizer.max_length if config.long_texts == "window" else None
     encoder = Encoder.from_source(source, encoder_config, layers, dtype, config.freeze_layers, window=window)
     return Parts(encoder, tokenizer, "")
-
-
-def _encoder_config(folder: Path) -> Any:
-    """The Hugging Face configuration of an encoder."""
-    from transformers import AutoConfig
-
-    with plain_errors(folder):
-        return AutoConfig.from_pretrained(str(folder))
 
 
 def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:
@@ -218,14 +213,20 @@ def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:
 
 def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Tokenizer:
     limit = position_limit(encoder_config)
+    if limit < LEAST_LENGTH:
+        raise InputError(
+            f"Expected the encoder in {folder} to read texts of {LEAST_LENGTH} tokens at least, but its config.json "
+            f"allows {limit}: fetch or save it again."
+        )
     if config.max_length is not None and config.max_length > limit:
         raise InputError(f"Expected `max_length` to be at most {limit} for this encoder, but got {config.max_length}.")
-    with plain_errors(folder):
-        return Tokenizer(
-            folder,
-            encoder_config.model_type,
-            config.max_length or limit,
-            config.long_texts,
-            traits=needs_traits(config),
-            stop_words=stop_words(config.stop_words),
-        )
+    tokenizer = Tokenizer(
+        folder,
+        encoder_config.model_type,
+        config.max_length or limit,
+        config.long_texts,
+        traits=needs_traits(config),
+        stop_words=stop_words(config.stop_words),
+    )
+    tokenizer.check(getattr(encoder_config, "vocab_size", None))
+    return tokenizer

@@ -18,6 +18,9 @@ __all__ = ["DEFAULT_ENCODER", "MetricConfig", "SpecialTokens", "check_choice"]
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
+LEAST_LENGTH = 3
+"""Longest text in tokens, at least: two special tokens and one of the text."""
+
 SpecialTokens = Literal["keep", "drop", "first", "targets"]
 """What happens to special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
 or weight 0, though other tokens may still be matched with them (BERTScore)."""

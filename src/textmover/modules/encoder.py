@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,10 +14,11 @@ from torch import Tensor, nn
 from textmover.modules.encoder_facts import POST_NORM_TYPES
 from textmover.modules.encoder_graph import EncoderGraph
 from textmover.modules.encoder_source import EncoderSource
+from textmover.modules.pretrained import load_model
 from textmover.modules.windows import encode_windows
-from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
+from textmover.types import EncoderRunner, RowRunner, TokenBatch
 
-__all__ = ["Encoder", "SharedStates", "drop_capturing_hooks", "plain_errors", "weights_stamp"]
+__all__ = ["Encoder", "SharedStates", "drop_capturing_hooks", "weights_stamp"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,26 +82,23 @@ class Encoder(nn.Module):
         window: int | None = None,
     ) -> Encoder:
         """An encoder with the pretrained weights of ``source``; ``config`` is its Hugging Face configuration."""
-        from transformers import AutoModel
-
         depth, config = config.num_hidden_layers, _cut(config, max(layers))
-        with _quiet_loading(), plain_errors(source.folder):
-            model = AutoModel.from_pretrained(
-                str(source.folder), config=config, dtype=dtype, attn_implementation=_attention(config)
-            )
-        return cls(_without_pooler(model), depth, layers, freeze_layers, window=window)
+        model = load_model(config, source.folder, dtype)
+        return cls(model, depth, layers, freeze_layers, window=window)
 
     @classmethod
     def from_config(
-        cls, config: Any, depth: int, layers: Sequence[int], freeze_layers: int | None, *, window: int | None = None
+        cls,
+        config: Any,
+        folder: Path,
+        depth: int,
+        layers: Sequence[int],
+        freeze_layers: int | None,
+        *,
+        window: int | None = None,
     ) -> Encoder:
-        """An encoder with random weights in the shape of ``config``, to be filled by ``load_state_dict``."""
-        from transformers import AutoModel
-
-        config = _cut(config, max(layers))
-        with _quiet_loading():
-            model = AutoModel.from_config(config, attn_implementation=_attention(config))
-        return cls(_without_pooler(model), depth, layers, freeze_layers, window=window)
+        """An encoder with random weights in the shape of ``config``, to be filled from the checkpoint ``folder``."""
+        return cls(load_model(_cut(config, max(layers)), folder), depth, layers, freeze_layers, window=window)
 
     @property
     def dimension(self) -> int:
@@ -310,47 +307,3 @@ def _cut(config: Any, top: int) -> Any:
     if config.model_type in POST_NORM_TYPES:
         config.num_hidden_layers = max(top, 1)
     return config
-
-
-def _attention(config: Any) -> str | None:
-    """Fused attention where the type has it; the type's own choice otherwise."""
-    return None if config.model_type in ("deberta", "deberta-v2", "mpnet") else "sdpa"
-
-
-def _without_pooler(model: Any) -> Any:
-    """Drop the pooler: no metric reads it, and unused parameters stop distributed training."""
-    if getattr(model, "pooler", None) is not None:
-        model.pooler = None
-    return model
-
-
-@contextlib.contextmanager
-def _quiet_loading() -> Iterator[None]:
-    """Loading reports weights that were left out on purpose (cut layers, pooler); keep its errors, not those."""
-    from transformers.utils import logging as hf_logging
-
-    theirs = logging.getLogger("transformers")
-    level, bars = theirs.level, hf_logging.is_progress_bar_enabled()
-    theirs.setLevel(logging.ERROR)
-    hf_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        theirs.setLevel(level)
-        if bars:
-            hf_logging.enable_progress_bar()
-
-
-@contextlib.contextmanager
-def plain_errors(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong in reading an encoder's files into one sentence that names the folder."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # readers of damaged files fail in many ways; tokenizers raises bare exceptions
-        reason = next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason given")
-        raise InputError(
-            f"Expected {folder} to hold an encoder that can be read, but got {type(error).__name__}: {reason}. "
-            "Fetch or save it anew."
-        ) from error

@@ -15,16 +15,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 
+from textmover.modules.pretrained import load_tokenizer
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 __all__ = ["REPAIR", "Tokenizer", "is_unicode"]
 
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
-
-LEAST_VOCABULARY = 16
-"""Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
-alone, to which every word is unknown, and says nothing."""
 
 SHOWN = 60
 """Characters of a text that an error message shows."""
@@ -83,13 +80,9 @@ class Tokenizer:
         traits: bool = False,
         stop_words: frozenset[str] = frozenset(),
     ) -> None:
-        from transformers import AutoTokenizer
-
         extra = {"add_prefix_space": True} if model_type in PREFIX_SPACE_TYPES else {}
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), **extra)
-        if len(self._tokenizer) < LEAST_VOCABULARY:
-            raise InputError(f"Expected {folder} to hold a tokenizer, but its vocabulary is missing: fetch it anew.")
-        self.max_length = max_length
+        self._tokenizer: Any = load_tokenizer(folder, **extra)
+        self.folder, self.max_length = folder, max_length
         self.long_texts = long_texts
         self._flags = self._vocabulary_flags(stop_words) if traits else None
         self._rust = self._own_backend()
@@ -242,6 +235,28 @@ class Tokenizer:
         before = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
         found = np.where((present & ~marked)[:, :, None], found + before[:, None, None], 0)
         return torch.from_numpy(found)
+
+    def check(self, rows: int | None) -> None:
+        """Refuse a tokenizer that does not fit its encoder.
+
+        Args:
+            rows: Number of tokens that the encoder knows; ``None`` for one without a table of them.
+
+        Raises:
+            InputError: If a token has a higher id, or special tokens alone fill a text.
+        """
+        empty = self([""]).input_ids[0].tolist()
+        highest = max(*self._tokenizer.get_vocab().values(), *empty)
+        if rows is not None and highest >= rows:
+            raise InputError(
+                f"Expected the tokenizer in {self.folder} to fit its encoder of {rows} tokens, but it gives ids up to "
+                f"{highest}: fetch or save the encoder again."
+            )
+        if len(empty) >= self.max_length:
+            raise InputError(
+                f"Expected the tokenizer in {self.folder} to leave words in a text of {self.max_length} tokens, but it "
+                f"adds {len(empty)} special ones: fetch or save the encoder again, or raise `max_length`."
+            )
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""

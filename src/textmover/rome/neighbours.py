@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from textmover.modules.encoder import Encoder, plain_errors
+from textmover.modules.encoder import Encoder
 from textmover.modules.encoder_source import resolve_encoder
+from textmover.modules.pretrained import load_config, load_tokenizer
 from textmover.modules.static_vectors import StaticVectors, is_static
 from textmover.types import InputError
 
@@ -144,12 +145,8 @@ def load_neighbours(name: str, *, least: float | None = None, most: int = 12, co
     limits: dict[str, Any] = {"most": most, **({} if least is None else {"least": least})}
     if is_static(name):
         return _static(name, limits)
-    from transformers import AutoConfig, AutoTokenizer
-
     source = resolve_encoder(name)
-    with plain_errors(source.folder):
-        tokenizer = AutoTokenizer.from_pretrained(str(source.folder))
-        config = AutoConfig.from_pretrained(str(source.folder))
+    tokenizer, config = load_tokenizer(source.folder), load_config(source.folder)
     model = Encoder.from_source(source, config, [config.num_hidden_layers], torch.float32, None).eval().model
     embeddings = model.get_input_embeddings().weight.detach()
     words, rows = _whole_words(tokenizer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from zipfile import is_zipfile
 
 import torch
 from torch import Tensor
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from textmover.reading import read_json
 from textmover.rome.scorer_network import FeatureScorer, ScorerConfig
@@ -24,22 +24,14 @@ OFFICIAL = ScorerConfig(("acceptability", "syntactic", "semantic"), (30, 20), ("
 LAYERS = ("hid1", "hid2", "out")
 """Their names of the layers."""
 
-SAFE = {
-    ("collections", "OrderedDict"),
-    ("builtins", "set"),
-    ("__builtin__", "set"),
-    ("torch._utils", "_rebuild_tensor_v2"),
-    ("torch._utils", "_rebuild_parameter"),
-}
-"""All that is called while a file is read."""
-
 
 def read_official(path: Path | str) -> FeatureScorer:
     """The authors' trained network as a scorer of ours.
 
     Args:
         path: The file that their repository holds (``torch.save`` of the module or of its weights), or JSON with its
-            tensors by name. Nothing in the file is run: classes are read as names, tensors as numbers.
+            tensors by name. Nothing in the file runs: classes are read as names, tensors as numbers, and TorchScript
+            is refused.
 
     Returns:
         The network; its features enter in the authors' order, acceptability, syntactic, semantic.
@@ -55,12 +47,18 @@ def read_official(path: Path | str) -> FeatureScorer:
         raise InputError(f"Expected the network of RoMe's authors, but there is no file {path}.")
     try:
         if is_zipfile(path):
-            found = _tensors(torch.load(path, map_location="cpu", pickle_module=_reader(), weights_only=False))
+            # Every class that the file names stands for its data alone.
+            with safe_globals([(_Opaque, name) for name in get_unsafe_globals_in_checkpoint(path)]):
+                found = _tensors(torch.load(path, map_location="cpu", weights_only=True))
         else:
             entries = read_json(path)
             found = {name: torch.tensor(one) for name, one in entries.items()}
     except (pickle.UnpicklingError, RuntimeError, ValueError, TypeError, AttributeError, EOFError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if "torchscript" in reason.lower():
+            reason = "TorchScript, which is code: save the weights, torch.save(module.state_dict(), FILE)"
+        elif reason.startswith("Weights only load failed"):
+            reason = "objects that are no tensors: save the weights, torch.save(module.state_dict(), FILE)"
         raise InputError(
             f"Expected {path} to be the network of RoMe's authors (a file of torch.save or JSON), but got: {reason}"
         ) from error
@@ -86,19 +84,6 @@ class _Opaque:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        return super().find_class(module, name) if (module, name) in SAFE else type(name, (_Opaque,), {})
-
-
-def _reader() -> types.ModuleType:
-    """A stand-in for the module ``pickle`` that calls nothing but what builds tensors."""
-    module = types.ModuleType("tensors_only")
-    module.Unpickler = _Unpickler  # type: ignore[attr-defined]
-    module.load = lambda file, **_: _Unpickler(file).load()  # type: ignore[attr-defined]
-    return module
 
 
 def _tensors(found: Any, prefix: str = "") -> dict[str, Tensor]:

@@ -112,7 +112,8 @@ class Scorer(ScorerStatistics):
         check_choice("precision", precision, get_args(Precision))
         target = resolve_device(device)
         check_backend(backend, target)
-        metric = load_metric(name, revision=revision, **overrides)
+        with torch.device("cpu"):  # whatever device is the default around
+            metric = load_metric(name, revision=revision, **overrides)
         load_statistics(metric, *((statistics,) if isinstance(statistics, (str, Path)) else statistics))
         if isinstance(metric, nn.Module):
             metric.to(target)

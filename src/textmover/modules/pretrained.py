@@ -1,0 +1,215 @@
+"""Read encoders, tokenizers and their configurations from folders. Code in a folder never runs.
+
+All that Hugging Face reads passes here: one function for configurations, one for tokenizers, one for models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import logging
+import re
+import textwrap
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from textmover.modules.encoder_facts import SIZES
+from textmover.types import InputError
+
+__all__ = ["load_config", "load_model", "load_tokenizer", "plain_errors"]
+
+LEAST_VOCABULARY = 16
+"""Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
+alone, to which every word is unknown, and says nothing."""
+
+SHOWN = 300
+"""Characters of an error of Hugging Face's that a message shows."""
+
+NUMBER = re.compile(rb'(?<!\\)" ?: ?(\d{8,})')
+"""A large number in JSON. Tokenizers take memory for every id below the highest one."""
+
+ADAPTER = "adapter_config.json"
+"""Hugging Face merges the adapter of such a file into the weights, which the encoder's hash then does not describe."""
+
+LOADING = threading.RLock()
+"""One thread loads at a time: the first import of transformers fails in several, and its logging is set up here."""
+
+
+def load_config(folder: Path) -> Any:
+    """Read the Hugging Face configuration of an encoder.
+
+    Raises:
+        InputError: If it cannot be read, needs code of its own, or describes no text encoder.
+    """
+    path = folder / "config.json"
+    with _loading(folder):
+        from transformers import MODEL_MAPPING, AutoConfig
+
+        _check_sizes(path, json.loads(path.read_text(encoding="utf-8")))
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+        known = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
+    sizes = {name: found for name in SIZES if (found := getattr(config, name, None)) is not None}
+    if not known or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
+        raise InputError(
+            f"Expected {path} to describe a text encoder, but got one of type {config.model_type!r}: take one such as "
+            "roberta-base."
+        )
+    _check_sizes(path, sizes)
+    for what, there in (
+        ("quantized weights", getattr(config, "quantization_config", None) is not None),
+        (f"an adapter ({ADAPTER})", (folder / ADAPTER).is_file()),
+    ):
+        if there:
+            raise InputError(
+                f"Expected {folder} to hold the weights of an encoder, but got {what}: save the whole encoder."
+            )
+    config.return_dict, config.chunk_size_feed_forward = True, 0  # neither changes a value
+    return config
+
+
+def load_tokenizer(folder: Path, **options: Any) -> Any:
+    """Read the Hugging Face tokenizer of a folder, with options of its own.
+
+    Raises:
+        InputError: If it cannot be read, needs code of its own, or lacks its vocabulary.
+    """
+    with _loading(folder):
+        from transformers import AutoTokenizer
+
+        for path in filter(Path.is_file, (folder / name for name in ("tokenizer.json", "vocab.json"))):
+            highest = max(map(int, NUMBER.findall(path.read_bytes())), default=0)
+            if highest > SIZES["vocab_size"][1]:
+                raise InputError(
+                    f"Expected {path} to give ids up to {SIZES['vocab_size'][1]:,}, but got {highest}: fetch or save "
+                    "the encoder again."
+                )
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, **options)
+    if len(tokenizer) < LEAST_VOCABULARY:
+        raise InputError(
+            f"Expected {folder} to hold a tokenizer, but its vocabulary is missing: fetch or save the encoder again."
+        )
+    return tokenizer
+
+
+def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> Any:
+    """Build an encoder in the shape of a configuration; an encoder-decoder gives its encoder half.
+
+    Args:
+        config: The configuration that :func:`load_config` read, or a part of its layers.
+        folder: Folder of the weights, whose files bound the size of the encoder.
+        dtype: Type of the weights that are read; ``None`` leaves them random, to be filled from a checkpoint.
+
+    Raises:
+        InputError: If the weights cannot be read, or do not fit the configuration.
+    """
+    with _loading(folder), torch.device("cpu"):
+        from transformers import MODEL_MAPPING, AutoModel
+
+        attention = "sdpa" if getattr(MODEL_MAPPING[type(config)], "_supports_sdpa", False) else "eager"
+        with torch.device("meta"):
+            described = sum(
+                one.numel()
+                for one in AutoModel.from_config(
+                    config, attn_implementation=attention, trust_remote_code=False
+                ).parameters()
+            )
+        stored = sum(one.stat().st_size for one in folder.iterdir() if one.suffix in (".safetensors", ".bin"))
+        if described > stored:
+            raise InputError(
+                f"Expected the weights in {folder} to fit the encoder's config.json, but it describes {described:,} "
+                f"parameters, and they have {stored:,} bytes: fetch or save the encoder again."
+            )
+        if dtype is None:
+            return _text_half(AutoModel.from_config(config, attn_implementation=attention, trust_remote_code=False))
+        model, found = AutoModel.from_pretrained(
+            str(folder),
+            config=config,
+            dtype=dtype,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
+            output_loading_info=True,
+            attn_implementation=attention,
+            trust_remote_code=False,
+        )
+        unread = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
+        missing = {name: one for name, one in model.named_parameters() if name in unread}
+        encoder = _text_half(model)
+        kept = {id(one) for one in encoder.parameters()}
+        lacking = [name for name, one in missing.items() if id(one) in kept]
+        if lacking:
+            raise InputError(
+                f"Expected the weights in {folder} to fit the encoder's config.json, but {lacking[0]} is missing or "
+                "has another shape: fetch or save the encoder again."
+            )
+        return encoder
+
+
+def _check_sizes(path: Path, sizes: Mapping[str, Any]) -> None:
+    """Refuse a configuration with a size that is none."""
+    for name, (least, most) in SIZES.items():
+        value = sizes.get(name, least)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise InputError(
+                f"Expected `{name}` in {path} to be a whole number from {least} to {most:,}, but got {value!r}: fetch "
+                "or save the encoder again."
+            )
+
+
+def _reads_texts(model: Any) -> bool:
+    return "input_ids" in inspect.signature(model.forward).parameters
+
+
+def _text_half(model: Any) -> Any:
+    """Drop what no metric reads: the decoder, and the pooler, whose unused parameters stop distributed training."""
+    if getattr(model.config, "is_encoder_decoder", False):
+        model, whole = model.get_encoder(), model
+        if not _reads_texts(model):
+            raise TypeError(f"the encoder half of {type(whole).__name__} reads no token ids")
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    return model
+
+
+@contextlib.contextmanager
+def _loading(folder: Path) -> Iterator[None]:
+    """Let Hugging Face read: one thread at a time, quietly, with errors in one sentence.
+
+    It reports weights that were left out on purpose (cut layers, pooler); its errors are kept.
+    """
+    with LOADING, plain_errors(folder):
+        from transformers.utils import logging as hf_logging
+
+        theirs = logging.getLogger("transformers")
+        level, bars = theirs.level, hf_logging.is_progress_bar_enabled()
+        theirs.setLevel(logging.ERROR)
+        hf_logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            theirs.setLevel(level)
+            if bars:
+                hf_logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def plain_errors(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading an encoder's files into one sentence that names the folder."""
+    try:
+        yield
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # readers of damaged files fail in many ways; tokenizers raises bare exceptions
+        if "trust_remote_code" in str(error):
+            raise InputError(
+                f"Expected {folder} to hold an encoder of a type that transformers knows, but it needs Python code of "
+                "its own, which is never run: take another encoder, or one that was converted to a known type."
+            ) from error
+        reason = textwrap.shorten(str(error), SHOWN, placeholder=" …").rstrip(".") or "no reason given"
+        raise InputError(
+            f"Expected {folder} to hold an encoder that can be read, but got {type(error).__name__}: {reason}. "
+            "Fetch or save it again."
+        ) from error
