@@ -147,7 +147,8 @@ def attend(connection: socket.socket) -> Callable[[], None] | None:
         return lambda: become(job, streams)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.setpgid(process, process)
-    connection.sendall(f"{process}\n".encode())
+    with contextlib.suppress(OSError):  # its caller is gone already
+        connection.sendall(f"{process}\n".encode())
     for stream in streams:
         os.close(stream)
     ended = os.pidfd_open(process)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import math
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -147,7 +148,7 @@ def run(options: argparse.Namespace) -> None:
         _check(search)
         study = _study(optuna, search, options)
         try:
-            _run_trials(optuna, search, study, options.trials)
+            _run_trials(optuna, search, study, options)
         except (KeyboardInterrupt, ObjectiveError) as error:
             _write(search, study)
             if isinstance(error, KeyboardInterrupt):
@@ -166,18 +167,18 @@ def _check(search: _Search) -> None:
         write_recipe(search.recipe, file)
 
 
-def _run_trials(optuna: Any, search: _Search, study: Any, trials: int) -> None:
+def _run_trials(optuna: Any, search: _Search, study: Any, options: argparse.Namespace) -> None:
     """Trials one after another; table and best recipe are up to date after each."""
-    states = optuna.trial.TrialState
-    for stopped in study.get_trials(states=[states.RUNNING]):
-        # A search that was killed: its last trial is run anew, with the same values.
-        study.enqueue_trial(stopped.params)
-        optuna.trial.Trial(study, stopped._trial_id).set_user_attr("reason", "stopped before it ended; run anew")
-        study.tell(stopped.number, state=states.FAIL)
+    states, trials = optuna.trial.TrialState, options.trials
     _write(search, study)
     while len(_ended(study)) < trials:
-        trial = study.ask()
-        values = {key: one.suggest(trial, key) for key, one in search.space.items()}
+        stopped = study.get_trials(states=[states.RUNNING])  # when an earlier run ended
+        trial = optuna.trial.Trial(study, stopped[0]._trial_id) if stopped else study.ask()
+        values: dict[str, Any] = {}
+        for key, one in search.space.items():
+            # Seeds of their own let a resumed search draw what an unbroken one draws.
+            study.sampler = _sampler(optuna, options, trial.number * len(search.space) + len(values))
+            values[key] = one.suggest(trial, key)
         reason = _one_trial(optuna, search, study, trial, values)
         _write(search, study)
         last = study.trials[trial.number]
@@ -197,19 +198,23 @@ def _one_trial(optuna: Any, search: _Search, study: Any, trial: Any, values: Map
     states = optuna.trial.TrialState
     start, validations = time.monotonic(), 0
     found: list[float] = []
+    reported = set(study.trials[trial.number].intermediate_values)  # of a trial that was stopped
+    place = search.folder / f"trial-{trial.number + 1:03}"
+    shutil.rmtree(place, ignore_errors=True)
     recipe, judged = with_values(search.recipe, values), JudgedParts(study, values)
 
     def report(number: int, value: float) -> None:
         if found or not math.isfinite(value):
             return  # a trial is compared with others by its first seed
-        trial.report(value, number)
+        if number not in reported:
+            trial.report(value, number)
         if trial.should_prune():
             raise optuna.TrialPruned
 
     reason, state = "", states.COMPLETE
     try:
         for seed in search.seeds:
-            folder = search.folder / f"trial-{trial.number + 1:03}" / ("" if seed is None else f"seed-{seed}")
+            folder = place / ("" if seed is None else f"seed-{seed}")
             own = placed(recipe, folder, seed, checkpoints=True)
             check = partial(judged.check, seed)
             options: dict[str, Any] = {"maximise": search.maximise, "report": report, "judged": check}
@@ -222,11 +227,6 @@ def _one_trial(optuna: Any, search: _Search, study: Any, trial: Any, values: Map
     except ObjectiveError:
         trial.set_user_attr("reason", "the objective is not logged")
         study.tell(trial, state=states.FAIL)
-        raise
-    except KeyboardInterrupt:
-        trial.set_user_attr("reason", "interrupted; run anew")
-        study.tell(trial, state=states.FAIL)
-        study.enqueue_trial(trial.params)
         raise
     except (ValueError, RuntimeError, ArithmeticError, OSError, MemoryError) as error:
         # One setting that cannot be run, such as a batch that the device has no room for, must not end the others.
@@ -255,13 +255,6 @@ def _study(optuna: Any, search: _Search, options: argparse.Namespace) -> Any:
         load_if_exists=True,
         pruner=optuna.pruners.NopPruner() if options.no_pruning else optuna.pruners.MedianPruner(n_startup_trials=4),
     )
-    # The sampler keeps no state: with the number of trials a resumed search does not draw the first values again.
-    seed = options.sampler_seed + len(study.trials)
-    study.sampler = (
-        optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
-        if options.sampler == "tpe"
-        else optuna.samplers.RandomSampler(seed=seed)
-    )
     asked, before = search.asked(), study.user_attrs.get(ASKED)
     different = [] if before is None else [name for name in asked if asked[name] != before.get(name)]
     if different:
@@ -271,6 +264,14 @@ def _study(optuna: Any, search: _Search, options: argparse.Namespace) -> Any:
         )
     study.set_user_attr(ASKED, asked)
     return study
+
+
+def _sampler(optuna: Any, options: argparse.Namespace, number: int) -> Any:
+    """A sampler that draws one value."""
+    seed = options.sampler_seed + number
+    if options.sampler == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    return optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
 
 
 def _write(search: _Search, study: Any) -> None:
@@ -335,7 +336,7 @@ def _best(search: _Search, study: Any) -> Any:
 
 
 def _ended(study: Any) -> list[Any]:
-    """Trials that count: those that were stopped are run anew."""
+    """Trials that count; earlier versions kept those that were stopped beside their repetition."""
     return [
         one for one in study.trials if one.state.is_finished() and "run anew" not in one.user_attrs.get("reason", "")
     ]
