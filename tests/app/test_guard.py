@@ -5,7 +5,8 @@ import socket
 
 import pytest
 
-from textmover.app.server import LARGEST, Guard, is_loopback, listen, url_of
+from textmover.app.hosts import host_name, is_loopback, names_of_this_computer
+from textmover.app.server import LARGEST, Guard, listen, url_of
 from textmover.types import InputError
 
 
@@ -22,14 +23,24 @@ async def behind(scope, receive, send):
     await send({"type": "http.response.body", "body": body})
 
 
-def ask(path, *, loopback=True, kind="http", body=b"", chunks=1, **headers):
+LAN = frozenset({"ratings", "ratings.local", "proxy.example"})
+"""Names of a computer that others of a network may ask."""
+
+
+def ask(path, *, names=None, kind="http", method="POST", body=b"{}", chunks=1, **headers):
     """Status and headers of an answer."""
     sent = []
     given = {"host": "127.0.0.1:7860", **headers}
     scope = {
         "type": kind,
         "path": path,
-        "headers": [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in given.items()],
+        "method": method,
+        "server": ("192.0.2.1", 7860),
+        "headers": [
+            (name.replace("_", "-").encode(), one.encode("latin-1"))
+            for name, value in given.items()
+            for one in ([value] if isinstance(value, str) else value)
+        ],
     }
     messages = [{"type": "http.request", "body": body, "more_body": place + 1 < chunks} for place in range(chunks)]
 
@@ -39,7 +50,7 @@ def ask(path, *, loopback=True, kind="http", body=b"", chunks=1, **headers):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Guard(behind, loopback=loopback)(scope, receive, send))
+    asyncio.run(Guard(behind, names=names, inputs={0: 2})(scope, receive, send))
     return sent
 
 
@@ -67,23 +78,83 @@ def test_everything_else_is_shut(path):
     assert status(path) == 404
 
 
-def test_pages_of_other_sites_are_refused():
-    assert status("/", host="evil.example:7860") == 403  # a name that was made to mean 127.0.0.1
-    assert status("/", host="") == 403
-    assert status("/", host="evil.example", loopback=False) == 200
-    assert status("/gradio_api/queue/join", origin="http://evil.example") == 403
-    assert status("/gradio_api/queue/join", origin="null") == 403
-    assert status("/gradio_api/queue/join", origin="http://evil.example", loopback=False, host="192.0.2.1:80") == 403
-    assert status("/gradio_api/queue/join", origin="http://127.0.0.1:7860") == 200
-    for host in ("localhost:7860", "[::1]:7860", "127.0.0.1"):
-        assert status("/", host=host) == 200
+@pytest.mark.parametrize(
+    ("host", "alone", "lan"),
+    [
+        ("127.0.0.1:7860", 200, 200), ("127.0.0.1", 200, 200), ("localhost:7860", 200, 200), ("LOCALHOST", 200, 200),
+        ("[::1]:7860", 200, 200), ("[::1]", 200, 200), ("[0:0:0:0:0:0:0:1]:80", 200, 200),
+        ("192.0.2.1:7860", 403, 200),  # where the request came in
+        ("ratings:7860", 403, 200), ("Ratings.local", 403, 200), ("proxy.example", 403, 200),
+        ("192.0.2.2:7860", 403, 403), ("evil.com", 403, 403), ("evil.com:7860", 403, 403), ("0.0.0.0:7860", 403, 403),
+        ("[::1].evil.com", 403, 403), ("[::1]evil.com:7860", 403, 403), ("[::1]:7860.evil.com", 403, 403),
+        ("[127.0.0.1]", 403, 403), ("::1", 403, 403), ("[evil.com]", 403, 403), ("[", 403, 403), ("[]:80", 403, 403),
+        ("127.0.0.1.evil.com", 403, 403), ("127.0.0.1:7860@evil.com", 403, 403), ("evil.com#127.0.0.1", 403, 403),
+        ("evil.com/127.0.0.1", 403, 403), ("localhost.evil.com", 403, 403), ("ratings.evil.com", 403, 403),
+        ("127.0.0.1 ", 403, 403), ("127.0.0.1:", 403, 403), ("127.0.0.1:x", 403, 403), ("127.0.0.1:123456", 403, 403),
+        ("localhost\n", 403, 403), ("loc\xe4lhost", 403, 403), ("2130706433", 403, 403), ("0x7f.1", 403, 403),
+        ("", 403, 403), (["127.0.0.1", "evil.com"], 403, 403), (["evil.com", "127.0.0.1"], 403, 403), ([], 403, 403),
+    ],
+)  # fmt: skip
+def test_hosts(host, alone, lan):
+    """A name that is made to mean 127.0.0.1 would let a page of another site read and rate."""
+    assert status("/", host=host) == alone
+    assert status("/", host=host, names=LAN) == lan
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "expected"),
+    [
+        ("http://127.0.0.1:7860", "127.0.0.1:7860", 200), ("https://proxy.example", "proxy.example", 200),
+        ("http://ratings:7860", "ratings:7860", 200), ("http://[::1]:7860", "[::1]:7860", 200),
+        ("http://evil.com", "127.0.0.1:7860", 403), ("http://evil.com", "proxy.example", 403),
+        ("null", "127.0.0.1:7860", 403), ("", "127.0.0.1:7860", 403), ("127.0.0.1:7860", "127.0.0.1:7860", 403),
+        ("ftp://127.0.0.1:7860", "127.0.0.1:7860", 403), ("http://127.0.0.1:7860.evil.com", "127.0.0.1:7860", 403),
+        ("http://127.0.0.1", "127.0.0.1:7860", 403), ("http://evil.com://127.0.0.1:7860", "127.0.0.1:7860", 403),
+        ("http://evil.com", "evil.com", 403), ("http://[::1].evil.com", "[::1].evil.com", 403),
+        (["http://127.0.0.1:7860", "http://evil.com"], "127.0.0.1:7860", 403),
+    ],
+)  # fmt: skip
+def test_origins(origin, host, expected):
+    assert status("/gradio_api/queue/join", origin=origin, host=host, names=LAN) == expected
+
+
+def test_names_of_this_computer():
+    names = names_of_this_computer("192.0.2.7", ["Proxy.Example", "2001:DB8:0::1"])
+    assert {socket.gethostname().lower(), "192.0.2.7", "proxy.example", "2001:db8::1"} <= names
+    assert all(host_name(f"[{one}]" if ":" in one else one) == one for one in names)
+    for wrong in ("http://proxy.example", "proxy.example:80", "[::1]", "", "a b"):
+        with pytest.raises(InputError, match="Expected `--allow-host` to be a name or an address"):
+            names_of_this_computer("192.0.2.7", [wrong])
 
 
 def test_endless_requests_are_refused():
+    long = b'"' + b"x" * 600_000 + b'"'
     assert status("/gradio_api/queue/join", content_length=str(LARGEST + 1)) == 413
     assert status("/gradio_api/queue/join", content_length="-1") == 413
-    assert ask("/gradio_api/queue/join", body=b"x" * 600_000, chunks=4) == []
-    assert status("/gradio_api/queue/join", body=b"x" * 600_000, chunks=3) == 200
+    assert status("/gradio_api/queue/join", body=b" " * 600_000, chunks=4) == 413
+    assert ask("/gradio_api/queue/join", body=long)[1]["body"] == long
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"data": ' + b"[" * 50_000 + b"]" * 50_000 + b', "fn_index": 0}', "levels"),
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "levels"),
+        (b"", "to be JSON"), (b"hello", "to be JSON"), (b'{"data": ["\xff"]}', "to be JSON"),
+        (b'{"data": [1, ' + b"9" * 5000 + b'], "fn_index": 0}', "to be JSON"),
+        (b'{"data": [1, "\\ud800"], "fn_index": 0}', "half a surrogate pair"),
+        (b'{"data": [1, 2]}', "another request"), (b'{"data": [1, 2], "fn_index": "0"}', "another request"),
+        (b'{"data": [1, 2], "fn_index": 1}', "another request"), (b'{"data": [1], "fn_index": 0}', "another request"),
+        (b'{"data": "ab", "fn_index": 0}', "another request"),
+        (b'{"data": [1, 2], "fn_index": 0, "batched": true}', "another request"),
+    ],
+)  # fmt: skip
+def test_requests_that_gradio_cannot_read_are_refused_in_a_sentence(body, said):
+    start, end = ask("/gradio_api/run/predict", body=body)
+    assert start["status"] == 400
+    assert end["body"].startswith(b"Expected ")
+    assert said in end["body"].decode()
+    assert status("/gradio_api/run/predict", body=b'{"data": [1, 2], "fn_index": 0}') == 200
 
 
 def test_web_sockets_are_closed():

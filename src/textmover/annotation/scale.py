@@ -107,7 +107,9 @@ class Scale:
         """
         good = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not good or not self.low <= value <= self.high or value != int(value):  # type: ignore[operator, call-overload]
-            raise InputError(f"Expected a whole number from {self.low} to {self.high} as rating, but got {value!r}.")
+            raise InputError(
+                f"Expected a whole number from {self.low} to {self.high} as rating, but got {str(value)[:60]!r}."
+            )
         return float(value)  # type: ignore[arg-type]
 
     def __str__(self) -> str:

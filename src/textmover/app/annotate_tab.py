@@ -25,11 +25,13 @@ QUICK: dict[str, Any] = {
     "api_visibility": "private",
     "queue": False,
     "trigger_mode": "multiple",
+    "preprocess": False,
 }
 """How what annotators do is run: without anything that covers the page meanwhile, and each by a request of its own, one
 after the other (script.js). Answers from Gradio's queue come by a stream that the server closes once it has nothing
 more to tell, and what is sent at that moment is never answered. What a request says is read at once: one that waits is
-sent with what the page showed when it was made, and not with the next text."""
+sent with what the page showed when it was made, and not with the next text. Values come as they were sent, since the
+desk says what is wrong with them, where Gradio answers 500."""
 
 SENT = """(file, who, key, seen, order, given, value) =>
   [file, who, key, seen, window.textmoverOrder(key, NUMBER, value), JSON.stringify(value), IDLE]"""

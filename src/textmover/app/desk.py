@@ -91,7 +91,7 @@ class Desk:
         self.criteria = tuple(criteria or self._known("the criteria", known_criteria) or CRITERIA)
         self._open: dict[str, tuple[tuple[int, int], Project]] = {}
         self._lock = threading.Lock()
-        self._sent: dict[tuple[str, object, int], int] = {}
+        self._sent: dict[tuple[str, str, int], int] = {}
         self._told = 0
 
     def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
@@ -194,7 +194,7 @@ class Desk:
         Returns:
             What stands on the page then; ``None`` where what was sent later has arrived before, and stands there.
         """
-        newer = self._newer(str(order), key, criterion)
+        newer = self._newer(str(order), str(key), criterion)
         if newer < 0:
             return None
 
@@ -205,7 +205,7 @@ class Desk:
         found = self._saved(name, annotator, key, save)
         return found if newer else replace(found, refused=False)  # by now the annotator may have typed something else
 
-    def _newer(self, order: str, key: object, criterion: int) -> int:
+    def _newer(self, order: str, key: str, criterion: int) -> int:
         """Whether something was sent after what has last arrived (1), is sent again (0), or was sent before it (-1)."""
         window, _, sent = order.rpartition(":")
         if not window or not sent.isascii() or not sent.isdecimal():

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
+import json
 import os
+import re
 import secrets
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from textmover.app.hosts import host_name, is_loopback
+from textmover.reading import load_json
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     import gradio as gr
 
-__all__ = ["Guard", "is_loopback", "listen", "make_application", "serve", "url_of"]
+__all__ = ["Guard", "listen", "make_application", "serve", "url_of"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -35,6 +38,10 @@ OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/")
 LARGEST = 2_000_000
 """Bytes of a request."""
 
+TOO_LARGE = f"Expected a request of at most {LARGEST:,} bytes, but got a larger one."
+
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
 HEADERS = (
     (
         b"content-security-policy",
@@ -47,21 +54,6 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 """Whatever a text may hold, the browser fetches nothing from elsewhere and sends nothing there."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this computer reaches an address.
-
-    Example:
-        >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-        (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -101,17 +93,29 @@ def url_of(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
+class RefusedError(Exception):
+    """Why something is not answered, and its status."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
 class Guard:
     """Lets through what the page needs, and nothing else.
 
     Args:
         application: What answers.
-        loopback: Whether only this computer may ask: then the name that it is asked by has to be one of this computer,
-            so that a page of another site cannot take the place of ours.
+        names: By which computers of the network may ask; ``None`` where only this one may. Another name is refused, so
+            that a page of another site cannot take the place of ours. Loopback addresses and the address that a request
+            came in at are always right.
+        inputs: Number of values that each act of the page takes.
     """
 
-    def __init__(self, application: Application, *, loopback: bool) -> None:
-        self._application, self._loopback = application, loopback
+    def __init__(
+        self, application: Application, *, names: Collection[str] | None, inputs: Mapping[int, int] | None = None
+    ) -> None:
+        self._application, self._names, self._inputs = application, names, inputs
         self._run = secrets.token_hex(8)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,47 +126,77 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        refused = self._refused(scope)
-        if refused is not None:
-            await _answer(send, refused, b"text/plain", b"not here")
-        elif scope["path"] == ALIVE:
-            await _answer(send, 200, b"application/json", f'{{"run": "{self._run}"}}'.encode())
-        else:
-            await self._application(scope, _limited(receive), _with_headers(send))
+        try:
+            self._check(scope)
+            if scope["path"] == ALIVE:
+                await _answer(send, 200, b"application/json", f'{{"run": "{self._run}"}}'.encode())
+                return
+            if scope["method"] not in ("GET", "HEAD"):
+                receive = self._checked(await _body(receive), receive)
+            await self._application(scope, receive, _with_headers(send))
+        except RefusedError as refused:
+            await _answer(send, refused.status, b"text/plain; charset=utf-8", str(refused).encode())
 
-    def _refused(self, scope: Scope) -> int | None:
-        """The status of a refusal, if it is one."""
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get(b"host", "")
-        if self._loopback and not is_loopback(_name(host)):
-            return 403
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            return 403
-        length = headers.get(b"content-length", "0")
+    def _check(self, scope: Scope) -> None:
+        """Refuse what is asked by another name, by the page of another site, or for something else."""
+        headers = [(name, value.decode("latin-1")) for name, value in scope["headers"]]
+        hosts = [value for name, value in headers if name == b"host"]
+        host = hosts[0] if len(hosts) == 1 else ""
+        name = host_name(host)
+        if name is None or not self._ours(name, scope):
+            raise RefusedError(
+                403,
+                f"Expected an address or a name of this computer, but got {host[:100]!r}: start the app with "
+                "`--allow-host` for another name.",
+            )
+        if any(name == b"origin" and value not in (f"http://{host}", f"https://{host}") for name, value in headers):
+            raise RefusedError(403, "Expected a request of this page, but got one of another site.")
+        length = dict(headers).get(b"content-length", "0")
         if not length.isdecimal() or int(length) > LARGEST:
-            return 413
+            raise RefusedError(413, TOO_LARGE)
         path = scope["path"]
         known = path in OPEN or path.rstrip("/") in OPEN or path.startswith(OPEN_BELOW)
-        return None if known and ".." not in path and "\\" not in path and "\0" not in path else 404
+        if not known or ".." in path or "\\" in path or "\0" in path:
+            raise RefusedError(404, "not here")
+
+    def _ours(self, name: str, scope: Scope) -> bool:
+        if is_loopback(name):
+            return True
+        return self._names is not None and (name in self._names or name == (scope.get("server") or ("",))[0])
+
+    def _checked(self, body: bytes, receive: Receive) -> Receive:
+        """Give out the body of a request, once it is clear that Gradio can read it."""
+        try:
+            asked = load_json(body, "a request")
+        except InputError as error:
+            raise RefusedError(400, str(error)) from error
+        if LONE_SURROGATE.search(json.dumps(asked, ensure_ascii=False)):
+            raise RefusedError(400, "Expected Unicode text, but got half a surrogate pair.")
+        if isinstance(asked, dict) and "data" in asked and self._inputs is not None:
+            act, given = asked.get("fn_index"), asked["data"]
+            wanted = self._inputs.get(act) if isinstance(act, int) else None
+            if wanted is None or asked.get("batched") or not isinstance(given, list) or len(given) != wanted:
+                raise RefusedError(
+                    400, "Expected something that this page does, but got another request: load it again."
+                )
+        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def again() -> MutableMapping[str, Any]:
+            return next(messages, None) or await receive()
+
+        return again
 
 
-def _name(host: str) -> str:
-    """A host without its port."""
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-
-
-def _limited(receive: Receive) -> Receive:
-    """Ends a request that is larger than it may be, also where it does not say how large it is."""
-    seen = 0
-
-    async def limited() -> MutableMapping[str, Any]:
-        nonlocal seen
+async def _body(receive: Receive) -> bytes:
+    """The whole body of a request, also where it does not say how large it is."""
+    body = b""
+    while True:
         message = await receive()
-        seen += len(message.get("body", b""))
-        return message if seen <= LARGEST else {"type": "http.disconnect"}
-
-    return limited
+        body += message.get("body", b"")
+        if len(body) > LARGEST:
+            raise RefusedError(413, TOO_LARGE)
+        if not message.get("more_body"):
+            return body
 
 
 def _with_headers(send: Send) -> Send:
@@ -180,19 +214,20 @@ async def _answer(send: Send, status: int, kind: bytes, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def make_application(page: gr.Blocks, options: dict[str, Any], *, loopback: bool) -> Application:
+def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collection[str] | None) -> Application:
     """What answers: the page behind its guard.
 
     Args:
         page: Gradio's blocks.
         options: How they are mounted.
-        loopback: Whether only this computer may ask.
+        names: See :class:`Guard`.
     """
     import gradio as gr
     from fastapi import FastAPI
 
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    return Guard(gr.mount_gradio_app(application, page, path="/", **options), loopback=loopback)
+    inputs = {number: len(act.inputs) for number, act in page.fns.items()}
+    return Guard(gr.mount_gradio_app(application, page, path="/", **options), names=names, inputs=inputs)
 
 
 def serve(application: Application, listening: socket.socket, ready: Callable[[], None]) -> None:

@@ -68,6 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--host", default=HOST, help="address to listen at; %(default)s, which only this computer reaches"
     )
+    server.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further name or address by which browsers ask for this computer, such as that of a proxy; repeat it for "
+        "several",
+    )
     server.add_argument("--port", type=int, default=PORT, help="%(default)s; 0 for any that is free")
     server.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.add_argument("--quiet", action="store_true", help="print the address alone")
@@ -83,13 +91,17 @@ def run(options: argparse.Namespace) -> None:
     desk = _desk(options)
     _check_gradio()
     from textmover.app.explorer import Explorer
-    from textmover.app.server import is_loopback, listen, private_temporary_folder, serve, url_of
+    from textmover.app.hosts import is_loopback, names_of_this_computer
+    from textmover.app.server import listen, private_temporary_folder, serve, url_of
 
     explorer = Explorer(options.model, options.device)
     with listen(options.host, options.port) as listening, private_temporary_folder():
         explorer.load()  # says what is wrong before the browser opens
         loopback = is_loopback(options.host)
-        application = _application(desk, explorer, options.annotator, loopback=loopback)
+        names = (
+            None if loopback and not options.allow_host else names_of_this_computer(options.host, options.allow_host)
+        )
+        application = _application(desk, explorer, options.annotator, names)
         if not loopback:
             sys.stderr.write(
                 f"Warning: everyone who reaches {options.host} over the network can read these texts and rate them "
@@ -142,13 +154,13 @@ def _check_gradio() -> None:
         raise InputError('Expected Gradio for the page, but it is not installed: pip install "textmover[app]".')
 
 
-def _application(desk: Desk, explorer: Explorer, annotator: str, *, loopback: bool) -> Application:
+def _application(desk: Desk, explorer: Explorer, annotator: str, names: frozenset[str] | None) -> Application:
     from textmover.app.interface import build_page, page_options
     from textmover.app.server import make_application
 
     logging.getLogger("httpx").setLevel(logging.WARNING)
     page = build_page(desk, explorer, annotator)
-    return make_application(page, page_options(), loopback=loopback)
+    return make_application(page, page_options(), names=names)
 
 
 def _announce(url: str, desk: Desk, options: argparse.Namespace) -> None:
