@@ -16,14 +16,15 @@ PACKAGE = "textmover"
 
 KERNELS = {"functional", "reading", "types"}
 MODELS = KERNELS | {"modules", "rome", "presets"}
-ENGINE = MODELS | {"data", "files", "lazy", "meta_evaluation", "scoring"}
+ENGINE = MODELS | {"csv_cells", "data", "files", "lazy", "meta_evaluation", "scoring"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "lazy": set(),
+    "csv_cells": set(),
     "files": {"types"},
     "reading": {"types"},
     "functional": {"types"},
-    "data": {"types", "lazy", "reading"},
+    "data": {"csv_cells", "types", "lazy", "reading"},
     "meta_evaluation": {"types"},
     "modules": KERNELS | {"files"},
     "rome": KERNELS | {"files", "lazy", "modules"},
@@ -31,8 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": (ENGINE - {"scoring"}) | {"report"},
     "metrics": ENGINE,
     "training": ENGINE | {"metrics"},
-    "report": {"files", "meta_evaluation", "types"},
-    "annotation": {"data", "files", "meta_evaluation", "reading", "types"},
+    "report": {"csv_cells", "files", "meta_evaluation", "types"},
+    "annotation": {"csv_cells", "data", "files", "meta_evaluation", "reading", "types"},
     "app": ENGINE | {"annotation", "metrics", "report"},
     "interfaces": {"scoring", "types"},
     "cli": ENGINE | {"metrics", "training", "report", "annotation", "app", "__init__"},

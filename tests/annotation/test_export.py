@@ -40,6 +40,7 @@ def test_means_by_hand(project, rate_all):
 def test_single_ratings_with_comments(project, rate_all):
     rate_all(project, "Ada", {0: (1, 2, 3)})
     project.comment("Ada", "i1", 'odd, "quoted"\nand broken')
+    project.comment("Bob", "i0", "=cmd|' /C calc'!A0")
     project.rate("Bob", "i0", "fluency", 3)
     with export_ratings(project).single.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -47,7 +48,7 @@ def test_single_ratings_with_comments(project, rate_all):
     assert [(row["id"], row["annotator"], *(row[name] for name in names)) for row in rows] == [
         ("i0", "Ada", "1", "2", "3", ""),
         ("i1", "Ada", "", "", "", 'odd, "quoted"\nand broken'),
-        ("i0", "Bob", "3", "", "", ""),
+        ("i0", "Bob", "3", "", "", "'=cmd|' /C calc'!A0"),
     ]
     assert all(row["time"].endswith("+00:00") for row in rows)
 
@@ -113,7 +114,8 @@ def test_columns_that_the_table_has_already_get_another_name(folder, rate_all):
 
 
 def test_hostile_texts_survive_the_table(folder, rate_all):
-    texts = ['a "quoted", text', "two\nlines\r\nthree", "<b>&</b>", "שלום עולם", "tab\there", " spaces ", "=1+1"]
+    texts = ['a "quoted", text', "two\nlines\r\nthree", "<b>&</b>", "שלום עולם", "tab\there", " spaces "]
+    texts += ["=cmd|' /C calc'!A0", "-1+1", "@x", "'=1", "''=1", "'tis", "a\rb"]
     rows = [{"id": str(n), "hypothesis": text, "references": [text, f"r{n}"]} for n, text in enumerate(texts)]
     (folder / "items.json").write_text(json.dumps(rows))
     project = open_project(folder)

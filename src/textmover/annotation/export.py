@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from textmover.annotation.items import Item
 from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import inside
+from textmover.csv_cells import CsvWriter
 from textmover.data.readers import Columns, read_segments
 from textmover.data.split import split_held_back
 from textmover.files import atomic_file
@@ -151,7 +151,7 @@ def _write(
     given = {name: _free(name, taken) for name in names}
     header = ["id", "hypothesis", *references, "score", *criteria, "annotators", *given.values()]
     with atomic_file(table) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+        writer = CsvWriter(stream)
         writer.writerow(header)
         for number, item in zip(kept, items, strict=True):
             texts = [*item.references, *[""] * (len(references) - len(item.references))]
@@ -165,7 +165,7 @@ def _write_single(project: Project) -> Path:
     """Write what each annotator said, a row for each of them and each text of which they said something."""
     path = inside(project.folder, project.place / SINGLE)
     with atomic_file(path) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+        writer = CsvWriter(stream)
         writer.writerow(["id", "annotator", *(one.column for one in project.criteria), "comment", "time"])
         for name in project.annotators():
             said = project.said(name)

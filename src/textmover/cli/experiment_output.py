@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textmover.cli.experiment_blocks import Block
+from textmover.csv_cells import CsvWriter
 
 __all__ = ["FORMATS", "TEXT_HEADERS", "Page", "as_text"]
 
@@ -93,7 +93,7 @@ def _csv(page: Page) -> str:
     records = [record for block in page.blocks for record in block.records]
     headers = list(dict.fromkeys(key for record in records for key in record))
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = CsvWriter(stream)
     writer.writerow(headers)
     for record in records:
         writer.writerow(["" if (value := _or_none(record.get(key))) is None else value for key in headers])

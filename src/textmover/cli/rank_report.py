@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import platform
@@ -15,6 +14,7 @@ import numpy as np
 
 from textmover import __version__
 from textmover.cli.console import print_table
+from textmover.csv_cells import CsvWriter
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
 from textmover.report.explanation_grid import readable
 from textmover.report.latex import latex_table, latex_text
@@ -242,7 +242,7 @@ def _group(ranking: Ranking, place: int) -> dict[str, Any]:
 def as_csv(ranking: Ranking) -> str:
     """One row for each system of each group."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = CsvWriter(stream)
     people = ["people", "people_rank"] if ranking.people else []
     writer.writerow(["group", "system", "rank", "mean", "low", "high", "wins", "segments", *people])
     for place, table in enumerate(ranking.tables):

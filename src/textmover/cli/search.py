@@ -7,7 +7,6 @@ are in a database, so that a search that was stopped goes on.
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import json
 import logging
@@ -27,6 +26,7 @@ from textmover.cli.search_judged import JudgedParts
 from textmover.cli.search_space import Space, check_keys, read_mapping, read_space
 from textmover.cli.search_trial import ObjectiveError, config_of, placed, run_trial, with_values, write_recipe
 from textmover.cli.train import quiet_lightning
+from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_file
 from textmover.types import InputError
 
@@ -278,7 +278,7 @@ def _write(search: _Search, study: Any) -> None:
     """Write the table of all trials, and the best recipe if there is one."""
     keys = list(search.space)
     with atomic_file(search.folder / TABLE) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+        writer = CsvWriter(stream)
         writer.writerow(["trial", "state", search.objective, *keys, "values", "validations", "seconds", "reason"])
         for one in (one for one in study.trials if one.state.is_finished()):
             values, notes = search.values(one), one.user_attrs

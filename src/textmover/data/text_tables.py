@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from textmover.csv_cells import unguarded
 from textmover.data.lines import LineError, empty, without_end
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError
@@ -124,7 +125,7 @@ def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
                 ),
             )
         else:
-            yield start, lines.problem or fields
+            yield start, lines.problem or list(map(unguarded, fields))
 
 
 def _tsv_table(name: str, lines: Iterable[str | LineError]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from textmover.csv_cells import CsvWriter
 from textmover.meta_evaluation import Evaluation, MetricAgreement
 from textmover.report.latex import latex_document
 from textmover.report.summaries import overview_table, summary_table
@@ -110,7 +110,7 @@ def _csv(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]]) ->
     groups = list(dict.fromkeys(group for one in evaluations for group in one.groups))
     names = [f"group_{group}" if group in fixed else group for group in groups]
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    writer = CsvWriter(stream)
     writer.writerow([*fixed, *names])
     for one in evaluations:
         for metric in one.ranked():

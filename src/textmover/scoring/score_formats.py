@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import io
 import json
@@ -15,6 +14,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes
 from textmover.scoring.tally import Summary
 from textmover.types import InputError
@@ -91,7 +91,7 @@ class Layout:
             return "\t".join(self.columns(names)) + "\n"
         if self.format == "csv":
             text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerow(self.columns(names))
+            CsvWriter(text).writerow(self.columns(names))
             return text.getvalue()
         return ""
 

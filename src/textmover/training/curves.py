@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
+from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, atomic_file
 from textmover.types import InputError
 
@@ -151,7 +151,7 @@ class LearningCurves(pl.Callback):
         if self._place is None or not self.values or not trainer.is_global_zero:
             return
         with atomic_file(self._place / "curves.csv") as stream:
-            csv.writer(stream, lineterminator="\n").writerows(_rows(self.values))
+            CsvWriter(stream).writerows(_rows(self.values))
         if self._draws:
             with atomic_bytes(self._place / "curves.png") as picture:
                 _figure(self.values, self.smoothing).savefig(picture, format="png", dpi=150)
