@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from textmover.functional import f_score, pairwise_similarity
 from textmover.metrics.bert_score_model import FlooredGreedy
+from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.statistics import IdfTable
 from textmover.modules.weighting import Side
@@ -47,6 +48,7 @@ class TokenMatches(NamedTuple):
         )
 
 
+@own_arithmetic()
 def match_tokens(
     scorer: Scorer, model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> TokenMatches:
@@ -67,6 +69,7 @@ def match_tokens(
     return matcher.matches().select(torch.from_numpy(places).long())._replace(references=sizes)
 
 
+@own_arithmetic()
 def idf_values(matches: TokenMatches, alpha: float) -> tuple[Tensor, Tensor]:
     r"""Recall, precision and F of each pair with weights :math:`\log\frac{n+1}{df+1}`.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from textmover.functional import unit_vectors
+from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.assembly import Parts
 from textmover.modules.config import check_choice
 from textmover.modules.encoder import Encoder
@@ -137,6 +138,7 @@ def with_all_layers(parts: Parts) -> Parts:
     )
 
 
+@own_arithmetic()
 @torch.no_grad()
 def analyse_layers(
     parts: Parts,

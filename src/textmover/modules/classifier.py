@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.config import check_choice
 from textmover.modules.encoder import Encoder
 from textmover.modules.fitting import evaluating
@@ -362,6 +363,7 @@ class TextClassifier(nn.Module):
                 "`separate`."
             )
 
+    @own_arithmetic()
     @torch.no_grad()
     def predict(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
         """Probability of each class, float32 ``[n, C]``, on the CPU.

@@ -221,8 +221,13 @@ class Encoder(nn.Module):
             return self._wanted(list(batch.states))
         if self._states is not None and torch.is_grad_enabled() and self._is_trained():
             self.leave()
-        shared = self._states is not None and not self.training and not torch.is_grad_enabled()
+        shared = self._states is not None and self._scores
         return self._wanted(self._states.states(batch, self.encode) if shared and self._states else self.encode(batch))
+
+    @property
+    def _scores(self) -> bool:
+        """Whether nothing is trained, and the arithmetic is that of the weights."""
+        return not (self.training or torch.is_grad_enabled() or torch.is_autocast_enabled(self.device.type))
 
     def _wanted(self, states: list[Tensor]) -> list[Tensor]:
         """Of the states of the computed layers, those that are read."""
@@ -238,7 +243,7 @@ class Encoder(nn.Module):
         return any(one.requires_grad for one in self.model.parameters())
 
     def _hidden_states(self, input_ids: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
-        if self._runner is not None and not self.training and not torch.is_grad_enabled():
+        if self._runner is not None and self._scores:
             if self._stamp == weights_stamp(self.model):
                 return self._runner(input_ids, mask)
             logger.warning("Weights were changed behind %s: the model itself runs from now on.", self._runner.name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.arithmetic import lasting
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
 from textmover.types import InputError, TokenBatch
 
@@ -45,7 +46,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = True
 
 
-@torch.no_grad()
+@lasting()
 def fit_statistics(
     metric: MetricModel,
     texts: Iterable[str],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.base_encoder import weights_print
 from textmover.modules.classifier import TextClassifier
 from textmover.types import InputError, SpecialToken, TokenBatch
@@ -83,6 +84,7 @@ class AcceptabilityModel(nn.Module):
         probabilities = self.classifier(batch).softmax(dim=1)[:, self.place]
         return torch.where(_has_tokens(batch), probabilities, 0.0)
 
+    @own_arithmetic()
     @torch.no_grad()
     def predict(self, texts: Sequence[str]) -> Tensor:
         """Probabilities ``[n]`` of texts, float32 on the CPU, in evaluation mode; each distinct text is read once.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.arithmetic import lasting, own_arithmetic
 from textmover.modules.calibration import Calibration
 from textmover.modules.classifier import TextClassifier
 from textmover.modules.encoder import Encoder
@@ -221,6 +222,7 @@ class RomeMetric(nn.Module):
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
+    @own_arithmetic()
     @torch.no_grad()
     def text_features(self, batch: TokenBatch) -> RomeFeatures:
         """Word vectors, parses, and what other metrics make of the texts.
@@ -298,6 +300,7 @@ class RomeMetric(nn.Module):
 
     forward = pair_scores
 
+    @own_arithmetic()
     @torch.no_grad()
     def pair_features(self, hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Tensor, Tensor]:
         """Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: empty, long."""
@@ -342,7 +345,7 @@ class RomeMetric(nn.Module):
             and (not self.idf.fitted or bool(self.idf.from_call))
         )
 
-    @torch.no_grad()
+    @lasting()
     def fit(
         self,
         texts: Iterable[str],

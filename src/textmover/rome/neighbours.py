@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.encoder import Encoder
 from textmover.modules.encoder_source import resolve_encoder
 from textmover.modules.pretrained import load_config, load_tokenizer
@@ -173,7 +174,7 @@ class _Pooled:
 
     def __call__(self, texts: list[str]) -> Tensor:
         batch = self._tokenizer(texts, padding=True, truncation=True, max_length=self._longest, return_tensors="pt")
-        with torch.inference_mode():
+        with own_arithmetic(), torch.inference_mode():
             states = self._model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
         mask = batch["attention_mask"].unsqueeze(-1)
         return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)

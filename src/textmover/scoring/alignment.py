@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokenizer import Tokenizer
 from textmover.modules.weighting import Side
-from textmover.scoring.devices import whole_products
+from textmover.scoring.devices import scoring_mode
 from textmover.types import SegmentMetric
 
 __all__ = ["WordAlignment", "align_words"]
@@ -54,7 +52,7 @@ def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordA
     if found is None or given_words is None:
         return None
     (hypothesis_words, of_hypothesis), (reference_words, of_reference) = found, given_words
-    with evaluating(metric), whole_products(), torch.inference_mode():
+    with scoring_mode(metric):
         features = [metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference)]
         if features[0] is None or features[1] is None:
             return None

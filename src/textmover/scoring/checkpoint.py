@@ -19,6 +19,7 @@ from torch import nn
 
 from textmover import __version__
 from textmover.files import atomic_folder
+from textmover.modules.arithmetic import lasting
 from textmover.modules.assembly import ENCODER_FOLDER
 from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
@@ -58,6 +59,7 @@ Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its refe
 """How to score with a metric's folder, for its model card."""
 
 
+@lasting()
 def save_checkpoint(
     metric: SegmentMetric,
     folder: Path | str,
@@ -139,6 +141,7 @@ def check_replaceable(folder: Path, *, overwrite: bool) -> None:
         )
 
 
+@lasting()
 def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
     """Rebuild a metric from its folder.
 
@@ -219,6 +222,7 @@ def check_checkpoint(folder: Path) -> dict[str, Any]:
     return entries
 
 
+@lasting()
 def load_metric(
     name: str | Path, *, revision: str | None = None, shipped: bool = True, **overrides: Any
 ) -> SegmentMetric:

@@ -16,6 +16,7 @@ import torch
 
 from textmover import __version__
 from textmover.files import atomic_folder
+from textmover.modules.arithmetic import lasting
 from textmover.modules.base_encoder import weights_print
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.encoder_source import file_sha256
@@ -125,6 +126,7 @@ def classifier_folder(name: str | Path) -> Path:
     return released[str(name)]
 
 
+@lasting()
 def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextClassifier:
     """Rebuild a classifier from its folder.
 

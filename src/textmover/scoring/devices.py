@@ -1,19 +1,20 @@
-"""Where metrics run."""
+"""Where metrics run, and in which mode."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
-import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import torch
+from torch import nn
 
+from textmover.modules.arithmetic import own_arithmetic
+from textmover.modules.fitting import evaluating
 from textmover.types import InputError
 
-__all__ = ["machine_of", "resolve_device", "whole_products"]
+__all__ = ["machine_of", "resolve_device", "scoring_mode"]
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
@@ -60,47 +61,8 @@ def machine_of(device: torch.device) -> str:
 
 
 @contextlib.contextmanager
-def whole_products() -> Iterator[None]:
-    """Multiply matrices of float32 in float32 inside, whatever the program around has chosen.
-
-    Trainings often ask for fewer digits (``torch.set_float32_matmul_precision("high")``), which a GPU takes as leave
-    for TensorFloat-32: ten bits of each factor. Scores would then hang on a setting that no signature tells. It is one
-    for all threads: the first that comes changes it, and the last that goes puts it back.
-    """
-    with _LOCK:
-        if not _INSIDE:
-            _CHOSEN[:] = _products()
-            _choose(["ieee"] * len(_CHOSEN) if len(_CHOSEN) > 1 else ["highest"])
-        _INSIDE.append(None)
-    try:
+def scoring_mode(metric: object) -> Iterator[None]:
+    """Evaluation mode and own arithmetic without gradients, whatever surrounds the call."""
+    mode = evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext()
+    with mode, own_arithmetic(), torch.inference_mode():
         yield
-    finally:
-        with _LOCK:
-            _INSIDE.pop()
-            if not _INSIDE:
-                _choose(_CHOSEN)
-
-
-_LOCK = threading.Lock()
-_INSIDE: list[None] = []
-_CHOSEN: list[str] = []
-
-
-def _products() -> list[str]:
-    """How products are made: one word for all devices, or one for each kind where the newer interface was used."""
-    try:
-        return [torch.get_float32_matmul_precision()]
-    except RuntimeError:
-        return [part.matmul.fp32_precision for part in _parts()]
-
-
-def _choose(products: Sequence[str]) -> None:
-    if len(products) == 1:
-        torch.set_float32_matmul_precision(products[0])
-        return
-    for part, value in zip(_parts(), products, strict=True):
-        part.matmul.fp32_precision = value
-
-
-def _parts() -> list[Any]:
-    return [torch.backends.cuda, torch.backends.mkldnn]

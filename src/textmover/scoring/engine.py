@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-from torch import nn
 
 from textmover.scoring.batching import BLOCK, pair_batches
-from textmover.scoring.devices import whole_products
+from textmover.scoring.devices import scoring_mode
 from textmover.scoring.pair_table import PairTable
 from textmover.scoring.reckoning import Progress, check_finite, unusual
 from textmover.scoring.room import NoRoomError
@@ -158,7 +156,7 @@ class Engine(TextWork):
                 of the GPU.
         """
         parts: list[RawScores] = []
-        with self.lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
+        with self.lock, scoring_mode(self.metric):
             windows = (
                 self._window(hypotheses[rows], references[rows], rows.start, on_progress)
                 for rows in self._windows(hypotheses, references)
@@ -235,7 +233,7 @@ class Engine(TextWork):
         found: list[np.ndarray] = []
         counts: Counter[str] = Counter()
         firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
-        with self.lock, _evaluation_mode(self.metric), whole_products(), torch.inference_mode():
+        with self.lock, scoring_mode(self.metric):
             for rows in self._windows(firsts, rests):
                 progress = Progress(rows.stop - rows.start, on_progress)
                 sizes = [len(pairs) for pairs in places[rows]]
@@ -386,23 +384,6 @@ def _in_flight(windows: Iterator[_Window], ahead: int) -> Iterator[_Window]:
 
 def _read_together(metric: SegmentMetric, hypotheses: TokenBatch, references: TokenBatch) -> PairScores:
     return metric.pair_scores(hypotheses.to(metric.device), references.to(metric.device))
-
-
-class _evaluation_mode:  # noqa: N801 - a context manager reads like a function
-    """Evaluation mode inside, the earlier mode of every module afterwards."""
-
-    def __init__(self, metric: SegmentMetric) -> None:
-        self.module = metric if isinstance(metric, nn.Module) else None
-
-    def __enter__(self) -> None:
-        if self.module is not None:
-            self.training = [module for module in self.module.modules() if module.training]
-            self.module.eval()
-
-    def __exit__(self, *_: object) -> None:
-        if self.module is not None:
-            for module in self.training:
-                module.training = True
 
 
 def _distinct_texts(pairs: Sequence[tuple[str, Reference]]) -> list[str]:

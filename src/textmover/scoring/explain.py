@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
 from textmover.report.explanation import Explanation
 from textmover.rome.metric import RomeMetric
-from textmover.scoring.devices import whole_products
+from textmover.scoring.devices import scoring_mode
 from textmover.scoring.explain_rome import explain_rome
 from textmover.scoring.explain_transport import explain_transport
+from textmover.scoring.scorer_statistics import check_fitted
 from textmover.types import InputError, SegmentScores
 
 if TYPE_CHECKING:
@@ -56,20 +53,12 @@ def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) ->
     return explain_fitted(scorer.for_call([hypothesis], [grouped]), hypothesis, grouped)
 
 
-@whole_products()
-@torch.inference_mode()
 def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) -> Explanation:
     """Explain with the statistics as they are; see :func:`explain`."""
     hypothesis, grouped = _checked(hypothesis, references)
     scorer = scorer.frozen()
     metric = scorer.metric
-    if metric.needs_fit:
-        lacking = ", ".join(name for name, one in metric.statistics.items() if not one.fitted)
-        raise InputError(
-            f"Expected the metric's corpus statistics ({lacking}) to be fitted, but they are not: call "
-            "`Scorer.fit(texts)`, load a file of them with `Scorer.load_statistics(path)`, or choose a preset that "
-            "needs none."
-        )
+    check_fitted(metric)
     if metric.multi_reference == "all" and len(grouped) > 1:
         raise InputError(
             f"Expected one reference to explain where multi_reference='all' makes one text of them, but got "
@@ -80,7 +69,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
     chosen = int(alone.scores.argmax() if metric.higher_is_better else alone.scores.argmin())
     values = _values(alone, chosen)
     flags = tuple(scorer.score_fitted([hypothesis], [[grouped[chosen]]], warn=False).counts)
-    with evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext():
+    with scorer.engine(), scoring_mode(metric):
         found = _parts(metric, hypothesis, grouped[chosen], values, empty="empty" in flags)
     return Explanation(
         score=values.pop("score"),

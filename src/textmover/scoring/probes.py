@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from textmover.modules.fitting import evaluating
-from textmover.scoring.devices import whole_products
+from textmover.scoring.devices import scoring_mode
 from textmover.scoring.rows import best_fit, states_in_rows
 from textmover.types import EncoderRunner, RowRunner, RunnableEncoder, SegmentMetric, TextFeatures, TokenBatch
 
@@ -41,9 +39,7 @@ def probe_scores(metric: SegmentMetric, rows: RowRunner | None = None) -> Tensor
         rows: Reads those texts side by side that a row has room for; ``None`` for the metric's own way with all.
     """
     sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
-    # In training mode an encoder draws dropout, and runs no back-end.
-    mode = evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext()
-    with mode, whole_products(), torch.inference_mode():
+    with scoring_mode(metric):  # in training mode an encoder draws dropout, and runs no back-end
         values = _values(metric, *sides)
         if rows is not None:
             room = torch.stack([side.lengths <= rows.row_shape[1] for side in sides]).all(dim=0)
@@ -99,7 +95,7 @@ def probe_states(
             (runner, longest, torch.ones_like(longest, dtype=torch.bool)),
         ]
     graph, differences = encoder.graph(), []
-    with evaluating(graph), whole_products(), torch.inference_mode():
+    with scoring_mode(graph):
         for read, given, held in cases:
             wanted = graph(given.contiguous(), held.long().contiguous())
             for state, found in zip(wanted, read(given.contiguous(), held.contiguous()), strict=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import nn
 
+from textmover.modules.arithmetic import lasting
 from textmover.modules.config import check_choice
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.checkpoint import checkpoint_folder, load_metric
@@ -65,6 +66,7 @@ class Scorer(ScorerStatistics):
         super().__init__(metric, engine, progress=progress)
 
     @classmethod
+    @lasting()
     def from_pretrained(
         cls,
         name: str | Path | None = None,

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from textmover import __version__
 from textmover.files import atomic_bytes
+from textmover.modules.arithmetic import lasting
 from textmover.reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
@@ -133,6 +134,7 @@ def save_statistics(
     return Path(path)
 
 
+@lasting()
 def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
     """Put saved statistics into a metric that has room for them; an idf table of one corpus serves both sides.
 

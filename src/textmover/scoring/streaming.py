@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from textmover.data.streams import Row, Rows
+from textmover.scoring.devices import scoring_mode
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.shards import Parts, Shard, ShardScores
 from textmover.scoring.tally import Tally, check_any_left
@@ -136,10 +136,10 @@ def _score_rows(
     return {name: np.concatenate(parts).T for name, parts in columns.items()}, counts
 
 
-@torch.inference_mode()
 def _joint(metric: SegmentMetric) -> bool:
     """Whether the metric reads texts together."""
-    return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
+    with scoring_mode(metric):
+        return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
 
 
 def fit_on_rows(scorer: Scorer, rows: Rows) -> None:

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from textmover.modules.arithmetic import lasting
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, Refused, Wanted
 from textmover.scoring.backends.compiled import CompiledRunner
@@ -63,6 +64,7 @@ class Prepared(NamedTuple):
     made: Artefact | None = None
 
 
+@lasting()
 def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | None = None) -> float | None:
     """Let a back-end run a metric's encoder.
 
@@ -92,6 +94,7 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
     return prepared.deviation
 
 
+@lasting()
 def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -> Prepared:
     """Write an artefact into a checkpoint.
 

@@ -1,0 +1,241 @@
+"""Scores are the same whatever the program around a call has chosen for torch, and its choices stay as they were."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+from pytorch_lightning import LightningModule, Trainer
+
+from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
+from textmover.modules.analysis import analyse_layers, with_all_layers
+from textmover.presets import PRESETS
+from textmover.scoring import EncoderMemory, Scorer, load_checkpoint, save_checkpoint
+from textmover.scoring.alignment import align_words
+
+HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea", ""]
+REFERENCES = ["a little dog runs home", "she sold two books", "warm tea and a long walk by the river", "tea"]
+CORPUS = [*HYPOTHESES, *REFERENCES, "never go to town"]
+
+
+@contextlib.contextmanager
+def setting(put, value, now):
+    before = now()
+    put(value)
+    try:
+        yield
+        assert now() == (value if value is not None else before)
+    finally:
+        put(before)
+
+
+def default_dtype(dtype):
+    return setting(torch.set_default_dtype, dtype, torch.get_default_dtype)
+
+
+SURROUNDINGS = {
+    "autocast-bf16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast-fp16": lambda: torch.autocast("cpu", dtype=torch.float16),
+    "float64": lambda: default_dtype(torch.float64),
+    "bfloat16": lambda: default_dtype(torch.bfloat16),
+    "inference": torch.inference_mode,
+    "no-grad": torch.no_grad,
+    "gradients": torch.enable_grad,
+    "deterministic": lambda: setting(
+        torch.use_deterministic_algorithms, True, torch.are_deterministic_algorithms_enabled
+    ),
+    "fewer-digits": lambda: setting(torch.set_float32_matmul_precision, "medium", torch.get_float32_matmul_precision),
+    "device": lambda: torch.device("meta"),
+}
+
+
+USUAL = ("autocast-bf16", "float64", "inference", "device")
+"""Those that every run of the tests tries; a slow run tries all."""
+
+
+@pytest.fixture(params=[pytest.param(one, marks=() if one in USUAL else pytest.mark.slow) for one in SURROUNDINGS])
+def surrounded(request):
+    return SURROUNDINGS[request.param]
+
+
+def made(name, tiny_encoder, **options):
+    fields = {"last_layers": 3} if name.startswith("moverscore-w") or name == "moverscore-smd" else {}
+    if name == "rome":
+        fields = {"scorer": "mean", "parser": "none", "features": ("semantic", "twmd")}
+    scorer = Scorer.from_pretrained(
+        name, encoder=str(tiny_encoder), device="cpu", **{"backend": "torch", **fields, **options}
+    )
+    return scorer.fit(CORPUS) if scorer.metric.needs_fit else scorer
+
+
+def same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def scored(scorer):
+    result = scorer.score(HYPOTHESES, REFERENCES)
+    return result.scores, str(result.signature)
+
+
+# --- every preset -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["twmd-b", pytest.param("bertscore-f1-idf", marks=pytest.mark.slow), "rome"])
+def test_a_preset_is_loaded_fitted_and_scores_as_anywhere_else(surrounded, name, tiny_encoder):
+    expected = scored(made(name, tiny_encoder))
+    with surrounded():
+        inside = made(name, tiny_encoder)
+        found = scored(inside)
+    same(found, expected)
+    same(scored(inside), expected)
+    if inside.metric.statistics:
+        inside.fit(CORPUS[:4])  # they are no inference tensors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_scores_as_anywhere_else(surrounded, name, tiny_encoder):
+    scorer = made(name, tiny_encoder, cache=False)
+    expected = scored(scorer)
+    with surrounded():
+        found = scored(scorer)
+    same(found, expected)
+
+
+# --- every door -------------------------------------------------------------------------------------------------------
+
+
+def explained(scorer):
+    found = scorer.explain(HYPOTHESES[0], [REFERENCES[0], REFERENCES[1]])
+    return found.score, found.contributions, *(one.plan for one in found.matches)
+
+
+def chosen(scorer):
+    found = scorer.mbr([HYPOTHESES, REFERENCES], matrices=True)
+    return tuple(one.matrix for one in found.choices)
+
+
+def aligned(scorer):
+    found = align_words(scorer.metric, HYPOTHESES[0], REFERENCES[0])
+    return found.plan, found.similarity
+
+
+def analysed(scorer):
+    parts = with_all_layers(scorer.metric.parts)
+    return [str(row) for row in analyse_layers(parts, CORPUS, pairs=20).rows]
+
+
+def collected(scorer):
+    metric = TextMoverScore(scorer, reduction="none")
+    metric.update(HYPOTHESES, REFERENCES)
+    return metric.compute().tolist()
+
+
+def weighed(scorer):
+    metric = TextMoverBERTScore(scorer, idf=True)
+    metric.update(HYPOTHESES, REFERENCES)
+    return [one.tolist() for one in metric.compute().values()]
+
+
+def saved(scorer, tmp_path):
+    save_checkpoint(scorer.metric, tmp_path / "saved", card="A card.")
+    return scored(Scorer(load_checkpoint(tmp_path / "saved")))
+
+
+DOORS = {
+    "explain": explained,
+    "mbr": chosen,
+    "align": aligned,
+    "layers": analysed,
+    "torchmetrics": collected,
+    "bert-score": weighed,
+    "stream": lambda scorer: [one.scores for one in scorer.score_stream(zip(HYPOTHESES, REFERENCES, strict=True))],
+    "module": lambda scorer: scored(Scorer(scorer.metric, cache=False)),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_door_gives_what_it_gives_anywhere_else(surrounded, door, tiny_encoder):
+    scorer = made("bertscore-f1", tiny_encoder, subwords="first", rescale=True)
+    expected = DOORS[door](scorer)
+    scorer.clear_cache()
+    with surrounded():
+        if torch.get_default_device().type == "meta" and door in ("torchmetrics", "bert-score"):
+            return  # torchmetrics keeps its states on the default device
+        found = DOORS[door](scorer)
+    same(found, expected)
+
+
+def test_a_checkpoint_is_written_and_loaded_as_anywhere_else(surrounded, tiny_encoder, tmp_path):
+    scorer = made("twmd-b", tiny_encoder, calibrate=True)
+    expected = scored(scorer)
+    with surrounded():
+        found = saved(scorer, tmp_path)
+    same(found, expected)
+
+
+def test_what_is_kept_inside_serves_outside(surrounded, tiny_encoder):
+    memory = EncoderMemory()
+    expected = scored(made("twmd", tiny_encoder))
+    scorer, other = (made(name, tiny_encoder, memory=memory) for name in ("twmd", "trwmd"))
+    with surrounded():
+        with torch.no_grad():
+            scorer.metric(*(scorer.metric.tokenize(CORPUS).to("cpu"),) * 2)  # as a program around may call it
+        scored(scorer), scored(other)
+    np.testing.assert_allclose(scored(scorer)[0], expected[0], rtol=0, atol=1e-6)
+
+
+# --- other programs ---------------------------------------------------------------------------------------------------
+
+
+class Validating(LightningModule):
+    """Scores in its validation, beside a metric that is loaded."""
+
+    def __init__(self, metrics, scorer):
+        super().__init__()
+        self.metrics, self.scorer, self.found = torch.nn.ModuleDict(metrics), scorer, []
+
+    def validation_step(self, batch):
+        for metric in self.metrics.values():
+            metric.update(HYPOTHESES, REFERENCES)
+        self.found = self.scorer.score(HYPOTHESES, REFERENCES).scores
+
+    def val_dataloader(self):
+        return [0]
+
+    def configure_optimizers(self):
+        return None
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", pytest.param("bf16-true", marks=pytest.mark.slow)])
+def test_a_trainer_in_half_precision_scores_in_whole(tiny_encoder, precision):
+    scorers = {name: made(name, tiny_encoder) for name in ("twmd", "rome")}
+    expected = {name: scored(one)[0] for name, one in scorers.items()}
+    metrics = {
+        "twmd": TextMoverScore(scorers["twmd"], reduction="none"),
+        "rome": RoMeScore(scorers["rome"], reduction="none"),
+    }
+    for one in scorers.values():
+        one.clear_cache()
+    module = Validating(metrics, Scorer(scorers["twmd"].metric))
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    Trainer(precision=precision, accelerator="cpu", **quiet).validate(module, verbose=False)
+    same([metrics["twmd"].compute(), metrics["rome"].compute()["score"]], expected.values())
+    same([module.found], [expected["twmd"]])
+    same(scored(module.scorer)[:1], [expected["twmd"]])  # nor is anything else kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize("name", ["autocast-bf16"])
+def test_a_back_end_is_prepared_as_anywhere_else(name, backend, tiny_encoder, tmp_path, monkeypatch, real_backends):
+    pytest.importorskip(backend)
+    expected = scored(made("twmd", tiny_encoder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with SURROUNDINGS[name]():
+        inside = made("twmd", tiny_encoder, backend=backend)
+        found = scored(inside)
+    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=1e-5)
+    assert f"|backend:{backend}" in found[1]
