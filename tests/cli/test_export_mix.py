@@ -220,7 +220,7 @@ def test_a_share_of_nothing_leaves_the_weights(run, save_run, tmp_path):
         (("--average", "run.ckpt", "--weights", 1), "`--weights` to hold 2 numbers, one for each metric, but got 1"),
         (("--average", "run.ckpt", "--weights", 1, -1), "`--weights` to be finite, at least 0 and not all 0, but got"),
         (("--weights", 1, 2), "`--average RUN …` beside `--weights`, but got none"),
-        (("--adapter", 0), "`rank` to be a whole number of at least 1, but got 0"),
+        (("--adapter", 0), "`rank` to be a whole number from 1 to 65,536, but got 0"),
         (("--adapter-dtype", "float16"), "`--adapter RANK` beside `--adapter-dtype`"),
         (("--adapter", 4, "--backend", "openvino"), "`--backend` without `--adapter`"),
         (("--private",), "`--push OWNER/NAME` beside `--private`"),

@@ -2,15 +2,21 @@
 
 import json
 import re
-from dataclasses import FrozenInstanceError, dataclass, field, fields
-from typing import Any
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
 
 from textmover.modules import MetricConfig, MetricModel
+from textmover.modules.classifier import ClassifierConfig
 from textmover.modules.config import DEFAULT_ENCODER
+from textmover.rome.config import RomeConfig
+from textmover.rome.scorer_network import ScorerConfig
+from textmover.rome.syntactic import SyntacticOptions
 from textmover.scoring import Scorer
+from textmover.scoring.adapter import AdapterConfig
+from textmover.training.lora import LoraConfig
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog, running to the old house in the evening!", "she will buy a book", "tea"]
@@ -383,3 +389,46 @@ def test_override_checks_values():
 def test_a_configuration_cannot_be_changed_in_place():
     with pytest.raises(FrozenInstanceError):
         MetricConfig().temperature = 1.0
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def whole_fields(config_class):
+    """Fields that take whole numbers, by their annotations."""
+    hints = get_type_hints(config_class)
+    return [one.name for one in fields(config_class) if int in (hints[one.name], *get_args(hints[one.name]))]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (MetricConfig(), 8),
+        (RomeConfig(), 3),
+        (SyntacticOptions(), 1),
+        (ClassifierConfig(("a", "b")), 1),
+        (AdapterConfig(), 1),
+        (LoraConfig(), 1),
+    ],
+)
+def test_every_whole_number_of_a_configuration_is_bounded(config, expected):
+    names = whole_fields(type(config))
+    assert len(names) == expected, names
+    for name in names:
+        for value in (10**12, -(10**12), 2.5, True, "3"):
+            with pytest.raises(InputError, match=f"`{name}` to be a (whole )?number"):
+                replace(config, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: MetricConfig(aggregation="power-means", powers=(1.0,) * 101), "`powers`, as their number, .* got 101"),
+        (lambda: RomeConfig(features=tuple(map(str, range(33)))), "`features`, as their number, .* got 33"),
+        (lambda: ScorerConfig(("a",), (10**9,)), "`hidden` to be a whole number from 1 to 4,096"),
+        (lambda: ScorerConfig(("a",), (2,) * 9, ("relu",) * 9), "`activations`, as their number, .* got 9"),
+    ],
+)
+def test_lists_of_a_configuration_are_bounded(build, message):
+    with pytest.raises(InputError, match=message):
+        build()

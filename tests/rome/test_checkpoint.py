@@ -76,3 +76,54 @@ def test_classifier_and_metrics_are_loaded_by_name(fields, classifier, tiny_metr
 def test_a_classifier_that_is_nowhere_is_named():
     with pytest.raises(InputError, match="Expected a classifier's folder, or one of the released ones"):
         classifier_folder("nowhere")
+
+
+# --- folders that name folders ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(fields, tmp_path):
+    """A checkpoint of RoMe, by its name; the metrics or the classifier that it names are given."""
+
+    def named(name, *metrics, **others):
+        folder = save_checkpoint(
+            RomeMetric.from_config(RomeConfig(**fields, weights="uniform")).eval(), tmp_path / name, card=""
+        )
+        entries = json.loads((folder / "config.json").read_text())
+        entries["metric"] |= {"features": ["semantic", *(str(tmp_path / one) for one in metrics)], **others}
+        (folder / "config.json").write_text(json.dumps(entries))
+        return folder
+
+    return named
+
+
+@pytest.mark.parametrize("chain", ["a", "ab", "abc"])
+def test_checkpoints_that_contain_themselves_are_refused(named, chain):
+    folders = [named(one, other) for one, other in zip(chain, chain[1:] + chain[:1], strict=True)]
+    with pytest.raises(InputError, match="Expected checkpoints that do not contain themselves") as caught:
+        load_metric(folders[0])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_classifier_on_a_metric_that_names_it_is_refused(named, classifier, tmp_path):
+    folder = named("rome", acceptability=str(tmp_path / "classifier"), features=["semantic", "acceptability"])
+    save_classifier(classifier, tmp_path / "classifier", card="", metric=str(folder))
+    with pytest.raises(InputError, match="Expected checkpoints that do not contain themselves"):
+        load_metric(folder)
+
+
+def test_checkpoints_inside_one_another_have_an_end(named):
+    for one, other in zip("dcba", "edcb", strict=True):
+        named(one, other)
+    named("e")
+    with pytest.raises(InputError, match="contain others more than 4 deep"):
+        load_metric(named("a0", "a"))
+
+
+def test_a_metric_called_like_an_entry_of_the_signature_changes_none(fields, tiny_metric, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(tiny_metric(), tmp_path / "encoder", card="")
+    metric = load_metric("rome", **{**fields, "features": ("semantic", "encoder")}, scorer="mean", weights="uniform")
+    entries = metric.signature.entries
+    assert entries["encoder"].startswith("tiny@")
+    assert len(entries["feature-encoder"]) == 8

@@ -303,8 +303,8 @@ def test_a_classifier_of_another_kind_is_refused(rome, tiny_metric):
         ({"delta": 2.0}, "Expected `delta` to be a number between 0 and 1, but got 2.0"),
         ({"delta": "x"}, "Expected `delta` to be a number between 0 and 1, but got 'x'"),
         ({"theta": 2.0}, "Expected `theta` to be a cosine"),
-        ({"most_nodes": 0}, "Expected `most_nodes` to be a whole number of at least 1"),
-        ({"layer": "last"}, "Expected `layer` to be a whole number or null"),
+        ({"most_nodes": 0}, "Expected `most_nodes` to be a whole number from 1 to"),
+        ({"layer": "last"}, "Expected `layer` to be a whole number from -1,000 to 1,000 or null"),
         ({"multi_reference": "all"}, "Expected `multi_reference` to be one of 'best', 'mean'"),
     ],
 )

@@ -155,7 +155,7 @@ def test_descriptions_that_fit_nothing_are_refused(change):
     [
         ({"features": ()}, "Expected `features` to be one or more different names"),
         ({"features": ("a", "a")}, "Expected `features` to be one or more different names"),
-        ({"features": ("a",), "hidden": (0,)}, "Expected `hidden` to be widths of at least 1, but got"),
+        ({"features": ("a",), "hidden": (0,)}, "Expected `hidden` to be a whole number from 1 to 4,096, but got 0"),
         ({"features": ("a",), "hidden": (3, 3)}, "one for each of the 2 hidden layers, but got 1"),
         ({"features": ("a",), "activations": ("gelu",)}, "of none, relu, tanh, but got 'gelu'"),
     ],

@@ -301,7 +301,7 @@ def test_numbers_and_shapes_that_do_not_fit_are_refused():
         ({"change": 0}, r"`change` to be above 0 and at most 2, but got 0"),
         ({"change": 2.5}, r"`change` to be above 0 and at most 2, but got 2\.5: a deletion and an insertion together"),
         ({"ramp": -1}, r"`ramp` to be 0 or above, but got -1"),
-        ({"most_nodes": 0}, r"`most_nodes` to be a whole number of at least 1, but got 0"),
+        ({"most_nodes": 0}, r"`most_nodes` to be a whole number from 1 to 100,000, but got 0"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

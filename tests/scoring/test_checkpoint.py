@@ -57,6 +57,10 @@ def edit(folder, **changes) -> None:
     path.write_text(json.dumps({name: value for name, value in entries.items() if value is not ...}))
 
 
+def change(folder, part, **changes) -> None:
+    edit(folder, **{part: json.loads((folder / "config.json").read_text())[part] | changes})
+
+
 # --- the same metric --------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +206,15 @@ DAMAGES = {
         lambda at: edit(at, encoder=...),
         "describe a metric, but reading it gave KeyError: 'encoder'",
     ),
+    "layer of its own": (lambda at: change(at, "metric", layer=999), "`layer` to be between 0 and 3 .* but got 999"),
+    "other layer": (lambda at: change(at, "metric", layer=2), r"gives the layers \[2\].* but it gives \[3\]"),
+    "other layers": (lambda at: change(at, "encoder", layers=[2, 3]), r"gives the layers .* it gives \[2, 3\]"),
+    "endless layers": (lambda at: change(at, "encoder", layers=[10**9]), "it gives .1000000000.: export"),
+    "endless depth": (lambda at: change(at, "encoder", depth=10**9), "`depth` of the encoder in"),
+    "bar in identity": (lambda at: change(at, "encoder", identity="tiny|score:f@1"), "without '|' and line breaks"),
+    "line in identity": (lambda at: change(at, "encoder", identity="tiny\nscore:f@1"), "without '|' and line breaks"),
+    "identity of another kind": (lambda at: change(at, "encoder", identity=5), "describe a metric"),
+    "endless iterations": (lambda at: change(at, "metric", iterations=10**12), "`iterations` to be a whole number"),
     "encoder entry of another kind": (lambda at: edit(at, encoder=[]), "describe a metric"),
     "unknown field": (lambda at: edit(at, metric={"temprature": 1}), "did you mean `temperature`"),
     "weights not listed": (lambda at: edit(at, files={}), "the hash that config.json names"),

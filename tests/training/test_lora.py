@@ -249,8 +249,8 @@ def test_copies_and_pickles_are_independent_and_merge(metric):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"rank": 0}, "`rank` to be a whole number of at least 1, but got 0"),
-        ({"rank": 2.5}, "`rank` to be a whole number of at least 1, but got 2.5"),
+        ({"rank": 0}, "`rank` to be a whole number from 1 to 65,536, but got 0"),
+        ({"rank": 2.5}, "`rank` to be a whole number from 1 to 65,536, but got 2.5"),
         ({"alpha": 0.0}, "`alpha` to be a positive finite number, but got 0.0"),
         ({"dropout": 1.0}, "`dropout` to be at least 0 and below 1, but got 1.0"),
         ({"targets": "query"}, "'attention', 'all' or a list of names, but got 'query': one layer is a list of one"),

@@ -20,7 +20,7 @@ from textmover.modules.config import check_choice
 from textmover.modules.encoder import Encoder
 from textmover.modules.fitting import evaluating
 from textmover.modules.statistics import CorpusMean
-from textmover.types import InputError, SpecialToken, TokenTrait
+from textmover.types import InputError, SpecialToken, TokenTrait, check_whole
 
 __all__ = [
     "CENTERINGS",
@@ -179,8 +179,7 @@ def analyse_layers(
     for name in centerings:
         check_choice("centering", name, CENTERINGS)
     for name, value in (("pairs", pairs), ("batch_tokens", batch_tokens)):
-        if value < 1:
-            raise InputError(f"Expected `{name}` to be at least 1, but got {value}.")
+        check_whole(name, value)
     distinct = list(dict.fromkeys(text.strip() for text in texts))
     tokens = read_tokens(parts, distinct)
     drawn = draw_pairs(tokens, pairs, seed)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from textmover.modules.base_encoder import BaseEncoder, base_of, remember_base
-from textmover.modules.config import LEAST_LENGTH, MetricConfig
+from textmover.modules.config import MetricConfig
 from textmover.modules.encoder import Encoder
 from textmover.modules.encoder_facts import default_layer, position_limit
 from textmover.modules.encoder_source import EncoderSource, resolve_encoder
@@ -21,7 +21,7 @@ from textmover.modules.stop_words import stop_words
 from textmover.modules.tokenizer import Tokenizer
 from textmover.modules.weighting import needs_traits
 from textmover.modules.word_tokenizer import WordTokenizer
-from textmover.types import InputError
+from textmover.types import BOUNDS, InputError, Signature, check_whole
 
 __all__ = ["DIFFERENCE", "ENCODER_FOLDER", "Parts", "assemble", "build_layers", "reassemble", "save_parts", "untrained"]
 
@@ -63,7 +63,7 @@ def assemble(config: MetricConfig) -> Parts:
     name = config.encoder.rstrip("/").rsplit("/", 1)[-1]
     parts = _pretrained(config, source, encoder_config, layers, getattr(torch, config.dtype))
     remember_base(parts.encoder, BaseEncoder.found(config.encoder, config.revision, source))
-    return replace(parts, identity=f"{name}@{source.sha256[:8]}")
+    return replace(parts, identity=_written(f"{name}@{source.sha256[:8]}"))
 
 
 def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
@@ -135,6 +135,7 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))
+    _check_entry(config, folder, entry)
     base = BaseEncoder.from_entry(entry, config.encoder, config.revision)
     if entry.get("stored") == DIFFERENCE:
         return _over_base(config, BaseEncoder(**entry["base"]), entry)
@@ -147,6 +148,30 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
     encoder.to(getattr(torch, config.dtype))
     remember_base(encoder, base)
     return Parts(encoder, tokenizer, entry["identity"])
+
+
+def _check_entry(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> None:
+    """Refuse the ``encoder`` entry of a checkpoint that contradicts itself or the metric's configuration."""
+    check_whole("depth", entry["depth"], place=f" of the encoder in {folder}")
+    config = replace(config, encoder=str(folder))  # which errors name
+    expected, found = list(_layers(config, entry["depth"])), entry["layers"]
+    if config.layer is None and config.aggregation == "single":  # read from a table, of an earlier version perhaps
+        expected = next(([one] for one in range(entry["depth"] + 1) if [one] == found), expected)
+    if found != expected:
+        raise InputError(
+            f"Expected {folder} to hold an encoder that gives the layers {expected}, as its metric reads them, but it "
+            f"gives {found}: export or copy the checkpoint again."
+        )
+    if _written(entry["identity"]) != entry["identity"]:
+        raise InputError(
+            f"Expected {folder} to name its encoder without '|' and line breaks, but got {entry['identity']!r}: export "
+            "or copy the checkpoint again."
+        )
+
+
+def _written(identity: str) -> str:
+    """The identity as it stands in a signature."""
+    return Signature({"encoder": identity}).entries["encoder"]
 
 
 def _over_base(config: MetricConfig, base: BaseEncoder, entry: Mapping[str, Any]) -> Parts:
@@ -213,9 +238,10 @@ def _layers(config: MetricConfig, depth: int) -> tuple[int, ...]:
 
 def _tokenizer(config: MetricConfig, folder: Path, encoder_config: Any) -> Tokenizer:
     limit = position_limit(encoder_config)
-    if limit < LEAST_LENGTH:
+    least = BOUNDS["max_length"][0]
+    if limit < least:
         raise InputError(
-            f"Expected the encoder in {folder} to read texts of {LEAST_LENGTH} tokens at least, but its config.json "
+            f"Expected the encoder in {folder} to read texts of {least} tokens at least, but its config.json "
             f"allows {limit}: fetch or save it again."
         )
     if config.max_length is not None and config.max_length > limit:

@@ -15,7 +15,7 @@ from textmover.modules.encoder import Encoder
 from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokenizer import Tokenizer
-from textmover.types import InputError, SpecialToken, TokenBatch
+from textmover.types import InputError, SpecialToken, TokenBatch, check_whole
 
 __all__ = [
     "ClassifierConfig",
@@ -64,11 +64,9 @@ class ClassifierConfig:
         check_choice("pooling", self.pooling, ("mean", "cls"))
         if len(set(self.classes)) < max(2, len(self.classes)):
             raise InputError(f"Expected at least two `classes` with different names, but got {list(self.classes)}.")
-        if self.hidden < 0 or not 0 <= self.dropout < 1:
-            raise InputError(
-                "Expected `hidden` to be at least 0 and `dropout` to be from 0 to below 1, but got "
-                f"{self.hidden} and {self.dropout}."
-            )
+        check_whole("hidden", self.hidden)
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"Expected `dropout` to be from 0 to below 1, but got {self.dropout}.")
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values."""

@@ -10,16 +10,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from textmover.modules.matching_names import COSTS, Matching, check_matching, who_reads
-from textmover.types import InputError
+from textmover.types import InputError, check_whole
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["DEFAULT_ENCODER", "MetricConfig", "SpecialTokens", "check_choice"]
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
-
-LEAST_LENGTH = 3
-"""Longest text in tokens, at least: two special tokens and one of the text."""
 
 SpecialTokens = Literal["keep", "drop", "first", "targets"]
 """What happens to special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
@@ -111,13 +108,14 @@ class MetricConfig:
             self._check_number(name, lambda value: value >= 0, 'a number of at least 0 or "inf"')
         self._check_number("order_penalty", lambda value: 0 <= value < math.inf, "a finite number of at least 0")
         self._check_number("alpha", lambda value: 0 <= value <= 1, "a number between 0 and 1")
-        for name, least in (("iterations", 1), ("max_iterations", 1), ("last_layers", 1), ("routing_iterations", 1)):
-            self._check_integer(name, getattr(self, name), least)
-        for name, least in (("max_length", 3), ("freeze_layers", 0)):
+        for name in ("iterations", "max_iterations", "last_layers", "routing_iterations"):
+            check_whole(name, getattr(self, name))
+        for name in ("layer", "max_length", "freeze_layers"):
             if getattr(self, name) is not None:
-                self._check_integer(name, getattr(self, name), least)
+                check_whole(name, getattr(self, name), alternative=" or null")
         if self.ngram != "sentence":
-            self._check_integer("ngram", self.ngram, 1, ' or "sentence"')
+            check_whole("ngram", self.ngram, alternative=' or "sentence"')
+        check_whole("powers", len(self.powers), place=", as their number,")
         self._check_texts()
         self._check_together()
 
@@ -137,8 +135,6 @@ class MetricConfig:
         object.__setattr__(self, "powers", tuple(float(one) for one in numbers))
 
     def _check_texts(self) -> None:
-        if self.layer is not None and (not isinstance(self.layer, int) or isinstance(self.layer, bool)):
-            raise InputError(f"Expected `layer` to be a whole number or null, but got {self.layer!r}.")
         if not isinstance(self.encoder, str) or not self.encoder:
             raise InputError(f"Expected `encoder` to be a name, a folder or a file, but got {self.encoder!r}.")
         if not isinstance(self.stop_words, str) or not self.stop_words.strip():
@@ -175,13 +171,6 @@ class MetricConfig:
         value = getattr(self, name)
         if not _is_number(value) or not fits(value):
             raise InputError(f"Expected `{name}` to be {what}, but got {value!r}.")
-
-    @staticmethod
-    def _check_integer(name: str, value: object, least: int, alternative: str = "") -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InputError(
-                f"Expected `{name}` to be a whole number of at least {least}{alternative}, but got {value!r}."
-            )
 
     def override(self, **changes: Any) -> MetricConfig:
         """The same configuration with some fields changed.

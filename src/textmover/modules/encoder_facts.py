@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["LAYERS", "POST_NORM_TYPES", "SIZES", "UNTRACED", "default_layer", "first_position", "position_limit"]
+__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "first_position", "position_limit"]
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
@@ -14,17 +14,6 @@ final norm behind the last layer, so they run whole and the layer is picked from
 
 UNTRACED = ("_name_or_path", "_commit_hash", "architectures", "dtype", "torch_dtype", "transformers_version")
 """Entries of an encoder's configuration that say where it came from, not what it computes."""
-
-SIZES = {
-    "num_hidden_layers": (1, 1_000),
-    "hidden_size": (1, 65_536),
-    "num_attention_heads": (1, 4_096),
-    "intermediate_size": (1, 1_048_576),
-    "vocab_size": (1, 16_777_216),
-    "num_labels": (0, 1_000_000),
-    "max_position_embeddings": (-1, 16_777_216),
-}
-"""Sizes in an encoder's configuration, with the least and the most that is read."""
 
 LAYERS = {
     "all-MiniLM-L6-v2": (6, 6),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import logging
 import re
 import textwrap
@@ -18,8 +17,8 @@ from typing import Any
 
 import torch
 
-from textmover.modules.encoder_facts import SIZES
-from textmover.types import InputError
+from textmover.reading import read_json
+from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 
 __all__ = ["load_config", "load_model", "load_tokenizer", "plain_errors"]
 
@@ -50,10 +49,10 @@ def load_config(folder: Path) -> Any:
     with _loading(folder):
         from transformers import MODEL_MAPPING, AutoConfig
 
-        _check_sizes(path, json.loads(path.read_text(encoding="utf-8")))
+        _check_sizes(path, dict(read_json(path)))
         config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
         known = type(config) in MODEL_MAPPING and _reads_texts(MODEL_MAPPING[type(config)])
-    sizes = {name: found for name in SIZES if (found := getattr(config, name, None)) is not None}
+    sizes = {name: found for name in ENCODER_BOUNDS if (found := getattr(config, name, None)) is not None}
     if not known or not {"num_hidden_layers", "hidden_size"} <= sizes.keys():
         raise InputError(
             f"Expected {path} to describe a text encoder, but got one of type {config.model_type!r}: take one such as "
@@ -83,10 +82,10 @@ def load_tokenizer(folder: Path, **options: Any) -> Any:
 
         for path in filter(Path.is_file, (folder / name for name in ("tokenizer.json", "vocab.json"))):
             highest = max(map(int, NUMBER.findall(path.read_bytes())), default=0)
-            if highest > SIZES["vocab_size"][1]:
+            if highest > ENCODER_BOUNDS["vocab_size"][1]:
                 raise InputError(
-                    f"Expected {path} to give ids up to {SIZES['vocab_size'][1]:,}, but got {highest}: fetch or save "
-                    "the encoder again."
+                    f"Expected {path} to give ids up to {ENCODER_BOUNDS['vocab_size'][1]:,}, but got {highest}: fetch "
+                    "or save the encoder again."
                 )
         tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, **options)
     if len(tokenizer) < LEAST_VOCABULARY:
@@ -150,13 +149,10 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
 
 def _check_sizes(path: Path, sizes: Mapping[str, Any]) -> None:
     """Refuse a configuration with a size that is none."""
-    for name, (least, most) in SIZES.items():
-        value = sizes.get(name, least)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise InputError(
-                f"Expected `{name}` in {path} to be a whole number from {least} to {most:,}, but got {value!r}: fetch "
-                "or save the encoder again."
-            )
+    place, way_out = f" in {path}", ": fetch or save the encoder again"
+    for name in ENCODER_BOUNDS:
+        if name in sizes:
+            check_whole(name, sizes[name], bounds=ENCODER_BOUNDS, place=place, way_out=way_out)
 
 
 def _reads_texts(model: Any) -> bool:

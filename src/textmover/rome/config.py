@@ -11,7 +11,7 @@ from textmover.rome.acceptability import DEFAULT_CLASSIFIER
 from textmover.rome.parser import DEFAULT_PARSER
 from textmover.rome.semantic import SEMANTICS, SemanticConfig
 from textmover.rome.syntactic import SyntacticOptions
-from textmover.types import InputError
+from textmover.types import InputError, check_whole
 
 __all__ = ["FEATURES", "NO_PARSER", "RomeConfig"]
 
@@ -74,6 +74,7 @@ class RomeConfig:
                 f"Expected `features` to be one or more different names ({', '.join(FEATURES)}, or a metric's), but "
                 f"got {self.features!r}."
             )
+        check_whole("features", len(features), place=", as their number,")
         object.__setattr__(self, "features", features)
         if self.parser == NO_PARSER and "syntactic" in features:
             raise InputError(

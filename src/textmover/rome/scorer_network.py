@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import linear, softplus
 
-from textmover.types import InputError
+from textmover.types import InputError, check_whole
 
 __all__ = ["Activation", "FeatureScorer", "ScorerConfig", "fitted_logistic", "named_features"]
 
@@ -47,8 +47,9 @@ class ScorerConfig:
         """Check every field."""
         if not self.features or len(set(self.features)) != len(self.features):
             raise InputError(f"Expected `features` to be one or more different names, but got {self.features}.")
-        if any(width < 1 for width in self.hidden):
-            raise InputError(f"Expected `hidden` to be widths of at least 1, but got {self.hidden}.")
+        check_whole("activations", len(self.activations), place=", as their number,")
+        for width in self.hidden:
+            check_whole("hidden", width, least=1)
         if len(self.activations) != len(self.hidden):
             raise InputError(
                 f"Expected `activations` to name one for each of the {len(self.hidden)} hidden layers, but got "

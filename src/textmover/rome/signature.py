@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["other_parts", "rome_signature"]
 
+KEYS = {
+    "metric", "encoder", "layer", "parser", "features", "variant", "weights", "trees", "acceptability", "scorer",
+    "refs", "long", "calibration", "backend", "precision",
+}  # fmt: skip
+"""Entries of RoMe's own, which the folder of a metric may be called as well."""
+
 PARTS = ("encoder", "layer", "parser", "variant", "trees", "acceptability")
 """Entries that say where values of features lie."""
 
@@ -43,7 +49,8 @@ def rome_signature(metric: RomeMetric) -> Signature:
     if metric.acceptability is not None:
         entries["acceptability"] = metric.acceptability.identity
     for name, one in metric.metrics.items():
-        entries[name] = hashlib.sha256(str(one.signature).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(str(one.signature).encode()).hexdigest()[:8]
+        entries[f"feature-{name}" if name in KEYS else name] = digest
     entries["scorer"] = MEAN if metric.scorer is None else f"{config.scorer}@{metric.scorer.fingerprint}"
     entries |= {"refs": config.multi_reference, "long": f"truncate{metric.reader.metric.tokenizer.max_length}"}
     if metric.calibration is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mapping
 from textmover.rome.trees import WordTree, dependency_trees, tree_words
-from textmover.types import InputError, ParsedText
+from textmover.types import InputError, ParsedText, check_whole
 
 __all__ = ["SyntacticOptions", "SyntacticSimilarity", "WordEdit", "syntactic_edits", "syntactic_similarity"]
 
@@ -66,10 +66,7 @@ class SyntacticOptions:
             )
         if not 0 <= self.ramp < float("inf"):
             raise InputError(f"Expected `ramp` to be 0 or above, but got {self.ramp}: 0 makes the cost a step.")
-        if not isinstance(self.most_nodes, Integral) or self.most_nodes < 1:
-            raise InputError(
-                f"Expected `most_nodes` to be a whole number of at least 1, but got {self.most_nodes}: try 400."
-            )
+        check_whole("most_nodes", self.most_nodes, way_out=": try 400")
 
 
 class SyntacticSimilarity(NamedTuple):

@@ -21,7 +21,7 @@ from textmover.modules.base_encoder import base_of, identity_of, weights_print
 from textmover.modules.config import check_choice
 from textmover.reading import read_json
 from textmover.scoring.encoder_weights import encoder_prefix, split_state, trained_encoder
-from textmover.types import InputError, SegmentMetric
+from textmover.types import InputError, SegmentMetric, check_whole
 
 __all__ = [
     "AdapterConfig",
@@ -64,8 +64,7 @@ class AdapterConfig:
     dtype: Literal["float16", "float32"] = "float16"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rank, int) or isinstance(self.rank, bool) or self.rank < 1:
-            raise InputError(f"Expected `rank` to be a whole number of at least 1, but got {self.rank!r}.")
+        check_whole("rank", self.rank)
         check_choice("dtype", self.dtype, ("float16", "float32"))
 
 

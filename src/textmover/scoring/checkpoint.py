@@ -25,6 +25,7 @@ from textmover.modules.encoder_source import file_sha256
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.reading import read_json
 from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
+from textmover.scoring.checkpoint_files import CARD, CONFIG, FORMAT, WEIGHTS, check_checkpoint, inside
 from textmover.scoring.encoder_weights import name_weights
 from textmover.scoring.released import check_known, is_metric, released_folder
 from textmover.scoring.shipped import fill_mean
@@ -32,7 +33,10 @@ from textmover.scoring.shipped.words import fill_idf
 from textmover.types import CompositeMetric, InputError, SegmentMetric
 
 __all__ = [
+    "CARD",
+    "CONFIG",
     "FORMAT",
+    "WEIGHTS",
     "check_checkpoint",
     "check_replaceable",
     "checkpoint_folder",
@@ -43,11 +47,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-FORMAT = 2
-"""Version of the folder's layout: 1 holds all weights, 2 an adapter; a reader refuses a later one."""
-
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 METRIC_USAGE = """\
 ```python
@@ -157,15 +156,21 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
         InputError: If a file is missing or damaged, the folder is of a later version, or the base of an adapter cannot
             be found or is another one.
     """
+    folder = Path(folder)
+    with inside(folder):
+        return _load(folder, overrides)
+
+
+def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    folder = Path(folder)
     entries = check_checkpoint(folder)
     is_adapter = "adapter" in entries
     try:
         if is_adapter:
             entries, overrides = _placed(entries, overrides)
+        _check_config(folder / CONFIG, entries)
         metric: Any = KINDS[entries["kind"]].load_files(folder, entries, overrides)
         complete(metric)
     except (KeyError, TypeError, AttributeError) as error:
@@ -195,31 +200,12 @@ def load_checkpoint(folder: Path | str, **overrides: Any) -> SegmentMetric:
     return metric.eval()
 
 
-def check_checkpoint(folder: Path) -> dict[str, Any]:
-    """Make sure that a checkpoint is whole.
-
-    Args:
-        folder: What :func:`save_checkpoint` wrote.
-
-    Returns:
-        What its ``config.json`` holds.
-
-    Raises:
-        InputError: If a file is missing or damaged, or the folder is of a later version.
-    """
-    entries = _read_config(folder)
-    for name, expected in {WEIGHTS: None, **entries["files"]}.items():
-        path = folder / name
-        if not path.is_file():
-            raise InputError(
-                f"Expected the checkpoint {folder} to hold {name}, but it is missing: export or copy it anew."
-            )
-        if file_sha256(path) != expected:
-            raise InputError(
-                f"Expected {path} to have the hash that {CONFIG} names, but it differs, so the file is damaged or was "
-                "exchanged: export or copy the checkpoint anew."
-            )
-    return entries
+def _check_config(path: Path, entries: Mapping[str, Any]) -> None:
+    """Refuse a configuration that cannot be used, with the name of its file."""
+    try:
+        KINDS[entries["kind"]].config_class.from_dict(entries["metric"])
+    except InputError as error:
+        raise InputError(f"{error} (It is `metric` in {path}.)") from error
 
 
 @lasting()
@@ -319,44 +305,6 @@ def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | N
     if text not in PRESETS and text.count("/") == 1 and not text.startswith((".", "/", "~")):
         return _download(text, revision)
     return None
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    if not path.is_file():
-        raise InputError(
-            f"Expected {folder} to be a checkpoint, but it holds no {CONFIG}: "
-            "give a folder that `textmover export` wrote."
-        )
-    try:
-        entries = read_json(path)
-        if "format" not in entries and "model_type" in entries:
-            raise InputError(
-                f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "
-                f"({entries['model_type']}): give it as `encoder`, beside a preset such as twmd."
-            )
-        found, kind = entries["format"], entries["kind"]
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"Expected {path} to be the configuration of a textmover checkpoint, but it is not readable as one "
-            f"({type(error).__name__}: {error}): give a folder that `textmover export` wrote."
-        ) from error
-    if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= FORMAT:
-        raise InputError(
-            f"Expected {path} to have format {FORMAT} or earlier, but got {found}: install a newer textmover."
-        )
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InputError(
-            f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
-        )
-    lacking = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
-    if lacking:
-        raise InputError(
-            f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew."
-        )
-    return entries
 
 
 def _placed(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

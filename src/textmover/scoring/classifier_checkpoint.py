@@ -24,13 +24,12 @@ from textmover.modules.released_folders import released_folders
 from textmover.reading import read_json
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import (
-    CARD,
-    CONFIG,
     METRIC_USAGE,
     check_replaceable,
     load_metric,
     save_checkpoint,
 )
+from textmover.scoring.checkpoint_files import CARD, CONFIG, inside
 from textmover.scoring.encoder_weights import trained_encoder
 from textmover.types import InputError
 
@@ -145,7 +144,9 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
 
     folder = classifier_folder(folder)
     entries = _read_config(folder)
-    classifier = TextClassifier.untrained(_metric(folder, metric or entries["metric"]), entries["classifier"])
+    with inside(folder):
+        found = _metric(folder, metric or entries["metric"])
+    classifier = TextClassifier.untrained(found, entries["classifier"])
     expected = entries["encoder"]
     if expected is not None and _encoder_print(classifier) != expected:
         raise InputError(

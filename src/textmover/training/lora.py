@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.encoder import Encoder
-from textmover.types import InputError
+from textmover.types import InputError, check_whole
 
 __all__ = ["LoraConfig", "add_lora", "has_lora", "merge_lora", "merged_state"]
 
@@ -34,8 +34,7 @@ class LoraConfig:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if isinstance(self.rank, bool) or not isinstance(self.rank, int) or self.rank < 1:
-            raise InputError(f"Expected `rank` to be a whole number of at least 1, but got {self.rank!r}.")
+        check_whole("rank", self.rank)
         if not 0 < self.alpha < float("inf"):
             raise InputError(f"Expected `alpha` to be a positive finite number, but got {self.alpha}.")
         if not 0 <= self.dropout < 1:

@@ -5,6 +5,7 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
+from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_whole
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     CompositeMetric,
@@ -23,6 +24,8 @@ from textmover.types.segments import InputError, Segment, SegmentScores, Signatu
 from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
 
 __all__ = [
+    "BOUNDS",
+    "ENCODER_BOUNDS",
     "CompositeMetric",
     "EncoderRunner",
     "InputError",
@@ -46,4 +49,5 @@ __all__ = [
     "TokenEmbeddings",
     "TokenTrait",
     "TrainableMetric",
+    "check_whole",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class Segment:
 class Signature:
     """Everything that a number depends on, as ordered key-value pairs in the manner of sacrebleu.
 
+    Names of files and words may hold any character: those that divide entries are written as in addresses (``%7C``).
+
     Example:
         >>> str(Signature({"metric": "twmd", "layer": "6"}))
         'metric:twmd|layer:6'
@@ -53,12 +56,25 @@ class Signature:
 
     entries: Mapping[str, str]
 
+    def __post_init__(self) -> None:
+        plain = {_plain(key, "|:"): _plain(value, "|") for key, value in self.entries.items()}
+        object.__setattr__(self, "entries", plain)
+
     def __str__(self) -> str:
         return "|".join(f"{key}:{value}" for key, value in self.entries.items())
 
     def extended(self, **entries: str) -> Signature:
         """The same signature with further entries at its end (or with new values in their old places)."""
         return Signature({**self.entries, **entries})
+
+
+def _plain(text: str, dividing: str) -> str:
+    """Text without the characters that divide entries or lines."""
+    if text.isprintable() and not any(one in text for one in dividing):
+        return text
+    return "".join(
+        quote(one, safe="", errors="surrogatepass") if one in dividing or not one.isprintable() else one for one in text
+    )
 
 
 @dataclass(frozen=True)
