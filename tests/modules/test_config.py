@@ -19,11 +19,11 @@ from textmover.scoring.adapter import AdapterConfig
 from textmover.training.lora import LoraConfig
 from textmover.types import InputError
 
-HYPOTHESES = ["the small dog, running to the old house in the evening!", "she will buy a book", "tea"]
+HYPOTHESES = ["the small dog, running to the old house in the evening!", "she will buy a book", "tea ✅"]
 REFERENCES = [
     ["a little dog runs home at night", "the dog ran to the old house"],
     ["she will not sell the book today", "he bought two books in town"],
-    ["warm tea", "a cold drink of water"],
+    ["warm tea ❌", "a cold drink of water"],
 ]
 
 
@@ -63,6 +63,7 @@ CASES = [
     Case("stop_words", "the ran"),
     Case("ngram", 2),
     Case("ngram", "sentence"),
+    Case("unknown_tokens", "alike"),
     Case("unknown_words", "zero", ("scores", "signature"), {"encoder": "VECTORS"}),
     Case("unknown_words", "error", ("error",), {"encoder": "VECTORS"}),
     Case("weights", "idf", base={"idf_from": "references"}),

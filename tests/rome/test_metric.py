@@ -51,6 +51,22 @@ def test_sides_without_words_score_0_and_are_counted(rome):
     assert found.counts["empty"] == 2
 
 
+def test_words_that_the_encoder_does_not_know_match_their_like_alone(rome):
+    hypotheses, references = (
+        ["the 龘 town", "the 龘 town", "龘", "龘", "a cat"],
+        ["the 靐 town", "the 龘 town", "靐", "龘", "a cat"],
+    )
+    metric = rome(weights="uniform")
+    found = scores(metric, hypotheses, references)
+    assert found.components["semantic"][[1, 3, 4]] == pytest.approx(1, abs=1e-6)
+    assert found.components["semantic"][[0, 2]] == pytest.approx([2 / 3, 0], abs=1e-6)
+    assert found.scores[2] == 0 < found.scores[3]
+    assert dict(found.counts) == {"empty": 1, "unknown": 4}
+    alone = [scores(metric, [one], [other]).scores[0] for one, other in zip(hypotheses, references, strict=True)]
+    assert alone == pytest.approx(found.scores.tolist(), abs=1e-6)
+    assert Scorer(metric).explain(hypotheses[0], references[0]).similarity[1].max() == 0
+
+
 def test_a_score_does_not_depend_on_its_batch_mates(rome):
     metric = rome(weights="uniform")
     together = scores(metric)

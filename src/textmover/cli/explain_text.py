@@ -12,7 +12,7 @@ from rich.text import Text
 
 from textmover.cli.console import console, print_table
 from textmover.report.explanation_grid import readable
-from textmover.report.explanation_wording import FLAGS, decomposition
+from textmover.report.explanation_wording import decomposition, flag_notes
 from textmover.report.palette import SEQUENTIAL, sequential
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def print_explanation(found: Explanation) -> None:
     if several:
         listed = ", ".join(f"{value:.4f}" for value in found.reference_scores)
         _say(f"references  {listed}: this is the best; all together {found.segment_score:.4f}")
-    for flag in found.flags:
-        _say(f"note        {FLAGS.get(flag, flag)}")
+    for note in flag_notes(found):
+        _say(f"note        {note}")
     steps = found.steps[:-1]
     if steps:
         _say("")

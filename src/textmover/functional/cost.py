@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Cost", "pairwise_cost", "pairwise_similarity", "unit_vectors"]
+__all__ = ["Cost", "axes_of_their_own", "pairwise_cost", "pairwise_similarity", "unit_vectors"]
 
 Cost = Literal["cosine", "squared-euclidean", "euclidean"]
 
@@ -28,6 +28,45 @@ def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"
     """
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / torch.where(length > 0, length, 1.0)
+
+
+def axes_of_their_own(
+    reference: Float[Tensor, "B M D"],
+    hypothesis: Float[Tensor, "B N D"],
+    reference_kinds: Int[Tensor, "B M"],
+    hypothesis_kinds: Int[Tensor, "B N"],
+) -> tuple[Float[Tensor, "B M E"], Float[Tensor, "B N E"]]:
+    """Turn some tokens into axes of their own, one for each kind in a pair of texts, orthogonal to everything else.
+
+    Tokens keep their length; those of one kind point the same way.
+
+    Args:
+        reference: Reference token vectors.
+        hypothesis: Hypothesis token vectors, of the same dtype and device.
+        reference_kinds: Kind of each reference token, 0 for those that stay as they are.
+        hypothesis_kinds: The same of the hypothesis.
+
+    Returns:
+        The vectors, wider by the most kinds of a pair.
+
+    Example:
+        >>> x, kinds = torch.ones(1, 2, 1), torch.tensor([[0, 7]])
+        >>> [side.tolist() for side in axes_of_their_own(x, x[:, :1], kinds, kinds[:, 1:])]
+        [[[[1.0, 0.0], [0.0, 1.0]]], [[[0.0, 1.0]]]]
+    """
+    kinds = torch.cat([reference_kinds, hypothesis_kinds], dim=1)
+    ordered, order = kinds.sort(dim=1)
+    fresh = torch.nn.functional.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True) & (ordered != 0)
+    place = torch.zeros_like(kinds).scatter(1, order, fresh.cumsum(dim=1)) * (kinds != 0)
+    axes = torch.nn.functional.one_hot(place, int(place.max()) + 1 if place.numel() else 1)[:, :, 1:]
+    found = []
+    for vectors, own in zip(
+        (reference, hypothesis), torch.split(axes, [reference.shape[1], hypothesis.shape[1]], dim=1), strict=True
+    ):
+        kept = own.sum(dim=2, keepdim=True) == 0
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+        found.append(torch.cat([vectors * kept, own * length], dim=2))
+    return found[0], found[1]
 
 
 def pairwise_similarity(

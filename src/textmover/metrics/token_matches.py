@@ -14,6 +14,7 @@ from textmover.metrics.bert_score_model import FlooredGreedy
 from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.statistics import IdfTable
+from textmover.modules.unknown_tokens import token_keys
 from textmover.modules.weighting import Side
 from textmover.scoring import Scorer
 from textmover.scoring.pair_values import pair_values
@@ -28,7 +29,7 @@ class TokenMatches(NamedTuple):
     Attributes:
         similarities: Similarity of each weighted token to its best partner, float32 ``[T]``; pair after pair, the
             tokens of the reference before those of the hypothesis.
-        tokens: Their ids, int32 ``[T]``.
+        tokens: Their ids, int32 ``[T]``; -1 for those that the vocabulary lacks.
         lengths: How many of them are of the reference and of the hypothesis of each pair in turn, int64 ``[2 P]``.
         references: Number of references, and so of pairs, of each segment, int64 ``[S]``.
     """
@@ -104,7 +105,7 @@ def _idf_table(tokens: Tensor, sides: Tensor, documents: int) -> IdfTable:
     """The table of the references: every other side is one."""
     size = int(tokens.max()) + 1 if len(tokens) else 1
     table = IdfTable(size, "smooth")
-    of_references = sides % 2 == 0
+    of_references = (sides % 2 == 0) & (tokens >= 0)
     distinct = torch.unique(sides[of_references] * size + tokens[of_references]) % size
     table.counts += torch.bincount(distinct, minlength=size).to(table.counts)
     table.documents += documents
@@ -135,8 +136,7 @@ class _Matcher(nn.Module):
                 "Expected a metric that reads texts one by one with idf=True, but got one that reads them together "
                 "(centering='batch'): choose another centering, or set idf=False."
             )
-        reference = self.model.weighting(references, "reference")
-        hypothesis = self.model.weighting(hypotheses, "hypothesis")
+        reference, hypothesis = self.model.weighting.sides(references, hypotheses)
         similarity = pairwise_similarity(reference.vectors, hypothesis.vectors)
         if isinstance(self.model.matching, FlooredGreedy):
             similarity = similarity.clamp(min=0)
@@ -147,7 +147,8 @@ class _Matcher(nn.Module):
         ids = torch.cat([_widened(references, reference), _widened(hypotheses, hypothesis)], dim=1)
         # 1 and 2 for the weighted tokens of the sides, 0 for others, which are left out at the end, since a GPU would
         # have to be waited for here.
-        side = torch.cat([(reference.weights > 0).char(), 2 * (hypothesis.weights > 0).char()], dim=1)
+        weighted = [(one.weights > 0) & ~one.empty[:, None] for one in (reference, hypothesis)]
+        side = torch.cat([weighted[0].char(), 2 * weighted[1].char()], dim=1)
         with self._lock:
             start, self._pairs = self._pairs, self._pairs + len(best)
             self._kept.append((best, ids, side))
@@ -167,7 +168,7 @@ class _Matcher(nn.Module):
 
 def _widened(tokens: TokenEmbeddings, side: Side) -> Tensor:
     """Token ids, int32, as wide as the side; where no text of a batch has a token, that is wider by one of padding."""
-    ids = tokens.input_ids.to(torch.int32)
+    ids = token_keys(tokens).clamp(min=-1).to(torch.int32)
     return torch.nn.functional.pad(ids, (0, side.mask.shape[1] - ids.shape[1]))
 
 

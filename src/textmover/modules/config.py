@@ -57,6 +57,7 @@ class MetricConfig:
     max_length: int | None = None  # longest text in tokens, special ones included; None: what the encoder allows
     long_texts: Literal["truncate", "error", "window"] = "truncate"  # longer ones: cut, refused, read in windows
     unknown_words: Literal["drop", "zero", "mean", "error"] = "drop"  # words that static vectors lack
+    unknown_tokens: Literal["apart", "alike"] = "apart"  # match their like alone; or all each other, as in bert-score
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"  # of the encoder's weights and arithmetic
     freeze_layers: int | None = None  # not trained: 0 the embeddings, n also the first n layers; None: all trained
     centering: Centering = "none"  # mean that is subtracted from the token vectors

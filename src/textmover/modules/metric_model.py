@@ -20,6 +20,7 @@ from textmover.modules.fitting import fit_calibration, fit_statistics, statistic
 from textmover.modules.matching import build_matching
 from textmover.modules.matching_names import COSTS
 from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
+from textmover.modules.unknown_tokens import apart
 from textmover.modules.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 
@@ -32,7 +33,9 @@ class MetricModel(nn.Module):
     ``forward(hypotheses, references)`` on token batches is the differentiable door; :meth:`text_features` and
     :meth:`pair_scores` are the same computation in two steps, of which the first can be kept per text.
 
-    A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. Where a
+    A text without ordinary tokens matches nothing: its pairs have P = R = F = 0 and the flag ``"empty"``. Tokens that
+    the vocabulary lacks match those that are written alike, fully, and nothing else (``unknown_tokens="apart"``). A
+    text of nothing else is a text without tokens, unless the other one is the same. Where a
     self-similarity is not positive (possible after centring) the value is 0 and the flag ``"undefined"`` is set.
 
     Args:
@@ -141,7 +144,7 @@ class MetricModel(nn.Module):
         if config.hypothesis_special_tokens != config.reference_special_tokens:
             entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
         default = MetricConfig()
-        for name in ("subwords", "punctuation", "ngram"):
+        for name in ("subwords", "punctuation", "ngram", "unknown_tokens"):
             if getattr(config, name) != getattr(default, name):
                 entries[name] = str(getattr(config, name))
         if config.stop_words != default.stop_words:
@@ -245,8 +248,7 @@ class MetricModel(nn.Module):
         self, hypotheses: TokenEmbeddings, references: TokenEmbeddings, *, with_plan: bool = False
     ) -> MatchResult:
         """The bare matching of the pairs, before normalisation and calibration."""
-        sides = self.weighting(references, "reference"), self.weighting(hypotheses, "hypothesis")
-        return self._match(*sides, with_plan=with_plan)
+        return self._match(*self.weighting.sides(references, hypotheses), with_plan=with_plan)
 
     def fit(
         self,
@@ -352,8 +354,9 @@ class MetricModel(nn.Module):
             centred = self.centering(vectors, batch.mask)
             scaled = self.matching.unit_vectors and not self.weighting.pools
             kept = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
+            unknown = batch.unknown if self.config.unknown_tokens == "apart" else None
             return self._with_self_similarity(
-                TokenEmbeddings(kept, batch.mask, batch.special, batch.input_ids, traits=batch.traits)
+                TokenEmbeddings(kept, batch.mask, batch.special, batch.input_ids, traits=batch.traits, unknown=unknown)
             )
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
@@ -362,7 +365,7 @@ class MetricModel(nn.Module):
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
         values = []
         for role in roles:
-            side = self.weighting(tokens, role)
+            side = self.weighting(apart(tokens, tokens)[0], role)
             values.append(torch.stack(self._match(side, side)[:3], dim=1))
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))
 
@@ -372,7 +375,7 @@ class MetricModel(nn.Module):
 
     def pair_values(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> tuple[Tensor, dict[str, Tensor]]:
         """Recall, precision and F ``[B, 3]`` before rescaling and calibration, and the flags of the pairs."""
-        reference, hypothesis = self.weighting(references, "reference"), self.weighting(hypotheses, "hypothesis")
+        reference, hypothesis = self.weighting.sides(references, hypotheses)
         result = self._match(reference, hypothesis)
         values = torch.stack(result[:3], dim=1)
         empty = reference.empty | hypothesis.empty

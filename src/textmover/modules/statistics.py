@@ -152,10 +152,11 @@ class IdfTable(nn.Module):
         self.documents += len(input_ids)
 
     def forward(self, input_ids: Tensor) -> Tensor:
-        """Weights of tokens, float32, in the shape of the ids."""
+        """Weights of tokens, float32, in the shape of the ids; ids below 0 are tokens that no document holds."""
         if not self.informative:
             return torch.ones_like(input_ids, dtype=torch.float32)
-        ratio = (self.documents + 1).double() / (self.counts[input_ids] + 1)
+        counts = self.counts[input_ids.clamp(min=0)].masked_fill(input_ids < 0, 0)
+        ratio = (self.documents + 1).double() / (counts + 1)
         return (ratio.log() if self.formula == "smooth" else (1 + ratio).log()).float()
 
 

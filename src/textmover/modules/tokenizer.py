@@ -8,7 +8,7 @@ import itertools
 import re
 import string
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from textmover.modules.pretrained import load_tokenizer
+from textmover.modules.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
 __all__ = ["REPAIR", "Tokenizer", "is_unicode"]
@@ -148,7 +149,7 @@ class Tokenizer:
         traits = None
         if self._flags is not None:
             traits = torch.from_numpy(_traits(self._flags[ids], present & ~marked, encoded.words))
-        return TokenBatch(
+        batch = TokenBatch(
             input_ids=torch.from_numpy(ids),
             mask=torch.from_numpy(present),
             special=torch.from_numpy(kinds),
@@ -156,6 +157,23 @@ class Tokenizer:
             truncated=tuple(encoded.truncated),
             traits=traits,
         )
+        lacking = present & ~marked & (ids == self._tokenizer.unk_token_id)
+        return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
+
+    def _unknown(self, texts: list[str], lacking: np.ndarray) -> Iterator[tuple[int, int, str, str]]:
+        """Text and place of each unknown token, what it is known by, and how it is written."""
+        rows = np.flatnonzero(lacking.any(axis=1)).tolist()
+        # Only here does anybody ask where tokens stand, which takes longer to say.
+        encodings = [None] * len(rows) if self._rust is None else self._rust.encode_batch([texts[row] for row in rows])
+        normalizer = None if self._rust is None else self._rust.normalizer
+        for row, encoding in zip(rows, encodings, strict=True):
+            for place in np.flatnonzero(lacking[row]).tolist():
+                if encoding is None:  # a tokenizer written in Python: nothing is known but text and place
+                    yield row, place, f"{place} {texts[row]}", self._tokenizer.unk_token
+                else:
+                    start, end = encoding.offsets[place]
+                    written = texts[row][start:end].strip()
+                    yield row, place, written if normalizer is None else normalizer.normalize_str(written), written
 
     def _encode(self, texts: list[str]) -> _Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list

@@ -11,6 +11,7 @@ from textmover.functional.cost import unit_vectors
 from textmover.functional.ngrams import Units, compact, ngrams, words
 from textmover.modules.config import MetricConfig, SpecialTokens
 from textmover.modules.statistics import IdfTable
+from textmover.modules.unknown_tokens import apart, same_tokens, token_keys
 from textmover.types import SpecialToken, TokenEmbeddings, TokenTrait
 
 __all__ = ["Role", "Side", "TokenWeighting", "needs_traits"]
@@ -25,7 +26,7 @@ class Side(NamedTuple):
         vectors: Unit vectors of what is matched, ``[B, L, D]``.
         mask: True for what may be matched, bool ``[B, L]``.
         weights: ``[B, L]``, each row sums to 1; 0 throughout where nothing takes part.
-        empty: True for texts of which no ordinary token takes part, bool ``[B]``.
+        empty: True for texts of which no ordinary token that is known takes part, bool ``[B]``.
         unweighted: True where all idf weights are 0 and uniform ones stand in for them, bool ``[B]``.
     """
 
@@ -102,6 +103,18 @@ class TokenWeighting(nn.Module):
             raise TypeError(f"Expected an IdfTable, but got {type(found).__name__}.")
         return found
 
+    def sides(self, references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Side, Side]:
+        """What is matched of pairs of texts, the references first; unknown tokens match their like alone.
+
+        Texts without a token that is known are empty, unless both texts of the pair are the same.
+        """
+        references, hypotheses = apart(references, hypotheses)
+        reference, hypothesis = self(references, "reference"), self(hypotheses, "hypothesis")
+        if references.unknown is None:
+            return reference, hypothesis
+        other = ~same_tokens(references, hypotheses)
+        return reference._replace(empty=reference.empty & other), hypothesis._replace(empty=hypothesis.empty & other)
+
     def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:
         """What of the texts is matched in a role; the vectors of the tokens are unit vectors unless they are pooled."""
         choice = self.special_tokens[role]
@@ -117,7 +130,7 @@ class TokenWeighting(nn.Module):
             weighted = present & ordinary
             matchable = present if choice == "targets" else weighted
         weights, unweighted = self._weights(tokens, role, weighted)
-        empty = ~(weighted & ordinary).any(dim=1)
+        empty = ~(weighted & (ordinary if tokens.unknown is None else ordinary & (tokens.unknown == 0))).any(dim=1)
         units = _at_least_one(self._units(Units(tokens.vectors, matchable, weights), tokens))
         total = units.weights.sum(dim=1, keepdim=True)
         return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
@@ -127,9 +140,10 @@ class TokenWeighting(nn.Module):
         uniform = weighted.to(tokens.vectors.dtype)
         if not self.tables:
             return uniform, weighted.new_zeros(len(weighted))
-        weights = self.table(role)(tokens.input_ids).to(uniform) * uniform
+        ids = token_keys(tokens)
+        weights = self.table(role)(ids).to(uniform) * uniform
         if self.frequency:
-            same = (tokens.input_ids[:, :, None] == tokens.input_ids[:, None, :]) & weighted[:, None, :]
+            same = (ids[:, :, None] == ids[:, None, :]) & weighted[:, None, :]
             weights = weights * same.sum(dim=2) / uniform.sum(dim=1, keepdim=True).clamp(min=1)
         unweighted = weighted.any(dim=1) & (weights.sum(dim=1) <= 0)
         return torch.where(unweighted[:, None], uniform, weights), unweighted

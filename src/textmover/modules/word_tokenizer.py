@@ -97,7 +97,8 @@ class WordTokenizer:
             if not isinstance(text, str):
                 raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
         stripped = tuple(text.strip() for text in texts)
-        tokens = [list(self._tokens(text)) for text in stripped]
+        lacking: list[list[str]] = [[] for _ in stripped]
+        tokens = [list(self._tokens(text, of_text)) for text, of_text in zip(stripped, lacking, strict=True)]
         truncated = tuple(self.max_length is not None and len(row) > self.max_length for row in tokens)
         if self.long_texts == "error" and any(truncated):
             raise InputError(
@@ -116,14 +117,17 @@ class WordTokenizer:
             mask[index, :width] = True
             traits[index, :width] = torch.tensor([trait for _, trait in row], dtype=torch.int8)
         special = torch.zeros_like(traits)
-        return TokenBatch(ids, mask, special, stripped, truncated, traits if self._traits else None)
+        words = tuple(map(tuple, lacking)) if any(lacking) else None
+        return TokenBatch(
+            ids, mask, special, stripped, truncated, traits if self._traits else None, unknown_words=words
+        )
 
     def save(self, folder: Path) -> None:
         """Write into ``folder`` which file the vectors are of: see :meth:`StaticVectors.load`."""
         self.vectors.save(folder)
 
-    def _tokens(self, text: str) -> Iterator[tuple[int, int]]:
-        """Id and traits of each token that takes part."""
+    def _tokens(self, text: str, lacking: list[str]) -> Iterator[tuple[int, int]]:
+        """Id and traits of each token that takes part; ``lacking`` takes the words that have no vector."""
         for written in split_words(text):
             word = written.replace("’", "'")
             pieces = [(written, self._find(written))]
@@ -136,6 +140,8 @@ class WordTokenizer:
                         f"Expected every word to have a vector in {self.vectors.path}, but {piece!r} has none: correct "
                         "it, or set `unknown_words` to 'drop', 'zero' or 'mean'."
                     )
+                if row is None:
+                    lacking.append(piece)
                 if row is not None or self.vectors.unknown_words != "drop":
                     yield len(self.vectors) if row is None else row, self._trait(piece, word)
 

@@ -187,6 +187,7 @@ class Explanation:
         chosen: Which of the references this is, from 0.
         reference_scores: Score against each of the references.
         segment_score: Score against all of them, which is the best or the mean of these.
+        unknown_words: Words and symbols that the encoder does not know, as they are written.
     """
 
     score: float
@@ -207,6 +208,7 @@ class Explanation:
     chosen: int = 0
     reference_scores: tuple[float, ...] = ()
     segment_score: float | None = None
+    unknown_words: tuple[str, ...] = ()
 
     @property
     def plan(self) -> np.ndarray | None:
@@ -315,6 +317,7 @@ class Explanation:
             "score": self.score,
             "components": dict(self.components),
             "flags": list(self.flags),
+            "unknown_words": list(self.unknown_words),
             "signature": str(self.signature),
             "hypothesis": _text_dict(self.hypothesis, self.adds("hypothesis")),
             "reference": _text_dict(self.reference, self.adds("reference")),

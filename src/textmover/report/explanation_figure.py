@@ -13,7 +13,7 @@ import numpy as np
 
 from textmover.report.explanation import Explanation
 from textmover.report.explanation_grid import Grid, Line, grid_of
-from textmover.report.explanation_wording import FLAGS, decomposition, plan_words
+from textmover.report.explanation_wording import decomposition, flag_notes, plan_words
 from textmover.report.figures import FORMATS, check_matplotlib, save_figure
 from textmover.report.fonts import Fonts, fonts_for
 from textmover.report.heat_map import shade
@@ -327,7 +327,7 @@ def _legend(figure: Figure, place: _Place, grid: Grid, notes: Sequence[str]) -> 
 def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
     """Sentences under the picture."""
     notes = [f"Bars: what each word adds. {decomposition(found)}"]
-    notes += [f"Note: {FLAGS.get(flag, flag)}." for flag in found.flags]
+    notes += [f"Note: {note}." for note in flag_notes(found)]
     if any(one.unmatched for one in (*grid.rows, *grid.columns)):
         notes.append("×: without a counterpart in the other text.")
     sizes = (("row", grid.words_to_a_row, found.reference), ("column", grid.words_to_a_column, found.hypothesis))

@@ -13,7 +13,7 @@ import numpy as np
 
 from textmover.report.explanation import ExplainedTrees, Explanation, SideName
 from textmover.report.explanation_grid import blank_words, readable
-from textmover.report.explanation_wording import FLAGS, signed_terms
+from textmover.report.explanation_wording import flag_notes, signed_terms
 from textmover.report.palette import SEQUENTIAL
 from textmover.report.svg import signed
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
@@ -138,14 +138,13 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
     sides = [_side(found, side, most, largest) for side in ("hypothesis", "reference")]
     terms = signed_terms(found)
     reach = max(abs(found.score), *(abs(value) for _, value in terms), 1e-12)
-    flags = [FLAGS.get(flag, flag) for flag in found.flags]
     return {
         "line": given.line,
         "key": f"line-{given.line}" if given.line is not None else "pair",
         "score": signed(found.score, 4),
         "value": found.score,
         "how": found.steps[-1].how,
-        "flags": flags,
+        "flags": flag_notes(found),
         "beginning": readable(found.hypothesis.text)[:BEGINNING] or "(empty text)",
         "sides": sides,
         "terms": [

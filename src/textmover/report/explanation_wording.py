@@ -5,17 +5,26 @@ from __future__ import annotations
 from textmover.report.explanation import Explanation
 from textmover.report.svg import MINUS, signed
 
-__all__ = ["FLAGS", "decomposition", "plan_words", "signed_terms"]
+__all__ = ["decomposition", "flag_notes", "plan_words", "signed_terms"]
 
 FLAGS = {
     "empty": "a side has nothing to match",
     "truncated": "a text is longer than the encoder allows and was cut: words behind the cut are not read",
+    "unknown": "the encoder does not know some words or symbols: each matches only what is written the same",
     "unweighted": "all idf weights of a text are 0: every word weighs the same",
     "undefined": "a self-similarity is 0 or below: the value is 0",
     "long": "a text has so many words that the trees were compared in stretches",
     "not converged": "the plan did not converge: raise `max_iterations`, or the temperature",
 }
 """What is out of the ordinary, by the name that scores give it."""
+
+
+def flag_notes(found: Explanation) -> list[str]:
+    """Sentences about what is out of the ordinary."""
+    notes = {flag: FLAGS.get(flag, flag) for flag in found.flags}
+    if "unknown" in notes and found.unknown_words:
+        notes["unknown"] += f" ({', '.join(found.unknown_words)})"
+    return list(notes.values())
 
 
 def plan_words(name: str, *, several: bool) -> str:

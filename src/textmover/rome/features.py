@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 from typing_extensions import Self
 
+from textmover.functional.cost import axes_of_their_own
 from textmover.types import PackedFeatures, ParsedText, TextFeatures
 from textmover.types.packed import Ragged
 
-__all__ = ["PackedRome", "ReadText", "RomeFeatures", "parses_of"]
+__all__ = ["PackedRome", "ReadText", "RomeFeatures", "parses_of", "words_apart"]
 
 PARSED_BYTES = 400
 """About what a parsed word takes in memory, beside its vector."""
@@ -42,12 +44,15 @@ class RomeFeatures:
         mask: True for each word that has a vector, bool ``[B, W]``.
         texts: The texts with their words.
         others: What other metrics make of the texts, by name, and the number of their tokens, int64 ``[B]``.
+        unknown: A number for each word that the encoder does not know, by how it is written, 0 for others, int64
+            ``[B, W]``; ``None`` where there is none.
     """
 
     vectors: Tensor
     mask: Tensor
     texts: tuple[ReadText, ...]
     others: Mapping[str, tuple[TextFeatures, np.ndarray]]
+    unknown: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -55,8 +60,9 @@ class RomeFeatures:
     def pack(self, lengths: np.ndarray) -> PackedRome:
         """The same without padding, to be kept; of ``lengths``, the tokens of each text, nothing is read."""
         words = np.array([len(one.words) for one in self.texts], dtype=np.int64)
+        columns = {"vectors": self.vectors, "present": self.mask}
         return PackedRome(
-            Ragged.from_padded(words, {"vectors": self.vectors, "present": self.mask}, {}),
+            Ragged.from_padded(words, columns if self.unknown is None else {**columns, "unknown": self.unknown}, {}),
             self.texts,
             {name: features.pack(tokens) for name, (features, tokens) in self.others.items()},
         )
@@ -119,7 +125,21 @@ class PackedRome:
             tokens["present"],
             tuple(parts[part].texts[row] for part, row in places),
             others,
+            tokens.get("unknown"),
         )
+
+
+def words_apart(hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[RomeFeatures, RomeFeatures]:
+    """Two sides in which a word that the encoder does not know is like itself alone, orthogonal to all others."""
+    if hypotheses.unknown is None and references.unknown is None:
+        return hypotheses, references
+    sides = hypotheses, references
+    numbers = [torch.zeros_like(one.mask, dtype=torch.long) if one.unknown is None else one.unknown for one in sides]
+    vectors = axes_of_their_own(hypotheses.vectors, references.vectors, *numbers)
+    one, other = (
+        replace(side, vectors=new, unknown=number) for side, new, number in zip(sides, vectors, numbers, strict=True)
+    )
+    return one, other
 
 
 def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:

@@ -239,11 +239,11 @@ class RomeMetric(nn.Module):
             )
         others = {}
         with evaluating(self.reader), evaluating(self.others):  # frozen, also while the scorer is trained
-            vectors, mask, texts = self.reader.read(batch)
+            vectors, mask, texts, unknown = self.reader.read(batch)
             for name, one in self.metrics.items():
                 tokens = one.tokenize(batch.texts)
                 others[name] = one.text_features(tokens.to(self.device)), tokens.lengths.numpy()
-        return RomeFeatures(vectors, mask, texts, others)
+        return RomeFeatures(vectors, mask, texts, others, unknown)
 
     def _acceptability(self, texts: Sequence[str]) -> Tensor:
         """Probability that hypotheses are acceptable ``[n]``, on the CPU; references are never asked for.

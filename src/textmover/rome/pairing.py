@@ -11,7 +11,7 @@ from torch import Tensor
 from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.ngrams import Units
 from textmover.rome.config import RomeConfig
-from textmover.rome.features import RomeFeatures, parses_of
+from textmover.rome.features import RomeFeatures, parses_of, words_apart
 from textmover.rome.scorer_network import named_features
 from textmover.rome.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
 from textmover.rome.surface import SURFACE
@@ -44,10 +44,17 @@ def pair_features(
         and whether one is longer than trees are compared as a whole.
     """
     device = references.vectors.device
+    hypotheses, references = words_apart(hypotheses, references)
     own, other = (_without_tail(_units(config, idf, side)) for side in (references, hypotheses))
     semantic = semantic_similarity(own, other, config.semantic)
     found = {"semantic": semantic.value}
     empty, long = semantic.empty, torch.zeros_like(semantic.empty)
+    if hypotheses.unknown is not None and references.unknown is not None:
+        sides = (own.mask, references.unknown), (other.mask, hypotheses.unknown)
+        known = [(mask & (numbers[:, : mask.shape[1]] == 0)).any(dim=1) for mask, numbers in sides]
+        pairs = zip(hypotheses.texts, references.texts, strict=True)
+        same = torch.tensor([one.words == other.words for one, other in pairs], device=device)
+        empty = empty | ~(same | (known[0] & known[1]))
     if "syntactic" in config.features:
         trees = compare_trees(config, hypotheses, references)
         found["syntactic"] = trees.similarity.to(device)
@@ -67,11 +74,13 @@ def match_words(
     config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
 ) -> SemanticResult:
     """The semantic feature with alignment and flow, over all words."""
+    hypotheses, references = words_apart(hypotheses, references)
     return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
 
 
 def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
     """The syntactic feature with distances; words behind the last one with a vector have the cosine 0."""
+    hypotheses, references = words_apart(hypotheses, references)
     # Thousands of words may stand behind the encoder's limit: all with all, they would fill the memory.
     sides = [side.vectors[:, : _width(side.mask)] for side in (references, hypotheses)]
     cosines = pairwise_similarity(*(unit_vectors(side) for side in sides))

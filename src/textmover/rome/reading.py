@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.unknown_tokens import surface_number
 from textmover.rome.config import NO_PARSER, RomeConfig
 from textmover.rome.features import ReadText
 from textmover.rome.parser import load_parser
-from textmover.rome.words import Span, token_offsets, word_spans, word_vectors_of_spans
+from textmover.rome.words import Span, token_offsets, word_key, word_spans, word_vectors_of_spans
 from textmover.types import ParsedText, Parser, TokenBatch
 
 __all__ = ["WordReader"]
@@ -41,15 +44,25 @@ class WordReader(nn.Module):
         parser = None if config.parser == NO_PARSER else load_parser(config.parser)
         return cls(MetricModel.from_config(config.reader), parser)
 
-    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...]]:
-        """Word vectors ``[B, W, D]``, where there are any ``[B, W]``, and the texts with their words."""
+    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...], Tensor | None]:
+        """Word vectors ``[B, W, D]``, where there are any ``[B, W]``, the texts with their words, and unknown words.
+
+        A word with an unknown token is unknown; see :class:`~textmover.rome.features.RomeFeatures`.
+        """
         vectors = self.metric.token_vectors(batch)
         offsets = token_offsets(self.metric.tokenizer, batch.texts)
         spans, parses = self._spans(batch, offsets)
         words, mask = word_vectors_of_spans(vectors, batch, offsets, spans)
         columns = zip(batch.texts, spans, parses, strict=True)
-        texts = (ReadText(text, _written(text, places), parsed) for text, places, parsed in columns)
-        return words, mask, tuple(texts)
+        texts = tuple(ReadText(text, _written(text, places), parsed) for text, places, parsed in columns)
+        if batch.unknown is None:
+            return words, mask, texts, None
+        lacking = replace(batch, mask=batch.unknown > 0)
+        _, unknown = word_vectors_of_spans(vectors[:, :, :1], lacking, offsets, spans)
+        numbers = torch.zeros(unknown.shape, dtype=torch.long)
+        for row, place in unknown.nonzero().tolist():
+            numbers[row, place] = surface_number(word_key(texts[row].words[place]))
+        return words, mask, texts, numbers.to(words.device)
 
     def words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """The words of texts as they are written."""

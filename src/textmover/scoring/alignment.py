@@ -56,7 +56,7 @@ def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordA
         features = [metric.text_features(metric.tokenize([text]).to(metric.device)) for text in (hypothesis, reference)]
         if features[0] is None or features[1] is None:
             return None
-        given, wanted = metric.weighting(features[1], "reference"), metric.weighting(features[0], "hypothesis")
+        given, wanted = metric.weighting.sides(features[1], features[0])
         plan = metric.matching(pairwise_similarity(given.vectors, wanted.vectors), given, wanted, with_plan=True).plan
         if plan is None:
             return None

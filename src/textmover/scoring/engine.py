@@ -328,6 +328,7 @@ class Engine(TextWork):
                 matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
         scored.put_flag("truncated", table.truncated[where].any(axis=1))
+        scored.put_flag("unknown", (table.unknown[where] > 0).any(axis=1))
         return scored
 
     def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
@@ -360,7 +361,8 @@ class Engine(TextWork):
                     "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
             cut = [one or other for one, other in zip(*(side.truncated for side in sides), strict=True)]
-            table.put(rows, scores, {"truncated": np.array(cut)})
+            unknown = np.add(*(self._unknown(side) for side in sides)) > 0
+            table.put(rows, scores, {"truncated": np.array(cut), "unknown": unknown})
             progress.reach(rows[-1] / len(pairs))
         return table
 
@@ -369,7 +371,7 @@ class Engine(TextWork):
         for name, number in counts.items():
             if name not in self._warned:
                 self._warned.add(name)
-                logger.warning("%s.", unusual(name, number))
+                logger.warning("%s.", unusual(name, number, list(self._examples)))
 
 
 def _in_flight(windows: Iterator[_Window], ahead: int) -> Iterator[_Window]:

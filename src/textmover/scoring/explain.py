@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
     flags = tuple(scorer.score_fitted([hypothesis], [[grouped[chosen]]], warn=False).counts)
     with scorer.engine(), scoring_mode(metric):
         found = _parts(metric, hypothesis, grouped[chosen], values, empty="empty" in flags)
+    unknown = metric.tokenize([hypothesis, grouped[chosen]]).unknown_words or ()
     return Explanation(
         score=values.pop("score"),
         components=values,
@@ -79,6 +81,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
         chosen=chosen,
         reference_scores=tuple(alone.scores.tolist()),
         segment_score=float(whole.scores[0]),
+        unknown_words=tuple(dict.fromkeys(itertools.chain.from_iterable(unknown))),
         **found,
     )
 

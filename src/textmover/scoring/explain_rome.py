@@ -16,7 +16,7 @@ from textmover.report.explanation import (
     Step,
     WordPair,
 )
-from textmover.rome.features import RomeFeatures, parses_of
+from textmover.rome.features import RomeFeatures, parses_of, words_apart
 from textmover.rome.metric import RomeMetric
 from textmover.rome.pairing import compare_trees
 from textmover.rome.semantic import taking_part, word_weights
@@ -53,7 +53,8 @@ def explain_rome(
         Fields of the explanation by name.
     """
     found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
-    cosines = pairwise_similarity(unit_vectors(given.vectors), unit_vectors(found.vectors))[0]
+    vectors = (one.vectors for one in reversed(words_apart(found, given)))
+    cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
     similarity = cosines.double().cpu().numpy()
     texts = tuple(_text(metric, one) for one in (given, found))
     match, pairs = _match(metric, found, given, similarity)

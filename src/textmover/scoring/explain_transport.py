@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from textmover.report.explanation import ExplainedMatch, ExplainedText, Step
 from textmover.scoring.explain_counterparts import counterparts, unrelated_closeness
 from textmover.scoring.explain_shares import own_values, transport_shares
 from textmover.scoring.explain_words import Span, words_of_tokens
-from textmover.types import InputError, TokenEmbeddings
+from textmover.types import InputError, TokenBatch, TokenEmbeddings
 
 __all__ = ["explain_transport"]
 
@@ -49,7 +50,12 @@ def explain_transport(
     Raises:
         InputError: If texts cannot be explained by themselves, or have too many words.
     """
-    given, found = _read(metric, reference, "reference"), _read(metric, hypothesis, "hypothesis")
+    texts = reference, hypothesis
+    batches = [metric.tokenize([text]).to(metric.device) for text in texts]
+    features = [_features(metric, batch) for batch in batches]
+    sides = metric.weighting.sides(features[0], features[1])
+    roles: tuple[Role, Role] = ("reference", "hypothesis")
+    given, found = map(partial(_read, metric), texts, roles, batches, features, sides)
     cosines = pairwise_similarity(unit_vectors(given.side.vectors), unit_vectors(found.side.vectors))[0].double()
     present = given.side.mask[0][:, None] & found.side.mask[0]
     similarity = _largest(cosines.masked_fill(~present, -torch.inf), given.units, found.units)
@@ -77,15 +83,19 @@ def explain_transport(
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def _read(metric: MetricModel, text: str, role: Role) -> _Read:
-    batch = metric.tokenize([text]).to(metric.device)
+def _features(metric: MetricModel, batch: TokenBatch) -> TokenEmbeddings:
     features = metric.text_features(batch)
     if features is None:
         raise InputError(
             "Expected a metric that reads each text by itself to explain a pair, but centering='batch' looks at whole "
             "batches: choose 'corpus', 'sentence', 'dimension' or 'none'."
         )
-    side = metric.weighting(features, role)
+    return features
+
+
+def _read(
+    metric: MetricModel, text: str, role: Role, batch: TokenBatch, features: TokenEmbeddings, side: Side
+) -> _Read:
     words = words_of_tokens(metric, batch, text)
     tokens = torch.zeros(len(words.words), features.mask.shape[1], dtype=torch.float64)
     tokens[words.of_token, torch.arange(len(words.of_token))] = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,20 +14,33 @@ WARNINGS = {
     "empty": "had an empty side: their values are those of unrelated texts",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",
     "truncated": "had a text that is longer than the encoder allows and was cut",
+    "unknown": "had words or symbols that the encoder does not know",
     "undefined": "had a self-similarity of 0 or below: their value is 0",
     "long": "had a text whose trees were compared in stretches: it is longer than `most_nodes` words",
     "not converged": "did not converge: raise `max_iterations`, or the temperature",
 }
 
 
-def unusual(kind: str, number: int) -> str:
+READS_THEM = "take an encoder that does, such as xlm-roberta-base for other scripts or roberta-base for symbols"
+"""The way out where an encoder does not know tokens."""
+
+
+def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
     """How many segments were out of the ordinary, and how.
+
+    Args:
+        kind: What they were.
+        number: How many.
+        examples: Some tokens that the encoder does not know.
 
     Example:
         >>> unusual("truncated", 2)
         '2 segments had a text that is longer than the encoder allows and was cut'
     """
-    return f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
+    found = f"{number} segment{'s' if number > 1 else ''} {WARNINGS.get(kind, kind)}"
+    if kind != "unknown":
+        return found
+    return f"{found}{', such as ' if examples else ''}{', '.join(map(repr, examples))}: {READS_THEM}"
 
 
 class Progress:

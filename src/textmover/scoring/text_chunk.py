@@ -20,11 +20,13 @@ class TextChunk:
         features: What the metric keeps of them.
         lengths: Tokens of each, int64 ``[N]``.
         truncated: Whether each was cut, bool ``[N]``.
+        unknown: Tokens of each that the encoder does not know, int64 ``[N]``.
     """
 
     features: PackedFeatures
     lengths: np.ndarray
     truncated: np.ndarray
+    unknown: np.ndarray
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -36,4 +38,4 @@ class TextChunk:
 
     def select(self, rows: Sequence[int]) -> TextChunk:
         """The texts of the given rows."""
-        return TextChunk(self.features.select(rows), self.lengths[rows], self.truncated[rows])
+        return TextChunk(self.features.select(rows), self.lengths[rows], self.truncated[rows], self.unknown[rows])

@@ -45,3 +45,8 @@ class TextTable:
     def truncated(self) -> np.ndarray:
         """Whether each text was cut."""
         return np.concatenate([chunk.truncated for chunk in self._chunks])
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Tokens of each text that the encoder does not know."""
+        return np.concatenate([chunk.unknown for chunk in self._chunks])

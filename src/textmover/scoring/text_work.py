@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -26,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 AHEAD = 4
 """Batches of tokens that wait for the encoder."""
+
+EXAMPLES = 3
+"""Unknown tokens that a warning names."""
 
 ROW_GROUPS = 1
 """Groups of tokens that wait for an encoder that reads texts side by side."""
@@ -66,6 +70,7 @@ class TextWork:
         self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
         self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
         self._told = False
+        self._examples: dict[str, None] = {}
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
@@ -143,7 +148,18 @@ class TextWork:
     def _packed(self, batch: TokenBatch) -> TextChunk | None:
         features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
         lengths = batch.lengths.numpy()
-        return None if features is None else TextChunk(features.pack(lengths), lengths, np.array(batch.truncated))
+        if features is None:
+            return None
+        return TextChunk(features.pack(lengths), lengths, np.array(batch.truncated), self._unknown(batch))
+
+    def _unknown(self, batch: TokenBatch) -> np.ndarray:
+        """Tokens of each text that the encoder does not know, of which a few are remembered as examples."""
+        words = batch.unknown_words or ((),) * len(batch)
+        for word in itertools.chain.from_iterable(words):
+            if len(self._examples) >= EXAMPLES:
+                break
+            self._examples[word] = None
+        return np.array([len(of_text) for of_text in words], dtype=np.int64)
 
     def _halves(self, size: int, error: NoRoomError) -> tuple[range, range]:
         """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
@@ -169,12 +185,13 @@ class TextWork:
     def _joined(self, table: TextTable, group: tuple[str, ...]) -> TextChunk:
         rows = [table.rows[text] for text in group]
         lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
+        unknown = table.unknown[rows].sum(keepdims=True)
 
         def packed() -> PackedFeatures:
             return self.metric.join([table.pad([row]) for row in rows]).pack(lengths)
 
         try:
-            return TextChunk(self._in_room(packed, last=True), lengths, truncated)
+            return TextChunk(self._in_room(packed, last=True), lengths, truncated, unknown)
         except NoRoomError as error:
             raise InputError(
                 f"Expected references that the memory of {self.metric.device} has room for, but {len(group)} of a "

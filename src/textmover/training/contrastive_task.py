@@ -167,6 +167,7 @@ def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEm
         input_ids=gathered(features.input_ids),
         self_similarity=None if own is None else gathered(own, padded=False),
         traits=None if features.traits is None else gathered(features.traits),
+        unknown=gathered(torch.zeros_like(features.input_ids) if features.unknown is None else features.unknown),
     )
 
 

@@ -51,7 +51,8 @@ class Ragged:
 
     Attributes:
         lengths: Tokens of each text, int64 ``[N]``; known to the processor, so that no device has to be waited for.
-        tokens: Named tensors of a row for each token, ``[T, …]``, on one device.
+        tokens: Named tensors of a row for each token, ``[T, …]``, on one device. Where several objects are joined or
+            padded together and some lack a tensor, theirs is 0.
         texts: Named tensors of a row for each text, ``[N, …]``, on the same one.
     """
 
@@ -89,7 +90,7 @@ class Ragged:
             return parts[0]
         return cls(
             np.concatenate([part.lengths for part in parts]),
-            {name: torch.cat([part.tokens[name] for part in parts]) for name in parts[0].tokens},
+            {name: torch.cat([part._tokens(name, like) for part in parts]) for name, like in _columns(parts).items()},
             {name: torch.cat([part.texts[name] for part in parts]) for name in parts[0].texts},
         )
 
@@ -117,18 +118,27 @@ class Ragged:
         mask = _mask(np.array([length for _, _, length in bounds]))
         device = parts[0].device
         kept = _moved(np.flatnonzero(mask), device) if device.type != "cpu" else None
+        columns = _columns([parts[part] for part in dict.fromkeys(part for part, _ in places)])
 
         def spread(name: str) -> Tensor:
-            texts = [parts[part].tokens[name][start : start + length] for part, start, length in bounds]
+            texts = [
+                parts[part]._tokens(name, columns[name], slice(start, start + length)) for part, start, length in bounds
+            ]
             if kept is None:
                 return pad_sequence(texts, batch_first=True)
             joined = torch.cat(texts)  # a GPU would be asked to copy each text by itself otherwise
             shape = joined.shape[1:]
             return joined.new_zeros(mask.size, *shape).index_copy_(0, kept, joined).view(*mask.shape, *shape)
 
-        tokens = {name: spread(name) for name in parts[0].tokens}
+        tokens = {name: spread(name) for name in columns}
         texts = {name: torch.stack([parts[part].texts[name][row] for part, row in places]) for name in parts[0].texts}
         return _moved(mask, device), tokens, texts
+
+    def _tokens(self, name: str, like: Tensor, rows: slice = slice(None)) -> Tensor:
+        """Rows of a tensor of tokens; 0, in the form of another object's, where there is none."""
+        if name in self.tokens:
+            return self.tokens[name][rows]
+        return like.new_zeros(len(range(*rows.indices(int(self.lengths.sum())))), *like.shape[1:])
 
     @property
     def device(self) -> torch.device:
@@ -151,8 +161,15 @@ def pack_embeddings(tokens: TokenEmbeddings, lengths: np.ndarray) -> PackedEmbed
     per_token = {"vectors": tokens.vectors, "special": tokens.special, "input_ids": tokens.input_ids}
     if tokens.traits is not None:
         per_token["traits"] = tokens.traits
+    if tokens.unknown is not None:
+        per_token["unknown"] = tokens.unknown
     per_text = {} if tokens.self_similarity is None else {"self_similarity": tokens.self_similarity}
     return PackedEmbeddings.from_padded(lengths, per_token, per_text)
+
+
+def _columns(parts: Sequence[Ragged]) -> dict[str, Tensor]:
+    """The names of all tensors of tokens, and one of each."""
+    return {name: tensor for part in parts for name, tensor in part.tokens.items()}
 
 
 def _moved(array: np.ndarray, device: torch.device) -> Tensor:

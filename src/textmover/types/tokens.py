@@ -57,6 +57,10 @@ class TokenBatch:
         padded: Whether any text is padded, where that is known without asking a device.
         states: Hidden states of the layers that the encoder computes, ``[B, L, D]`` each, where they were made
             beforehand; what stands in padded places means nothing.
+        unknown: A number for each unknown token by how it is written, 0 for others, int64 ``[B, L]``; ``None`` where no
+            token of the batch is unknown.
+        unknown_words: What the vocabulary lacks of each text, as it is written there, ``B`` tuples; ``None`` where it
+            lacks nothing.
     """
 
     input_ids: Tensor
@@ -67,6 +71,8 @@ class TokenBatch:
     traits: Tensor | None = None
     padded: bool | None = None
     states: tuple[Tensor, ...] | None = None
+    unknown: Tensor | None = None
+    unknown_words: tuple[tuple[str, ...], ...] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -78,7 +84,7 @@ class TokenBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
         """The same batch with its tensors on ``device``."""
-        tensors = {name: getattr(self, name) for name in ("input_ids", "mask", "special", "traits")}
+        tensors = {name: getattr(self, name) for name in ("input_ids", "mask", "special", "traits", "unknown")}
         there = {name: one for name, one in tensors.items() if one is not None}
         if non_blocking and torch.device(device).type == "cuda":  # copies run beside the computation from here alone
             there = {name: one if one.is_cuda else one.pin_memory() for name, one in there.items()}
@@ -98,6 +104,8 @@ class TokenBatch:
             truncated=tuple(self.truncated[row] for row in rows),
             traits=None if self.traits is None else self.traits[index, :longest],
             states=None if self.states is None else tuple(one[index, :longest] for one in self.states),
+            unknown=None if self.unknown is None else self.unknown[index, :longest],
+            unknown_words=None if self.unknown_words is None else tuple(self.unknown_words[row] for row in rows),
         )
 
     @classmethod
@@ -109,6 +117,12 @@ class TokenBatch:
             parts = (getattr(batch, name) for batch in batches)
             return torch.cat([torch.nn.functional.pad(part, (0, longest - part.shape[1])) for part in parts])
 
+        if any(batch.unknown is not None for batch in batches):
+            batches = [
+                batch if batch.unknown is not None else replace(batch, unknown=torch.zeros_like(batch.input_ids))
+                for batch in batches
+            ]
+        words = [of_text for batch in batches for of_text in batch.unknown_words or ((),) * len(batch)]
         return cls(
             input_ids=joined("input_ids"),
             mask=joined("mask"),
@@ -116,6 +130,8 @@ class TokenBatch:
             texts=tuple(text for batch in batches for text in batch.texts),
             truncated=tuple(flag for batch in batches for flag in batch.truncated),
             traits=None if any(batch.traits is None for batch in batches) else joined("traits"),
+            unknown=None if any(batch.unknown is None for batch in batches) else joined("unknown"),
+            unknown_words=tuple(words) if any(words) else None,
         )
 
 
@@ -142,6 +158,8 @@ class TokenEmbeddings:
         self_similarity: Similarity of each text with itself, ``[B, 2, 3]``: in the role of a reference and of a
             hypothesis; recall, precision, F. ``None`` where the metric does not normalise.
         traits: Bits of :class:`TokenTrait`, int8 ``[B, L]``; ``None`` where the metric asks for none.
+        unknown: A number for each unknown token that matches its like alone, 0 for others, int64 ``[B, L]``; ``None``
+            where there is none.
     """
 
     vectors: Tensor
@@ -150,6 +168,7 @@ class TokenEmbeddings:
     input_ids: Tensor
     self_similarity: Tensor | None = None
     traits: Tensor | None = None
+    unknown: Tensor | None = None
 
     def __len__(self) -> int:
         return self.mask.shape[0]
@@ -163,6 +182,11 @@ class TokenEmbeddings:
     @classmethod
     def concatenate(cls, features: Sequence[Self]) -> Self:
         """One text each, as a single text of all their tokens in turn, without self-similarity."""
+        if any(one.unknown is not None for one in features):
+            features = [
+                one if one.unknown is not None else replace(one, unknown=torch.zeros_like(one.input_ids))
+                for one in features
+            ]
 
         def joined(name: str) -> Tensor:
             return torch.cat([getattr(one, name)[:1, : int(one.mask[0].sum())] for one in features], dim=1)
@@ -173,6 +197,7 @@ class TokenEmbeddings:
             special=joined("special"),
             input_ids=joined("input_ids"),
             traits=None if features[0].traits is None else joined("traits"),
+            unknown=None if features[0].unknown is None else joined("unknown"),
         )
 
     def select(self, rows: Tensor) -> Self:
@@ -184,4 +209,5 @@ class TokenEmbeddings:
             input_ids=self.input_ids[rows],
             self_similarity=None if self.self_similarity is None else self.self_similarity[rows],
             traits=None if self.traits is None else self.traits[rows],
+            unknown=None if self.unknown is None else self.unknown[rows],
         )

@@ -1,0 +1,74 @@
+"""Tokens that an encoder's vocabulary lacks: each is told apart from all others by how it is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from textmover.functional.cost import axes_of_their_own
+from textmover.types import TokenBatch, TokenEmbeddings
+
+__all__ = ["apart", "same_tokens", "surface_number", "token_keys", "with_unknown"]
+
+
+def surface_number(surface: str) -> int:
+    """A number above 0 for a way of writing, the same in every process.
+
+    Example:
+        >>> surface_number("✅") == surface_number("✅"), surface_number("✅") == surface_number("❌")
+        (True, False)
+    """
+    digest = hashlib.blake2b(surface.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1 | 1
+
+
+def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) -> TokenBatch:
+    """A batch with its unknown tokens marked.
+
+    Args:
+        batch: The tokens, on the CPU.
+        found: Of each unknown token, in order: its text, its place there, what it is known by, and how it is written.
+    """
+    if not found:
+        return batch
+    unknown = torch.zeros_like(batch.input_ids)
+    words: list[list[str]] = [[] for _ in batch.texts]
+    for row, place, key, written in found:
+        unknown[row, place] = surface_number(key)
+        words[row].append(written)
+    return replace(batch, unknown=unknown, unknown_words=tuple(map(tuple, words)))
+
+
+def apart(references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[TokenEmbeddings, TokenEmbeddings]:
+    """Two sides in which an unknown token is like those that are written as it is, and orthogonal to all others."""
+    if references.unknown is None and hypotheses.unknown is None:
+        return references, hypotheses
+    sides = references, hypotheses
+    numbers = [torch.zeros_like(one.input_ids) if one.unknown is None else one.unknown for one in sides]
+    vectors = axes_of_their_own(references.vectors, hypotheses.vectors, *numbers)
+    one, other = (
+        replace(side, vectors=new, unknown=number) for side, new, number in zip(sides, vectors, numbers, strict=True)
+    )
+    return one, other
+
+
+def token_keys(tokens: TokenEmbeddings) -> Tensor:
+    """What tokens are told apart by: their ids, and for unknown ones a number below -1, int64 ``[B, L]``."""
+    ids = tokens.input_ids
+    return ids if tokens.unknown is None else ids.where(tokens.unknown == 0, -1 - tokens.unknown)
+
+
+def same_tokens(references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> Tensor:
+    """Whether both texts of a pair are the same tokens, unknown ones among them, bool ``[B]``."""
+    width = max(side.mask.shape[1] for side in (references, hypotheses))
+
+    def padded(side: TokenEmbeddings) -> Tensor:
+        keys = (token_keys(side) + 1).where(side.mask, 0)  # 0 is padding
+        return torch.nn.functional.pad(keys, (0, width - keys.shape[1]))
+
+    one, other = padded(references), padded(hypotheses)
+    return (one == other).all(dim=1) & (one < 0).any(dim=1)
