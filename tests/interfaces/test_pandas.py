@@ -1,5 +1,8 @@
 import subprocess
 import sys
+from collections import Counter
+from itertools import product
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -48,12 +51,25 @@ def test_several_references_in_columns_and_in_cells(frame, tiny_scorer):
     assert score_frame(frame, "output", ["other", "gold"], tiny_scorer).tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, 3, ["a", None]])
-@pytest.mark.parametrize("column", ["output", "gold"])
+@pytest.mark.parametrize(
+    ("column", "missing"),
+    [*product(["output", "gold"], [None, float("nan"), pd.NA]), ("gold", ["a", None])],
+)
 def test_what_is_no_text_is_named(tiny_scorer, column, missing):
     frame = pd.DataFrame({"output": OUTPUTS, "gold": GOLDS}, index=["a", "b", "c"], dtype=object)
     frame.at["b", column] = missing
     with pytest.raises(InputError, match=f"Expected a text in column '{column}' of row 'b', but got .*dropna"):
+        score_frame(frame, "output", "gold", tiny_scorer)
+
+
+@pytest.mark.parametrize(
+    "cell", [{"a cat": 1}, {"a cat"}, Counter("a"), MappingProxyType({"a": 1}), b"a cat", 3, 2.5, True, np.array("a")]
+)
+@pytest.mark.parametrize("column", ["output", "gold"])
+def test_a_cell_that_holds_something_else_is_refused(tiny_scorer, column, cell):
+    frame = pd.DataFrame({"output": OUTPUTS, "gold": GOLDS}, index=["a", "b", "c"], dtype=object)
+    frame[column] = [frame.at["a", column], cell, frame.at["c", column]]
+    with pytest.raises(InputError, match=f"text in column '{column}' of row 'b', but got .*`astype.str.`"):
         score_frame(frame, "output", "gold", tiny_scorer)
 
 

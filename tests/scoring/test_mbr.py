@@ -262,6 +262,8 @@ def test_no_segments(made):
         (([["a"], ["b", 3]],), TypeError, "got int in segment 2"),
         (([["a"], ["\ud800"]],), InputError, "segment 2"),
         (([["a"]], [["x"], ["y"]]), InputError, "references for each of the 1 segments, but got 2"),
+        (([["a"], ["b"]], [["x"], None]), TypeError, "references to be a text or a list of texts, but got NoneType"),
+        (([["a"]], None, [None]), TypeError, "weights to be a text or a list of texts, but got NoneType"),
         (([["a"]], [[]]), InputError, "at least one reference in segment 1"),
         (([["a", "b"]], None, [[1]]), InputError, "a weight for each candidate in segment 1"),
         (([["a", "b"]], None, [["x", "y"]]), InputError, "weights of at least 0"),

@@ -12,6 +12,20 @@ from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.given_texts import normalize_references
 from textmover.types import InputError, SegmentScores
 
+
+class Row:
+    """Gives its keys, as rows of databases do that are no mappings."""
+
+    def __init__(self, **cells):
+        self.cells = cells
+
+    def keys(self):
+        return self.cells.keys()
+
+    def __iter__(self):
+        return iter(self.cells)
+
+
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea"]
 REFERENCES = ["a little dog runs home", "she sold two books", "warm tea"]
 
@@ -172,6 +186,11 @@ def test_a_single_text_may_be_given_as_it_is(scorer):
         (["a"], None, TypeError, "references .* got NoneType"),
         (["a", "b"], ["x", {"y": 1}], TypeError, "strings, but got dict in segment 2"),
         (["a"], [{"x", "y"}], TypeError, "strings, but got set in segment 1"),
+        (["a"], [b"x"], TypeError, "strings, but got bytes in segment 1"),
+        (["a"], [Row(x=1)], TypeError, "strings, but got Row in segment 1"),
+        (["a"], [np.array("x")], TypeError, "strings, but got ndarray in segment 1"),
+        (np.array("a"), ["x"], TypeError, "hypotheses .* got ndarray: give the texts in a list"),
+        (["a", "b"], pd.Series([1, 2]), TypeError, r"got int in segment 1: convert numbers, .* `astype\(str\)`"),
         (["a", "b \ud800"], ["x", "y"], InputError, "half a surrogate pair in segment 2: repair such texts"),
         (["a", "b"], ["x", ["y", "\udfff"]], InputError, "half a surrogate pair in segment 2"),
     ],

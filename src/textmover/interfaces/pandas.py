@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from textmover.interfaces.scorers import Model, as_scorer, columns_of
+from textmover.scoring.given_texts import lists_texts
 from textmover.types import InputError
 
 try:
@@ -99,9 +100,9 @@ def _references(row: Sequence[Any], columns: Sequence[str], label: object) -> li
     for cell, column in zip(row, columns, strict=True):
         if isinstance(cell, str):
             found.append(cell)
-        elif pd.api.types.is_list_like(cell):
+        elif lists_texts(cell):
             found += [_text(one, column, label) for one in cell]
-        elif not pd.isna(cell):
+        elif not _is_missing(cell):
             raise _no_text(cell, column, label)
     several = [one for one in found if one.strip()] if len(columns) > 1 else found
     if not (several or found):
@@ -116,8 +117,12 @@ def _text(cell: Any, column: str, label: object) -> str:
 
 
 def _no_text(cell: Any, column: str, label: object) -> InputError:
-    shown = "no text" if pd.api.types.is_list_like(cell) else repr(cell)
-    return InputError(
-        f"Expected a text in column {column!r} of row {label!r}, but got {shown}: drop such rows with "
-        "`dropna`, or fill them, for instance with an empty text, which is scored as such."
-    )
+    shown = repr(cell) if pd.api.types.is_scalar(cell) else f"a {type(cell).__name__}"
+    way_out = "convert the column, for instance with `astype(str)`"
+    if _is_missing(cell):
+        way_out = "drop such rows with `dropna`, or fill them, for instance with an empty text, which is scored as such"
+    return InputError(f"Expected a text in column {column!r} of row {label!r}, but got {shown}: {way_out}.")
+
+
+def _is_missing(cell: Any) -> bool:
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))

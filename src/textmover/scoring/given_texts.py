@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from textmover.modules.tokenizer import REPAIR, is_unicode
 from textmover.types import InputError
 
-__all__ = ["References", "Texts", "listed_texts", "normalize_references", "paired_texts"]
+__all__ = ["References", "Texts", "listed_texts", "lists_texts", "normalize_references", "paired_texts"]
 
 Texts = str | Sequence[str]
 References = str | Sequence[str] | Sequence[Sequence[str]]
@@ -27,7 +27,7 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
     """
     # What is neither a text nor a list is kept here, and refused with its place below.
     grouped = [
-        (one,) if isinstance(one, str) or not _lists_texts(one) else tuple(one)
+        (one,) if isinstance(one, str) or not lists_texts(one) else tuple(one)
         for one in listed_texts(references, "references")
     ]
     if len(hypotheses) != len(grouped):
@@ -42,7 +42,8 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
         for text in (hypothesis, *texts):
             if not isinstance(text, str):
                 raise TypeError(
-                    f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}."
+                    f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
+                    "numbers, for instance with `astype(str)`, and leave out what is no text."
                 )
             if not is_unicode(text):
                 raise InputError(
@@ -63,7 +64,7 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]
         (['a', 'b'], [('x',), ('y', 'z')])
     """
     for position, pair in enumerate(pairs):
-        if isinstance(pair, str) or not _lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
+        if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise TypeError(
                 "Expected pairs of a hypothesis and its reference or references, but got "
                 f"{type(pair).__name__} in segment {position + 1}."
@@ -88,7 +89,7 @@ def listed_texts(texts: object, name: str) -> list[Any]:
     """
     if isinstance(texts, str):
         return [texts]
-    if not _lists_texts(texts):
+    if not lists_texts(texts):
         raise TypeError(
             f"Expected {name} to be a text or a list of texts, but got {type(texts).__name__}: give the texts in a "
             "list, or a single column of a table."
@@ -96,7 +97,9 @@ def listed_texts(texts: object, name: str) -> list[Any]:
     return list(texts)
 
 
-def _lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
+def lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
     """Whether something gives texts one by one and in an order, rather than keys or the names of columns."""
-    without = isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns")
-    return isinstance(given, Iterable) and not without
+    if isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns"):
+        return False
+    by_key = hasattr(given, "keys") and not hasattr(given, "dtype")  # as a series has, which gives its values
+    return isinstance(given, Iterable) and not by_key and getattr(given, "ndim", 1) > 0

@@ -347,8 +347,8 @@ def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candid
                 )
     found = []
     for place, (texts, compared, masses) in enumerate(zip(groups, *others.values(), strict=True), 1):
-        compared = None if compared is None else _group(compared, "references", place)
-        masses = None if masses is None else tuple(map(as_number, listed_texts(masses, "weights")))
+        compared = None if references is None else _group(compared, "references", place)
+        masses = None if weights is None else tuple(map(as_number, listed_texts(masses, "weights")))
         found.append(Candidates(texts, compared, masses, place=f"segment {place}").checked())
     # Each is a text, and Unicode.
     normalize_references([one.texts[0] for one in found], [(*one.texts, *(one.references or ())) for one in found])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from textmover.modules.tokenizer import REPAIR, is_unicode
+from textmover.scoring.given_texts import lists_texts
 from textmover.scoring.released import DEFAULT_PRESET
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
@@ -109,7 +110,7 @@ class RayScorer:
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:
     """The texts of a cell that may hold several."""
-    if isinstance(cell, (list, tuple, np.ndarray)):
+    if isinstance(cell, (list, tuple, np.ndarray)) and lists_texts(cell):
         if len(cell) == 0:
             raise InputError(
                 f"Expected a reference in column {column!r}, but row {row} of the batch has an empty list: leave such "
