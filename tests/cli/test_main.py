@@ -9,6 +9,7 @@ import pytest
 from textmover import __version__
 from textmover.cli import main as main_module
 from textmover.cli.console import guarded
+from textmover.cli.single_options import MOST, SEEDS, SingleOption, given_twice
 from textmover.presets import PRESETS
 from textmover.types import InputError
 
@@ -159,3 +160,66 @@ def test_json_of_a_pipe_is_json():
     )
     assert ran.stderr == ""
     assert json.loads(ran.stdout)[-1]["name"] == list(PRESETS)[-1]
+
+
+# --- options of one value ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [name for name in main_module.COMMANDS if name != "train"])
+def test_every_option_of_one_value_is_refused_where_it_comes_twice(command, capsys):
+    parser = main_module._parser(command)
+    own = parser._subparsers._group_actions[0].choices[command]
+    for action in own._actions:
+        if not isinstance(action, SingleOption) or not action.option_strings:
+            continue
+        own.__dict__.pop("seen_options", None)
+        value = str(next(iter(action.choices or ["1"])))
+        option = action.option_strings[-1]
+        with pytest.raises(SystemExit, match="2"):
+            parser.parse_args([command, option, value, option, value])
+        assert f"Expected {option} once, but got it twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--trainer.max_epochs", "1", "--trainer.max_epochs=2"], "Expected --trainer.max_epochs once"),
+        (["fit", "--export", "a", "--export", "b"], "Expected --export once, but got it twice: leave one of them out"),
+    ],
+)
+def test_train_refuses_an_option_that_comes_twice(refused, arguments, message):
+    assert message in refused("train", *arguments)
+
+
+def test_entries_of_lists_have_options_of_their_own():
+    again = ["--trainer.callbacks.verbose", "true"]
+    assert given_twice(["--config", "a", "--config", "b", "--trainer.callbacks+=A", *again, *again]) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["analyse-layers", "--pairs", "1000000000000"], "--pairs to be at most 1,000,000, but got 1000000000000"),
+        (["perturb", "--versions", "10000000"], "--versions to be at most 1,000"),
+        (["evaluate", "--samples", "1" * 30], "--samples to be at most 1,000,000"),
+        (["explain", "--line", "1" * 30], "--line to be at most 1,000,000,000"),
+        (["app", "--port", "65536"], "--port to be at most 65,535"),
+        (["sweep", "--seed", "-1"], "--seed to be from 0 to 4,294,967,295, but got -1"),
+        (["search", "--seeds", "1", "4294967296"], "--seeds to be from 0 to 4,294,967,295, but got 4294967296"),
+        (["compare", "--tie", "nan"], "--tie to be a finite number, but got nan"),
+        (["evaluate", "--pair-rate", "inf"], "--pair-rate to be a finite number, but got inf"),
+    ],
+)
+def test_numbers_beyond_their_bounds_are_refused(capsys, arguments, message):
+    with pytest.raises(SystemExit, match="2"):
+        main_module.main(arguments)
+    assert f"Expected {message}" in capsys.readouterr().err
+
+
+def test_every_bound_is_that_of_an_option():
+    known = set()
+    for command in main_module.COMMANDS:
+        if command != "train":
+            own = main_module._parser(command)._subparsers._group_actions[0].choices[command]
+            known.update(option for action in own._actions for option in action.option_strings)
+    assert {*MOST, *SEEDS} <= known

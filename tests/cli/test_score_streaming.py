@@ -243,6 +243,34 @@ def test_a_bad_row_stops_or_is_left_out_and_counted(score, refuse, tmp_path, cor
     assert told["mean"] == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "lines", "line"),
+    [
+        ("t.jsonl", [json.dumps({"hypothesis": "a", "reference": cell}) for cell in ("a", "", "b", None)], 2),
+        ("t.csv", ["hypothesis,reference", "a,a", "b,", "b,b", "c,"], 3),
+        ("t.tsv", ["hypothesis\treference", "a\ta", "b\t", "b\tb", "c\t"], 3),
+    ],
+)
+def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, refuse, tmp_path, name, lines, line):
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    said = refuse("--data", tmp_path / name)
+    assert f"a reference in column 'reference' of {tmp_path / name}, line {line}, but got none: add one" in said
+    assert "or set `--missing-references` to leave-out" in said
+    ended = score("--data", tmp_path / name, "--missing-references", "leave-out")
+    values = np.array(ended.out.split(), dtype=float)
+    assert np.isnan(values).tolist() == [False, True, False, True]
+    assert ended.err.startswith("2 rows were left out; the first: Expected a reference in column")
+    told = json.loads(
+        score("--data", tmp_path / name, "--missing-references", "leave-out", "--only-mean", "--format", "json").out
+    )
+    assert (told["n"], told["skipped"]) == (2, 2)
+
+
+def test_missing_references_are_those_of_tables(refuse, corpus):
+    said = refuse("-i", *corpus, "--missing-references", "leave-out")
+    assert "Expected `--missing-references` together with --data" in said
+
+
 BAD = {
     "bad.txt": (
         b"\xff\n" * 40,

@@ -17,7 +17,7 @@ from textmover.types import InputError, Segment
 COLUMNS = Columns(groups=("lp",))
 RECORDS = [
     {"lp": "de-en", "hypothesis": 'He said "no', "reference": 'He said "no".', "score": 0.1},
-    {"lp": "fi-en", "hypothesis": "Zażółć\u2028gęślą", "reference": "", "score": -1.2345678901234567},
+    {"lp": "fi-en", "hypothesis": "Zażółć\u2028gęślą", "reference": " ", "score": -1.2345678901234567},
 ]
 SEGMENTS = [Segment(r["hypothesis"], (r["reference"],), r["score"], None, {"lp": r["lp"]}) for r in RECORDS]
 
@@ -165,9 +165,9 @@ class TestDataSets:
 
 class TestReferences:
     def test_several_columns(self, tmp_path):
-        path = tsv(tmp_path, "hypothesis\tr1\tr2", "a\tb\tc", "a\t\tc", "a\t\t")
+        path = tsv(tmp_path, "hypothesis\tr1\tr2", "a\tb\tc", "a\t\tc")
         segments = read_segments(path, Columns(references=("r1", "r2"), score=None))
-        assert [segment.references for segment in segments] == [("b", "c"), ("c",), ("",)]
+        assert [segment.references for segment in segments] == [("b", "c"), ("c",)]
 
     @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
     def test_lists(self, tmp_path, suffix):
@@ -176,7 +176,7 @@ class TestReferences:
         segments = read_segments(path, Columns(score=None))
         assert [segment.references for segment in segments] == [("b", "c"), ("b",)]
 
-    @pytest.mark.parametrize("cell", [[], None, [None]])
+    @pytest.mark.parametrize("cell", [[], None, [None], "", [""]])
     def test_none_given(self, tmp_path, cell):
         records = [{"hypothesis": "a", "reference": "b"}, {"hypothesis": "a", "reference": cell}]
         path = write_jsonl(tmp_path / "ratings.jsonl", records)

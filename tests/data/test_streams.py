@@ -24,7 +24,7 @@ from textmover.types import InputError
 RECORDS = [
     {"hypothesis": "a cat", "reference": "the cat"},
     {"hypothesis": 'He said "no",', "reference": 'He said "no".'},
-    {"hypothesis": "Zażółć\u2028gęślą", "reference": ""},
+    {"hypothesis": "Zażółć\u2028gęślą", "reference": " "},
     {"hypothesis": "", "reference": "a dog"},
 ]
 ROWS = [((one["hypothesis"],), (one["reference"],)) for one in RECORDS]
@@ -187,7 +187,9 @@ def test_streaming_gives_what_reading_the_whole_table_gives(tmp_path, format, se
     def text() -> str:
         return "".join(one for one in draw.choices(ALPHABET, k=draw.randint(0, 12)) if not set(one) & set(barred))
 
-    records = [{"hypothesis": text() + "x", "reference": text(), "more": text()} for _ in range(draw.randint(1, 20))]
+    records = [
+        {"hypothesis": text() + "x", "reference": text() or "-", "more": text()} for _ in range(draw.randint(1, 20))
+    ]
     path = tmp_path / f"t.{format}"
     if format == "parquet":
         parquet.write_table(pyarrow.Table.from_pylist(records), path, row_group_size=draw.randint(1, 9))

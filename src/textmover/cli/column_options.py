@@ -28,6 +28,7 @@ COLUMN_FLAGS = {
     "references": "--reference-column",
     "score": "--score-column",
     "groups": "--group",
+    "missing_references": "--missing-references",
 }
 """The flag behind each field of :class:`~textmover.data.readers.Columns`."""
 
@@ -77,7 +78,11 @@ def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
     Raises:
         InputError: If there is one.
     """
-    given = [name for name in (*COLUMN_OPTIONS, "data_format") if getattr(options, name, None) is not None]
+    given = [
+        name
+        for name in (*COLUMN_OPTIONS, "data_format", "missing_references")
+        if getattr(options, name, None) is not None
+    ]
     if given:
         raise InputError(
             f"Expected `--{given[0].replace('_', '-')}` together with --data, but got {flag}: lines have no columns, "

@@ -12,10 +12,11 @@ import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from textmover import __version__
 from textmover.cli.console import guarded, heeding_termination, open_streams
+from textmover.cli.single_options import SingleOption
 
 __all__ = ["COMMANDS", "main"]
 
@@ -52,7 +53,12 @@ where none is named."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, and whose options are given once unless they say otherwise."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for action in (None, "store"):
+            self.register("action", action, SingleOption)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the way out is written, and exit with 2."""

@@ -19,7 +19,7 @@ from textmover.cli.score_output import Target, add_output_options, choose_target
 from textmover.cli.score_processes import add_process_options, score_in_processes, several
 from textmover.cli.score_work import check_scored, confirm_complete, fit_on_input, parts_of, shards_of
 from textmover.data.lines import check_once
-from textmover.data.streams import OnError, TableFile, TextFiles
+from textmover.data.streams import MissingReferences, OnError, TableFile, TextFiles
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(OnError),
         default="stop",
         help="what a row does that is malformed or not UTF-8: end the work, or be left out, with nan for its score",
+    )
+    parser.add_argument(
+        "--missing-references",
+        choices=get_args(MissingReferences),
+        help="what a row of a table does that has no reference: end the work, or be left out, with nan for its score",
     )
     add_output_options(parser)
     add_process_options(parser)
@@ -138,6 +143,7 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             format=options.data_format,
             split=options.split or "train",
             on_error=options.on_error,
+            missing_references=options.missing_references or "error",
         )
     flag = "-i" if options.input is not None else "--hypotheses"
     refuse_table_options(options, flag)

@@ -69,6 +69,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: 
     from textmover.scoring.shards import Parts, describe
 
     device = scorer.metric.device
+    without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
     manifest = describe(
         scorer.signature,
         target.layout,
@@ -76,7 +77,7 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: 
         batch_tokens=options.batch_tokens,
         device=device.type,
         references=options.reference_column,
-        on_error=options.on_error,
+        on_error=options.on_error + without,
     )
     return Parts(target.parts_folder, target.layout, manifest, machine_of(device))
 

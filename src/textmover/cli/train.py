@@ -25,6 +25,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException, SI
 
 from textmover.cli.console import Terminated, guarded, set_up_logging
 from textmover.cli.search_space import read_mapping
+from textmover.cli.single_options import given_twice
 from textmover.cli.train_export import ExportOptions, check_base, finish_run
 from textmover.data.datamodule import SourcesDataModule
 from textmover.reading import NotYamlError, load_yaml
@@ -212,6 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     quiet_lightning()
     with guarded() as outcome:
         _check_files(arguments)
+        if problem := given_twice(arguments):
+            raise InputError(f"{problem}.")
         run_training(arguments)
     return outcome.code
 

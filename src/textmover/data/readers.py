@@ -22,6 +22,7 @@ from textmover.types import InputError, Segment
 
 __all__ = [
     "Columns",
+    "NoReferenceError",
     "TableRow",
     "as_number",
     "check_columns",
@@ -121,8 +122,8 @@ def read_segments(
 ) -> list[Segment]:
     r"""Read a table of segments.
 
-    Texts are kept character by character; an empty hypothesis or reference is a text like any other. Where a segment
-    has several reference cells, empty ones are left out, so that rows may differ in their number of references.
+    Texts are kept character by character; an empty hypothesis is a text like any other. Empty references are left out,
+    so that rows may differ in their number of references; a row without one is refused.
 
     Args:
         path: ``.csv`` (quoted), ``.tsv`` (no quoting: a quotation mark is an ordinary character), ``.jsonl``,
@@ -290,6 +291,10 @@ def unequal_lengths(counts: Mapping[str, str]) -> InputError:
     )
 
 
+class NoReferenceError(InputError):
+    """A row without a reference."""
+
+
 class TableRow(NamedTuple):
     """One row of a table, which checks what it hands out and can say where it stands."""
 
@@ -308,17 +313,22 @@ class TableRow(NamedTuple):
         return None if value is None or value == "" else self._checked_text(column, value)
 
     def references(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The texts of all reference cells; empty ones are left out as long as another remains."""
+        """The texts of all reference cells that are not empty.
+
+        Raises:
+            NoReferenceError: If there is none.
+        """
         texts: list[str] = []
         for column in columns:
             value = self.cells.get(column)
             cell = value if isinstance(value, list) else [value]
             texts += [self._checked_text(column, text) for text in cell if text is not None]
-        if not texts:
-            raise InputError(
+        found = tuple(filter(None, texts))
+        if not found:
+            raise NoReferenceError(
                 f"Expected a reference in {self._place(named(columns))}, but got none: add one or remove the row."
             )
-        return tuple(text for text in texts if text) or ("",)
+        return found
 
     def score(self, column: str) -> float:
         """A finite number."""

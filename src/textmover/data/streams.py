@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from textmover.data.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
-from textmover.data.readers import TableRow, check_columns, read_rows, unequal_lengths
+from textmover.data.readers import NoReferenceError, TableRow, check_columns, read_rows, unequal_lengths
 from textmover.types import InputError
 
-__all__ = ["OnError", "Row", "Rows", "TableFile", "TextFiles"]
+__all__ = ["MissingReferences", "OnError", "Row", "Rows", "TableFile", "TextFiles"]
 
 OnError = Literal["stop", "skip"]
 """What a row that cannot be used does: it ends the work, or it is left out and counted."""
+
+MissingReferences = Literal["error", "leave-out"]
+"""What a row without a reference does: it is an error, or it is left out and counted."""
 
 STANDARD_INPUT = "-"
 
@@ -147,6 +150,7 @@ class TableFile(_Reading):
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set.
         on_error: What a row does that is malformed, lacks a text, or is not UTF-8.
+        missing_references: What a row without a reference does; ``None`` treats it like other errors.
 
     Raises:
         InputError: If a column of hypotheses is named twice.
@@ -158,6 +162,7 @@ class TableFile(_Reading):
     format: str | None = None
     split: str = "train"
     on_error: OnError = "stop"
+    missing_references: MissingReferences | None = None
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -187,8 +192,13 @@ class TableFile(_Reading):
             hypotheses = tuple(row.text(column) for column in self.hypotheses)
             return Row(number, hypotheses, row.references(self.references))
         except InputError as problem:
-            if self.on_error == "skip":
+            lacking = isinstance(problem, NoReferenceError)
+            if self.on_error == "skip" or (lacking and self.missing_references == "leave-out"):
                 return Row(number, (), (), str(problem))
+            if lacking and self.missing_references is not None:
+                raise NoReferenceError(
+                    f"{str(problem).removesuffix('.')}, or set `missing_references` to leave-out."
+                ) from problem
             if isinstance(row, TableRow) and number == 1:
                 # JSON Lines name their columns row by row: a first one without a text more likely has another name.
                 check_columns(row.name, tuple(row.cells), self._fields)

@@ -14,7 +14,7 @@ from textmover.data.judgements.cells import as_text, number, place_of, read_cell
 from textmover.data.judgements.description import SetDescription, load_description
 from textmover.data.judgements.rows import ALL, JudgedText, assembled, check_unique
 from textmover.data.lines import COMPRESSIONS
-from textmover.data.readers import TableRow
+from textmover.data.readers import NoReferenceError, TableRow
 from textmover.data.tables import named
 from textmover.types import InputError, Judgements
 
@@ -126,16 +126,16 @@ def _unwanted(row: TableRow, description: SetDescription) -> str | None:
 
 def _references(row: TableRow, description: SetDescription) -> tuple[str, ...]:
     """The references of a row that are not empty; none where such rows may be left out."""
-    values = [row.cells.get(column) for column in description.references]
-    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
-    if any(text is not None and text != "" for text in texts):
+    try:
         return row.references(description.references)
-    if description.missing_references == "leave out":
-        return ()
-    raise InputError(
-        f"Expected a reference in {_columns_named(description.references)} of {row.name}, {row.unit} {row.number}, but "
-        f"got none: add one, or leave out such rows with {description.place('missing_references', 'leave out')}."
-    )
+    except NoReferenceError as error:
+        if description.missing_references == "leave out":
+            return ()
+        way_out = f"leave out such rows with {description.place('missing_references', 'leave out')}"
+        raise InputError(
+            f"Expected a reference in {_columns_named(description.references)} of {row.name}, {row.unit} {row.number}, "
+            f"but got none: add one, or {way_out}."
+        ) from error
 
 
 def _columns_named(columns: Sequence[str]) -> str:
