@@ -230,7 +230,10 @@ def test_a_missing_column(refused, ratings, flags, named):
 def test_a_score_that_is_no_finite_number(refused, write, value):
     table = write("ratings.tsv", ["hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{value}"])
     said = refused("evaluate", "--data", table)
-    assert f"Expected a finite number in column 'score' of {table}, line 3, but got {value!r}" in said
+    assert (
+        f"Expected a finite number (at most 1e+15 in size) in column 'score' of {table}, line 3, but got {value!r}"
+        in said
+    )
     assert "correct it, or allow missing ratings with `--missing-ratings keep`." in said
 
 

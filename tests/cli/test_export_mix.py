@@ -212,7 +212,7 @@ def test_a_share_of_nothing_leaves_the_weights(run, save_run, tmp_path):
     ("options", "said"),
     [
         (("--untrained", 1.5), "`--untrained` to be between 0 (as trained) and 1 (untrained), but got 1.5"),
-        (("--untrained", "nan"), "`--untrained` to be between 0"),
+        (("--untrained", "nan"), "--untrained to be a finite number, but got nan"),
         (("--score-column", "z"), "`--ratings FILE` beside `--score-column`"),
         (("--ratings", "gone.csv"), "gone.csv"),
         (("--average", "gone.ckpt"), "gone.ckpt to be the checkpoint of a training run, but there is no such file"),

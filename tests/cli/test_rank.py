@@ -190,7 +190,7 @@ def test_what_is_not_complete_is_said(run, write):
         ),
         (
             ["--data", "long.csv", *COLUMNS, "--group", "lp", "--score-column", "lp"],
-            "finite number in column 'lp' of long.csv, line 2",
+            "finite number (at most 1e+15 in size) in column 'lp' of long.csv, line 2",
         ),
         (["--data", "long.csv", *COLUMNS, "--group", "nothing"], "set `--group` to"),
         (["--data", "long.csv", *COLUMNS], "got two of 'A' in line 2 of long.csv and line 92 of long.csv"),

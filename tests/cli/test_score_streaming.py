@@ -42,7 +42,11 @@ def corpus(write):
 
 @pytest.fixture
 def score(run, tiny_encoder):
-    return lambda *arguments: run("score", "--encoder", tiny_encoder, "--device", "cpu", "--shard-size", 16, *arguments)
+    def score(*arguments):
+        sized = () if "--shard-size" in arguments else ("--shard-size", 16)
+        return run("score", "--encoder", tiny_encoder, "--device", "cpu", *sized, *arguments)
+
+    return score
 
 
 @pytest.fixture

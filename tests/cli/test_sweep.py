@@ -360,7 +360,8 @@ def test_fields_that_cannot_be_swept(refused, base, fields, message):
     ],
 )
 def test_options_that_cannot_be_used(refused, base, flags, message):
-    assert message in refused("sweep", *base, "--field", "temperature=0.1,0.2", *flags)
+    given = base[: 2 if "--samples" in flags else None]
+    assert message in refused("sweep", *given, "--field", "temperature=0.1,0.2", *flags)
 
 
 def test_files_that_cannot_be_used(refused, write, tiny_encoder, tmp_path):
@@ -375,3 +376,11 @@ def test_without_matplotlib_nothing_is_begun(refused, base, run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert 'pip install "textmover[report]"' in refused("sweep", *base, "--field", "temperature=0.1,0.2")
     assert run("sweep", *base, "--field", "temperature=0.1,0.2", "--no-figure").code == 0
+
+
+@pytest.mark.parametrize("scores", [[2, 2, 2, 2], [1, 2]])
+def test_ratings_that_nothing_can_agree_with_are_refused_before_scoring(refused, write, base, scores):
+    rows = [f"text {place}\ta text\t{score}" for place, score in enumerate(scores)]
+    table = write("same.tsv", ["hypothesis\treference\tscore", *rows])
+    said = refused("sweep", "--data", table, *base[2:], "--field", "temperature=0.1,0.2")
+    assert "Expected a group of at least 3 segments whose ratings differ, but got none ('all'): give more data" in said

@@ -203,3 +203,9 @@ def test_odd_texts_do_not_fail(text):
 def test_what_is_lacking_is_named(name, lacking):
     with pytest.raises(InputError, match=f"Expected a {lacking} .*for {name}|Expected a {lacking}.* for {name}"):
         list(perturb_texts(["A text."], {name: (1,)}))
+
+
+def test_a_text_that_is_no_sentence_is_refused_with_its_number():
+    with pytest.raises(InputError, match=r"at most 10,000 words to perturb, but text 2 has more: split it"):
+        list(perturb_texts(["a cat", "the dog " * 5_001], {"drop": (1,)}))
+    assert list(perturb_texts(["the dog " * 10], {"drop": (1,)}))

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -193,7 +194,10 @@ class TestScores:
         assert type(segment.score) is float
         assert segment.score == float(text)
 
-    @pytest.mark.parametrize("text", ["nan", "NaN", "inf", "-Infinity", "", "n/a", "0,5", "1e999", "1 2"])
+    @pytest.mark.parametrize(
+        "text",
+        ["nan", "NaN", "inf", "-Infinity", "", "n/a", "0,5", "1e999", "1 2", "1e300", "-1e16", "1_000", "١٠", "１０"],
+    )
     def test_text_refused(self, tmp_path, text):
         path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{text}")
         with pytest.raises(InputError) as caught:
@@ -204,7 +208,7 @@ class TestScores:
     def test_json_refused(self, tmp_path, value):
         path = tmp_path / "ratings.jsonl"
         path.write_text(f'{{"hypothesis": "a", "reference": "b", "score": {value}}}\n', encoding="utf-8")
-        with pytest.raises(InputError, match=r"finite number in column 'score' of .*ratings\.jsonl, line 1"):
+        with pytest.raises(InputError, match=r"finite number .* in column 'score' of .*ratings\.jsonl, line 1"):
             read_segments(path, Columns())
 
     def test_parquet_refused(self, tmp_path):
@@ -338,11 +342,58 @@ class TestBadFiles:
         with pytest.raises(InputError, match=r"to be CSV, but got '.*' in the record that starts in line 3"):
             read_segments(path, Columns())
 
-    @pytest.mark.parametrize("line", ["[", "{", "3", '"text"', "", "hypothesis\treference"])
+    @pytest.mark.parametrize("line", ["[", "{", "3", '"text"', "hypothesis\treference", '{"hypothesis": ["]}'])
     def test_not_json_lines(self, tmp_path, line):
         path = tmp_path / "ratings.json"
         path.write_text(f"{json.dumps(RECORDS[0])}\n{line}\n{json.dumps(RECORDS[1])}\n", encoding="utf-8")
         with pytest.raises(InputError, match=r"one JSON object a line, but got .* in line 2 of .*ratings\.json"):
+            read_segments(path, COLUMNS)
+
+    @pytest.mark.parametrize("line", ["", "  "])
+    def test_blank_line_inside_json_lines(self, tmp_path, line):
+        path = tmp_path / "ratings.json"
+        path.write_text(f"{json.dumps(RECORDS[0])}\n{line}\n{json.dumps(RECORDS[1])}\n", encoding="utf-8")
+        with pytest.raises(InputError, match=r"but line 2 of .*ratings\.json is blank: remove the line"):
+            read_segments(path, COLUMNS)
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            (
+                '{"hypothesis": "a", "hypothesis": "b"}',
+                "line 1 of .* to hold each key once, but got 'hypothesis' again",
+            ),
+            ('{"a": ' + "[" * 50_000, "line 1 of .* to have at most 100 levels"),
+        ],
+    )
+    def test_json_lines_that_are_refused_for_what_they_hold(self, tmp_path, line, message):
+        (tmp_path / "ratings.jsonl").write_text(f"{line}\n", encoding="utf-8")
+        with pytest.raises(InputError, match=message):
+            read_segments(tmp_path / "ratings.jsonl", COLUMNS)
+
+    @pytest.mark.parametrize("quote", ["", '"'])
+    def test_csv_cells_as_long_as_a_line_may_be(self, tmp_path, quote):
+        long = "a b " * 100_000
+        (tmp_path / "t.csv").write_text(f"hypothesis,reference\n{quote}{long}{quote},b\n", encoding="utf-8")
+        (segment,) = read_segments(tmp_path / "t.csv", Columns(score=None))
+        assert segment.hypothesis == long
+
+    def test_a_csv_record_over_too_many_lines_is_a_stray_quotation_mark(self, tmp_path):
+        (tmp_path / "t.csv").write_text('hypothesis,reference\n"a,b\n' + "c,d\n" * 300_000, encoding="utf-8")
+        with pytest.raises(InputError, match=r"several lines with more than 1,048,576 characters' .* in line 2"):
+            read_segments(tmp_path / "t.csv", Columns(score=None))
+
+    @pytest.mark.parametrize("separator", [";", "\t", "|"])
+    def test_csv_of_another_separator(self, tmp_path, separator):
+        path = tmp_path / "ratings.csv"
+        path.write_text(separator.join(RECORDS[0]) + "\n" + separator.join("abcd") + "\n", encoding="utf-8")
+        separated = re.escape(repr(separator))
+        with pytest.raises(InputError, match=f"its header is '.*', separated by {separated}: save it as CSV"):
+            read_segments(path, COLUMNS)
+
+    def test_tsv_of_another_separator(self, tmp_path):
+        path = tsv(tmp_path, ",".join(RECORDS[0]), "a,b,c,d")
+        with pytest.raises(InputError, match="separated by ','"):
             read_segments(path, COLUMNS)
 
     def test_not_parquet(self, tmp_path):

@@ -54,7 +54,7 @@ def test_scores_need_no_texts(path):
         ({"metric": "m"}, "`item` together with `metric`"),
         (
             {"metric": "seg", "item": "m", "groups": ("lp",), "human": "hypothesis"},
-            "finite number in column 'hypothesis'",
+            "in column 'hypothesis'",
         ),
         ({"item": "reference"}, "two of 'A' in line 2 of .* and line 5|one output of a system"),
         ({"groups": ("seg", "reference", "system")}, "at least two systems to rank, but got 'A' alone"),

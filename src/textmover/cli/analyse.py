@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
         InputError: If texts or encoder cannot be used, or a file cannot be written.
     """
     set_up_logging(quiet=True)
-    for name, least in (("texts", 2), ("pairs", 2), ("batch_tokens", 1), ("seed", 0)):
+    for name, least in (("texts", 2), ("pairs", 2), ("batch_tokens", 1)):
         if getattr(options, name) < least:
             flag = f"--{name.replace('_', '-')}"
             raise InputError(f"Expected {flag} to be at least {least}, but got {getattr(options, name)}.")

@@ -121,8 +121,8 @@ def too_sure(pair: SystemPair) -> str:
     """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
     only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
     return (
-        f"Between {pair.first} and {pair.second} only {only}, where no p can be below {pair.least:.2g}: smaller ones "
-        "are sacrebleu's way of counting, and decide nothing here."
+        f"Between {pair.first} and {pair.second} only {only}: the exact p is at least {pair.least:.2g}, and smaller "
+        "ones, which sacrebleu's way of counting gives, mean nothing."
     )
 
 

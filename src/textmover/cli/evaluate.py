@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     if not options.data:
         raise InputError("Expected `--data` to name a file of judged texts, but got none: name one.")
     set_up_logging(quiet=True)
-    for name, least in (("samples", 1), ("permutations", 1), ("seed", 0)):
+    for name, least in (("samples", 1), ("permutations", 1)):
         if getattr(options, name) < least:
             raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     protocol = chosen_protocol(options)

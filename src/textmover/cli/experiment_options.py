@@ -85,7 +85,7 @@ def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
         raise InputError(
             f"Expected --format of an experiment to be {', '.join(PRINTED)}, but got {options.format}: choose one."
         )
-    for name, least in (("samples", 1), ("permutations", 1), ("seed", 0)):
+    for name, least in (("samples", 1), ("permutations", 1)):
         if getattr(options, name) < least:
             raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     given = list(given_fields(options))

@@ -140,7 +140,7 @@ def run(options: argparse.Namespace) -> None:
         InputError: If texts, kinds, metrics or files cannot be used.
     """
     set_up_logging(quiet=True)
-    for name, least in (("samples", 1), ("seed", 0), ("limit", 2)):
+    for name, least in (("samples", 1), ("limit", 2)):
         if getattr(options, name) < least:
             raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     files = _files(options)

@@ -83,8 +83,7 @@ def _beyond(option: str, value: object) -> str | None:
         return f"Expected {option} to be a finite number, but got {value}: correct it"
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    if option in SEEDS:
-        fits = 0 <= value < 1 << 32
-        return None if fits else f"Expected {option} to be from 0 to {(1 << 32) - 1:,}, but got {value}: choose another"
-    most = MOST.get(option, OTHERWISE)
+    if option in SEEDS and value < 0:
+        return f"Expected {option} to be at least 0, but got {value}."
+    most = (1 << 32) - 1 if option in SEEDS else MOST.get(option, OTHERWISE)
     return f"Expected {option} to be at most {most:,}, but got {value}: give a smaller number" if value > most else None

@@ -23,6 +23,7 @@ from textmover.cli.field_flags import FIELD, field_flag
 from textmover.cli.options import add_metric_options
 from textmover.cli.output_files import check_output, write_output
 from textmover.cli.settings import Settings, scorers
+from textmover.data.tables import named
 from textmover.meta_evaluation import (
     Interval,
     MeanCorrelation,
@@ -73,6 +74,10 @@ class _Result:
         return self.mean.pearson if self.higher_is_better else -self.mean.pearson
 
 
+FEWEST = 3
+"""Segments that a correlation takes at the least."""
+
+
 @dataclass(frozen=True)
 class _Ratings:
     """The rated segments, and how a setting is judged on them."""
@@ -85,7 +90,7 @@ class _Ratings:
         """Score and correlate."""
         result = scorer.score([one.hypothesis for one in self.segments], [one.references for one in self.segments])
         human = np.array([one.score for one in self.segments], dtype=np.float64)
-        groups = [" / ".join(one.groups.values()) if one.groups else EVERYTHING for one in self.segments]
+        groups = list(map(_group, self.segments))
         clusters = ["\n".join(one.references) for one in self.segments]
         interval = bootstrap_interval(
             result.scores, human, groups, samples=self.samples, seed=self.seed, clusters=clusters
@@ -140,9 +145,8 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_once())
-    for name, least in (("samples", 1), ("seed", 0)):
-        if getattr(options, name) < least:
-            raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
+    if options.samples < 1:
+        raise InputError(f"Expected --samples to be at least 1, but got {options.samples}.")
     fields = _read_fields(options)
     varying = [name for name, values in fields.items() if len(values) > 1]
     drawn = not options.no_figure and 1 <= len(varying) <= 2
@@ -151,6 +155,7 @@ def run(options: argparse.Namespace) -> None:
     if drawn:
         check_matplotlib()
     segments = [one for read in read_tables(options.data, options, score=True) for one in read]
+    _check_ratings(segments)
     grid = [dict(zip(fields, values, strict=True)) for values in itertools.product(*fields.values())]
     results = _judge_all(options, Settings(options, grid), _Ratings(segments, options.samples, options.seed), table)
     best = _best(results)
@@ -165,6 +170,22 @@ def run(options: argparse.Namespace) -> None:
         if not drawn and not options.no_figure:
             sys.stdout.write(f"No figure: it shows how one or two fields vary, but here {len(varying)} do.\n")
         sys.stdout.write(f"Files: {', '.join(files)}\n")
+
+
+def _check_ratings(segments: Sequence[Segment]) -> None:
+    """Refuse ratings that nothing can agree with."""
+    ratings: dict[str, list[float | None]] = {}
+    for one in segments:
+        ratings.setdefault(_group(one), []).append(one.score)
+    if not any(len(values) >= FEWEST and len(set(values)) > 1 for values in ratings.values()):
+        raise InputError(
+            f"Expected a group of at least {FEWEST} segments whose ratings differ, but got none "
+            f"({named(list(ratings), most=5)}): give more data."
+        )
+
+
+def _group(segment: Segment) -> str:
+    return " / ".join(segment.groups.values()) if segment.groups else EVERYTHING
 
 
 def _judge_all(options: argparse.Namespace, settings: Settings, ratings: _Ratings, table: Path) -> list[_Result]:

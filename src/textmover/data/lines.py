@@ -23,6 +23,7 @@ from textmover.types import InputError
 
 __all__ = [
     "COMPRESSIONS",
+    "LONGEST_LINE",
     "LineError",
     "Position",
     "check_once",

@@ -26,6 +26,9 @@ NEIGHBOURS = 128
 FEW = 16
 """Texts at the end of a list that are too few to be neighbours by themselves."""
 
+LONGEST = 10_000
+"""Words of a text at most: the work grows with their square, and the changes are those of sentences."""
+
 ATTEMPTS = 4
 """Tries for each version, of which some give what is there already."""
 
@@ -189,6 +192,12 @@ def perturb_texts(
             raise InputError(
                 f"Expected a {KINDS[name].needs.removesuffix('s')} {'search ' if name == 'substitute' else ''}for "
                 f"{name}, but got none: give `{'neighbours' if name == 'substitute' else 'parses'}`, or leave it out."
+            )
+    for number, text in enumerate(texts, start=1):
+        if len(text) > LONGEST and len(text.split()) > LONGEST:
+            raise InputError(
+                f"Expected texts of at most {LONGEST:,} words to perturb, but text {number} has more: split it into "
+                "sentences."
             )
     for start in range(0, len(texts), NEIGHBOURS):
         chunk = texts[start : start + NEIGHBOURS]

@@ -21,6 +21,7 @@ from textmover.data.tables import is_table, named, open_tables
 from textmover.types import InputError, Segment
 
 __all__ = [
+    "FINITE",
     "Columns",
     "NoReferenceError",
     "TableRow",
@@ -39,6 +40,13 @@ Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+LARGEST = 1e15
+"""Greatest size of a rating or score: statistics and losses square them in single precision."""
+
+FINITE = f"a finite number (at most {LARGEST:.0e} in size)"
+"""What errors call such a number."""
+
+
 def told(value: object) -> str:
     """A cell as it stands in a message: cut short, and nothing where it is empty or a null of JSON or Parquet.
 
@@ -51,16 +59,19 @@ def told(value: object) -> str:
 
 
 def as_number(value: object) -> float:
-    """The number that a cell holds; NaN where it holds none.
+    """The number that a cell holds; NaN where it holds none, infinite beyond :data:`LARGEST`.
 
     Example:
-        >>> as_number("1e3"), as_number(True), as_number("inf"), as_number(None)
-        (1000.0, nan, inf, nan)
+        >>> as_number("1e3"), as_number(True), as_number("1_000"), as_number("1e300")
+        (1000.0, nan, nan, inf)
     """
+    if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.strip().isascii())):
+        return math.nan  # Python reads 1_000 and digits of other scripts
     try:
-        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return math.nan
+    return number if not abs(number) > LARGEST else math.copysign(math.inf, number)
 
 
 @dataclass(frozen=True)
@@ -336,7 +347,7 @@ class TableRow(NamedTuple):
         number = as_number(value)
         if not math.isfinite(number):
             raise InputError(
-                f"Expected a finite number in {self._place(repr(column))}, but got {told(value)}: correct it or "
+                f"Expected {FINITE} in {self._place(repr(column))}, but got {told(value)}: correct it or "
                 "remove the row (or set `score` to null to read the texts alone)."
             )
         return number
@@ -390,6 +401,11 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
     for field, name in fields:
         occurrences = columns.count(name)
         if occurrences == 0:
+            if separator := _separator(name, columns):
+                raise InputError(
+                    f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
+                    f"{separator!r}: save it as CSV with commas, or as TSV with tabs."
+                )
             raise InputError(
                 f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
                 f"{_suggestion(name, columns)}set `{field}` to the name of the right one."
@@ -398,6 +414,11 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
             raise InputError(
                 f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
             )
+
+
+def _separator(name: str, columns: Sequence[str]) -> str | None:
+    """What separates the fields of a header that was read as one column."""
+    return next((mark for mark in ";\t|," if len(columns) == 1 and name in columns[0].split(mark)), None)
 
 
 def _suggestion(name: str, columns: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.data.judgements.cells import CellTable, place_of, read_cells
-from textmover.data.readers import TableRow, as_number, check_equal_lengths, read_lines
+from textmover.data.readers import FINITE, TableRow, as_number, check_equal_lengths, read_lines
 from textmover.data.streams import check_distinct
 from textmover.data.tables import is_table, named
 from textmover.types import InputError
@@ -196,5 +196,5 @@ def _score(value: object, place: str, way_out: str = "correct it") -> float:
             way_out = (
                 "systems are compared on segments that all have a score, so leave that segment out of every system"
             )
-        raise InputError(f"Expected a finite number in {place}, but got {shown}: {way_out}.")
+        raise InputError(f"Expected {FINITE} in {place}, but got {shown}: {way_out}.")
     return found

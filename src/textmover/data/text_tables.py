@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import NamedTuple
 
 from textmover.csv_cells import unguarded
-from textmover.data.lines import LineError, empty, without_end
+from textmover.data.lines import LONGEST_LINE, LineError, empty, without_end
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError
 
@@ -49,6 +49,11 @@ def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
     return ", ".join(shown) + more
 
 
+LONGEST_RECORD = 1 << 20
+"""Characters to a record of several lines at most: a stray quotation mark must not take the rest of a file with it."""
+
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # lines are bounded where they are read
+
 _CSV_WAY_OUT = 'put texts that hold a comma in quotation marks (")'
 _TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)"
 
@@ -67,7 +72,7 @@ class _CsvLines:
         self._lines = iter(lines)
         self._next: deque[_Taken] = deque()
         self._record: list[_Taken] = []
-        self._before = 0
+        self._before = self._size = 0
 
     def __iter__(self) -> _CsvLines:
         return self
@@ -80,12 +85,15 @@ class _CsvLines:
             pieces = io.StringIO(text, newline="") if "\r" in text.removesuffix("\r\n") else (text,)
             self._next.extend(_Taken(piece, problem) for piece in pieces)
         self._record.append(self._next.popleft())
+        self._size += len(self._record[-1].text)
+        if len(self._record) > 1 and self._size > LONGEST_RECORD:
+            raise csv.Error(f"a record of several lines with more than {LONGEST_RECORD:,} characters")
         return self._record[-1].text
 
     def start_record(self) -> int:
         """Begin a record; returns the number of its first line."""
         self._before += len(self._record)
-        self._record = []
+        self._record, self._size = [], 0
         return self._before + 1
 
     def back_to_second(self) -> None:
@@ -209,6 +217,8 @@ def _json_object(name: str, number: int, line: str) -> Cells | InputError:
         return error
     if isinstance(found, dict):
         return found
+    if not line.strip():
+        return InputError(f"Expected one JSON object a line, but line {number} of {name} is blank: remove the line.")
     return InputError(
         f"Expected one JSON object a line, but got {named([line])} in line {number} of {name}: "
         "correct the line (`jq -c '.[]'` turns a JSON array into such lines)."

@@ -158,7 +158,7 @@ class TestPaths:
         # Ten times 0.1 sums to less than 1 unless the sum is exact.
         assert read_judgements(path, SetDescription(ratings={"s": "scores.*"})).ratings["s"].tolist() == [0.1]
         with pytest.raises(
-            InputError, match=r"number in column 'scores' .* line 1, .*or write scores\.\* for the mean"
+            InputError, match=r"number .* in column 'scores' .* line 1, .*or write scores\.\* for the mean"
         ):
             read_judgements(path, SetDescription(ratings={"s": "scores"}))
 
@@ -193,7 +193,7 @@ class TestPaths:
             read_judgements(path, SetDescription(groups=("meta.lp",)))
         with pytest.raises(InputError, match=r"Expected a list at 'meta' of .*, line 1, but got int: .*'meta\.\*'"):
             read_judgements(path, SetDescription(ratings={"a": "meta.*"}))
-        with pytest.raises(InputError, match=r"number in column 'experts\.\*\.flo' .*line 1, but got nothing"):
+        with pytest.raises(InputError, match=r"number .* in column 'experts\.\*\.flo' .*line 1, but got nothing"):
             read_judgements(path, SetDescription(ratings={"a": "experts.*.flo"}))
         with pytest.raises(InputError, match=r"column 'nothing\.flu' in .*set `ratings`"):
             read_judgements(path, SetDescription(ratings={"a": "nothing.flu"}))
@@ -204,7 +204,7 @@ class TestRatings:
     def test_refused(self, tmp_path, text):
         path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{text}")
         message = (
-            rf"number in column 'score' of .*ratings\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` in a "
+            rf"number .* in column 'score' of .*ratings\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` in a "
             "YAML file of your own that says `based_on: table`"
         )
         with pytest.raises(InputError, match=message):
@@ -213,14 +213,21 @@ class TestRatings:
     def test_missing_where_allowed(self, tmp_path):
         description = SetDescription(missing_ratings="keep")
         path = jsonl(
-            tmp_path, row(), row(score=None), row(score=""), row(score=math.nan), row(score="NaN"), row(score=2)
+            tmp_path,
+            row(),
+            row(score=None),
+            row(score=""),
+            row(score=math.nan),
+            row(score="NaN"),
+            row(score="NA"),
+            row(score=2),
         )
         scores = read_judgements(path, description).ratings["score"]
-        np.testing.assert_array_equal(scores, [1, *[math.nan] * 4, 2])
+        np.testing.assert_array_equal(scores, [1, *[math.nan] * 5, 2])
 
-    @pytest.mark.parametrize("value", ["n/a", "inf", True, [1]])
+    @pytest.mark.parametrize("value", ["n/a", "inf", True, [1], 1e300, "1_000", "٣"])
     def test_wrong_where_missing_is_allowed(self, tmp_path, value):
-        with pytest.raises(InputError, match=r"finite number in column 'score' .* line 2"):
+        with pytest.raises(InputError, match=r"finite number .* in column 'score' .* line 2.* or [^k]*\.$"):
             read_judgements(jsonl(tmp_path, row(), row(score=value)), SetDescription(missing_ratings="keep"))
 
     def test_missing_in_a_list(self, tmp_path):
@@ -239,7 +246,9 @@ class TestRatings:
 
     def test_ready_scores_say_nan_in_words(self, tmp_path):
         description = SetDescription(scores={"BLEU": "bleu"})
-        with pytest.raises(InputError, match=r"number in column 'bleu' .* line 3, .*or write nan where there is none"):
+        with pytest.raises(
+            InputError, match=r"number .* in column 'bleu' .* line 3, .*or write nan where there is none"
+        ):
             read_judgements(
                 tsv(tmp_path, "hypothesis\treference\tscore\tbleu", "a\tb\t1\tNaN", "a\tb\t1\t"), description
             )

@@ -8,11 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from textmover.data.readers import TableRow, as_number, check_columns, told
+from textmover.data.readers import FINITE, TableRow, as_number, check_columns, told
 from textmover.data.tables import open_tables
 from textmover.types import InputError
 
 __all__ = ["CellTable", "as_text", "number", "place_of", "read_cells"]
+
+
+MISSING = ("", "nan", "na")
+"""How tables write that there is no number: Python, and R."""
 
 
 class CellTable(NamedTuple):
@@ -107,7 +111,7 @@ def as_text(value: object) -> str:
 
 
 def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: str) -> float:
-    if missing and as_text(value).strip().lower() in ("", "nan"):
+    if missing and as_text(value).strip().lower() in MISSING:
         return math.nan
     found = as_number(value)
     if not math.isfinite(found):
@@ -119,7 +123,7 @@ def _no_number(row: TableRow, column: str, value: object, hint: str) -> InputErr
     if isinstance(value, list) and "*" not in column.split("."):
         hint = f"write {column}.* for the mean of a list"
     return InputError(
-        f"Expected a finite number in column {column!r} of {row.name}, {row.unit} {row.number}, but got {told(value)}: "
+        f"Expected {FINITE} in column {column!r} of {row.name}, {row.unit} {row.number}, but got {told(value)}: "
         f"correct it, or {hint}."
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from textmover.data.judgements.cells import CellTable, place_of, read_cells
 from textmover.data.judgements.table_sets import set_name
-from textmover.data.readers import as_number, check_columns, read_lines
+from textmover.data.readers import FINITE, as_number, check_columns, read_lines
 from textmover.data.tables import is_table, named
 from textmover.types import InputError, Judgements
 
@@ -108,7 +108,7 @@ def _score(value: object, place: str, way_out: str = CORRECT) -> float:
         return math.nan
     found = as_number(value)
     if not math.isfinite(found):
-        raise InputError(f"Expected a finite number or nan in {place}, but got {named([str(value)])}: {way_out}.")
+        raise InputError(f"Expected {FINITE} or nan in {place}, but got {named([str(value)])}: {way_out}.")
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from textmover.data.judgements.documents import part, read_document
 from textmover.data.judgements.rows import JudgedText, assembled, check_unique
+from textmover.data.readers import FINITE, as_number
 from textmover.types import InputError, Judgements
 
 __all__ = ["read_tac"]
@@ -92,8 +93,9 @@ def _sentences(entry: object, place: str) -> list[str]:
 def _rating(entry: object, key: str, place: str) -> float:
     """A finite rating of a summary."""
     value = part(entry, None, dict, place).get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    number = math.nan if isinstance(value, str) else as_number(value)
+    if not math.isfinite(number):
         raise InputError(
-            f"Expected `{key}` of {place} to be a finite number, but got {value!r}: correct it or remove the summary."
+            f"Expected `{key}` of {place} to be {FINITE}, but got {value!r}: correct it or remove the summary."
         )
-    return float(value)
+    return number

@@ -166,8 +166,9 @@ def _judged(
 
 def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
     """A rating, higher is better; NaN where there is none."""
-    hint = f"allow missing ratings with {description.place('missing_ratings', 'keep')}"
-    rating = number(row, description.ratings[dimension], missing=description.missing_ratings == "keep", hint=hint)
+    kept = description.missing_ratings == "keep"
+    hint = "leave it empty" if kept else f"allow missing ratings with {description.place('missing_ratings', 'keep')}"
+    rating = number(row, description.ratings[dimension], missing=kept, hint=hint)
     # Subtracted rather than negated: there is no need of a negative zero.
     return 0.0 - rating if dimension in description.lower_is_better else rating
 
