@@ -87,7 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf "
         "says how the figure is drawn. %(default)s in this folder if not given",
     )
-    parser.add_argument("--no-figure", action="store_true", help="the table alone, for which matplotlib is not needed")
+    parser.add_argument(
+        "--no-figure", action="store_true", help="the table alone, which needs no matplotlib (extra report)"
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
     parser.add_argument("--quiet", action="store_true", help="no progress, no notes; warnings remain")
 

@@ -123,7 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a page (.md), a table with all digits (.csv) and a heat map (.png): a folder, or a name to which "
         "these are added; a name in .svg or .pdf says how the figure is drawn",
     )
-    parser.add_argument("--no-figure", action="store_true", help="no heat map, for which matplotlib is needed")
+    parser.add_argument("--no-figure", action="store_true", help="no heat map, which needs matplotlib (extra report)")
     parser.add_argument(
         "--keep", metavar="FILE", help="write texts, versions, severities and scores there, as TSV, as soon as scored"
     )

@@ -129,7 +129,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf "
         "says how the figure is drawn. The first data file's name with .sweep in this folder if not given",
     )
-    parser.add_argument("--no-figure", action="store_true", help="the table alone, for which matplotlib is not needed")
+    parser.add_argument(
+        "--no-figure", action="store_true", help="the table alone, which needs no matplotlib (extra report)"
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
     parser.add_argument("--samples", type=int, default=1000, metavar="N", help="draws of the bootstrap")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap")

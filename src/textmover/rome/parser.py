@@ -57,7 +57,7 @@ def _missing(name: str, released: dict[str, Path]) -> str:
     if name == DEFAULT_PARSER:
         way = "take it from the repository's folder checkpoints, or train it: python benchmarks/train_parser.py"
     elif name.isidentifier() and "_" in name:
-        way = f"python -m spacy download {name}"
+        way = f'pip install "textmover[rome]" and python -m spacy download {name}'
     else:
         way = "give one of these, the folder of a spaCy pipeline, an installed one such as en_core_web_sm, or stanza:en"
     return f"Expected `parser` to be one that is here, but got {name!r} (released: {here}): {way}."
