@@ -110,7 +110,7 @@ class RayScorer:
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:
     """The texts of a cell that may hold several."""
-    if isinstance(cell, (list, tuple, np.ndarray)) and lists_texts(cell):
+    if lists_texts(cell) and isinstance(cell, (list, tuple, np.ndarray)):
         if len(cell) == 0:
             raise InputError(
                 f"Expected a reference in column {column!r}, but row {row} of the batch has an empty list: leave such "
