@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from textmover.modules.centering import Centering
-from textmover.types import InputError
+from textmover.types import InputError, SpecialToken
 
 MODES = ("none", "dimension", "sentence", "batch", "corpus")
 
@@ -85,3 +85,30 @@ def test_no_gradient_flows_through_a_corpus_mean(batch):
     module(vectors, mask).sum().backward()
     assert torch.equal(vectors.grad, torch.ones_like(vectors))
     assert not module.statistic.mean.requires_grad
+
+
+@pytest.mark.parametrize("centering", ["batch", "sentence"])
+@pytest.mark.parametrize(
+    ("roles", "dropped"),
+    [
+        (("first", "first"), {SpecialToken.OTHER}),
+        (("drop", "drop"), {SpecialToken.FIRST, SpecialToken.OTHER}),
+        (("drop", "first"), {SpecialToken.OTHER}),
+        (("keep", "drop"), set()),
+        (("targets", "targets"), set()),
+    ],
+    ids=str,
+)
+def test_special_tokens_that_take_no_part_have_none_in_a_mean(tiny_metric, centering, roles, dropped):
+    """The TWMD authors leave [SEP] out before they centre."""
+    fields = dict(zip(("hypothesis_special_tokens", "reference_special_tokens"), roles, strict=True))
+    metric = tiny_metric(centering=centering, **fields)
+    side = metric.tokenize(["the dog ran home", "a cat", "she will buy a book ."])
+    vectors = metric.token_vectors(side).detach()
+    kept = side.mask & ~torch.isin(side.special, torch.tensor(sorted(dropped), dtype=side.special.dtype))
+    rows = [range(3)] if centering == "batch" else [[row] for row in range(3)]
+    for group in map(list, rows):
+        mean = vectors[group][kept[group]].mean(dim=0)
+        expected = torch.nn.functional.normalize(vectors[group] - mean, dim=-1)[side.mask[group]]
+        found = metric._features(vectors, side).vectors[group][side.mask[group]]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

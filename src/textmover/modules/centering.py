@@ -16,8 +16,9 @@ class Centering(nn.Module):
 
     * ``none``: nothing.
     * ``dimension``: of each vector, the mean of its own entries (Wordset-CKA).
-    * ``sentence``: the mean of the text's tokens.
-    * ``batch``: the mean of all tokens of the batch, as in the TWMD paper. A score then depends on its batch mates.
+    * ``sentence``: the mean of the text's tokens that take part.
+    * ``batch``: the mean of all tokens of the batch that take part, as in the TWMD authors' code, which leaves
+      [SEP] out before. A score then depends on its batch mates.
     * ``corpus``: a mean fitted on a corpus, tracked in training, and used as it is when scoring. In training, too, it
       is a constant: no gradient flows through it, and no score depends on its batch mates.
 
@@ -35,7 +36,7 @@ class Centering(nn.Module):
         self.statistic = CorpusMean(dimension) if mode == "corpus" else None
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Centre vectors ``[B, L, D]`` whose tokens are marked in ``mask [B, L]``.
+        """Centre vectors ``[B, L, D]``; the tokens that ``mask [B, L]`` marks have a part in a mean.
 
         Raises:
             InputError: If the mode is ``corpus`` and no mean has been fitted.

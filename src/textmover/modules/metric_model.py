@@ -351,7 +351,7 @@ class MetricModel(nn.Module):
 
     def _features(self, vectors: Tensor, batch: TokenBatch) -> TokenEmbeddings:
         with torch.autocast(vectors.device.type, enabled=False):
-            centred = self.centering(vectors, batch.mask)
+            centred = self.centering(vectors, self.weighting.takes_part(batch))
             scaled = self.matching.unit_vectors and not self.weighting.pools
             kept = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
             unknown = batch.unknown if self.config.unknown_tokens == "apart" else None

@@ -12,7 +12,7 @@ from textmover.functional.ngrams import Units, compact, ngrams, words
 from textmover.modules.config import MetricConfig, SpecialTokens
 from textmover.modules.statistics import IdfTable
 from textmover.modules.unknown_tokens import apart, same_tokens, token_keys
-from textmover.types import SpecialToken, TokenEmbeddings, TokenTrait
+from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
 
 __all__ = ["Role", "Side", "TokenWeighting", "needs_traits"]
 
@@ -102,6 +102,14 @@ class TokenWeighting(nn.Module):
         if not isinstance(found, IdfTable):
             raise TypeError(f"Expected an IdfTable, but got {type(found).__name__}.")
         return found
+
+    def takes_part(self, tokens: TokenBatch) -> Tensor:
+        """Tokens that are not special ones which both roles leave out, bool ``[B, L]``."""
+        choices = set(self.special_tokens.values())
+        kept = tokens.special == SpecialToken.NONE
+        if "first" in choices:
+            kept = kept | (tokens.special == SpecialToken.FIRST)
+        return tokens.mask if choices & {"keep", "targets"} else tokens.mask & kept
 
     def sides(self, references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Side, Side]:
         """What is matched of pairs of texts, the references first; unknown tokens match their like alone.
