@@ -16,11 +16,12 @@ PACKAGE = "textmover"
 
 KERNELS = {"functional", "reading", "types"}
 MODELS = KERNELS | {"modules", "rome", "presets"}
-ENGINE = MODELS | {"csv_cells", "data", "files", "lazy", "meta_evaluation", "scoring"}
+ENGINE = MODELS | {"csv_cells", "data", "files", "markdown", "lazy", "meta_evaluation", "scoring"}
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "lazy": set(),
     "csv_cells": set(),
+    "markdown": set(),
     "files": {"types"},
     "reading": {"types"},
     "functional": {"types"},
@@ -32,8 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scoring": (ENGINE - {"scoring"}) | {"report"},
     "metrics": ENGINE,
     "training": ENGINE | {"metrics"},
-    "report": {"csv_cells", "files", "meta_evaluation", "types"},
-    "annotation": {"csv_cells", "data", "files", "meta_evaluation", "reading", "types"},
+    "report": {"csv_cells", "files", "markdown", "meta_evaluation", "types"},
+    "annotation": {"csv_cells", "data", "files", "markdown", "meta_evaluation", "reading", "types"},
     "app": ENGINE | {"annotation", "metrics", "report"},
     "interfaces": {"scoring", "types"},
     "cli": ENGINE | {"metrics", "training", "report", "annotation", "app", "__init__"},

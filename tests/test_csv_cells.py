@@ -14,10 +14,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 
 FORMULAS = [
     "=cmd|' /C calc'!A0", '=HYPERLINK("http://evil.example","x")', "+1+cmd|' /C calc'!A0", "@SUM(1)",
-    "\t=1+1", "\r=1+1", "\n=1+1", "=", "-", "--flag", "＝1+1", "-5 degrees", "'=1+1", "''=1+1", "'-5", "'@me", "-5 ",
+    "\t=1+1", "\r=1+1", "\n=1+1", "--flag", "＝1+1", "-5 degrees", "'=1+1", "''=1+1", "'-5", "'@me", "-5 ",
 ]  # fmt: skip
 OTHERS = [
-    "", "'", "''", "'tis", "''quoted''", "-5", "+0.5", "-1e9", "a=b", " =1", "1-2", '"="', "a\nb", "a,b", "a\rb", "'a'",
+    "", "-", "=", "'-", "'",
+    "''", "'tis", "''quoted''", "-5", "+0.5", "-1e9", "a=b", " =1", "1-2", '"="', "a\nb", "a,b", "a\rb", "'a'",
 ]  # fmt: skip
 
 

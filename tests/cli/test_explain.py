@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from textmover.cli.explain_text import readable
+from textmover.markdown import one_line
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_no_control_character_reaches_a_terminal(run, metric):
     out = run("explain", "a \x1b[31mcat\x00 مرحبا", "a cat", *metric).out
     assert not {"\x1b", "\x00"} & set(out)
     assert r"\x1b[31mcat\x00 مرحبا" in out.replace("\\x1b [ 31m", "\\x1b[31m")
-    assert readable("a\n\tb\ud800") == r"a b\ud800"
+    assert one_line("a\n\tb\ud800") == r"a b\ud800"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from textmover.report.explanation_grid import grid_of, readable, stretches
+from textmover.markdown import one_line
+from textmover.report.explanation_grid import grid_of, stretches
 from textmover.report.explanation_wording import decomposition
 from textmover.report.fonts import fonts_for
 from textmover.types import InputError
@@ -75,7 +76,7 @@ def test_a_plan_that_is_not_there(explained):
 
 
 def test_control_characters_are_written_out():
-    assert readable("a\x1b[31m\nb\ud800") == r"a\x1b[31m b\ud800"
+    assert one_line("a\x1b[31m\nb\ud800") == r"a\x1b[31m b\ud800"
 
 
 def test_fonts_have_what_they_can():

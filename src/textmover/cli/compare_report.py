@@ -13,9 +13,9 @@ import numpy as np
 from textmover import __version__
 from textmover.cli.console import print_table
 from textmover.data.streams import Row
+from textmover.markdown import one_line
 from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.report.comparison import ComparedSegment, p_value, render_comparison, verdict
-from textmover.report.explanation_grid import readable
 from textmover.report.latex import latex_table, latex_text
 
 __all__ = ["Comparison", "as_html", "as_json", "as_latex", "print_comparison"]
@@ -81,10 +81,10 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
     found = comparison.found
     headers, rows = system_table(found)
     pairs, left = _told_pairs(found)
-    print_table(headers, [tuple(map(readable, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
+    print_table(headers, [tuple(map(one_line, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
     sys.stdout.write("\n")
     for said in (*(pair_sentence(pair, found) for pair in pairs), *left, *comparison.remarks):
-        sys.stdout.write(f"{readable(said)}\n")
+        sys.stdout.write(f"{one_line(said)}\n")
     places = found.differing(comparison.shown)
     if places:
         sys.stdout.write("\nSegments on which they differ most:\n")
@@ -96,7 +96,7 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
         for number in found.best_first(place):
             score = found.scores[number, place]
             text = f": {_short(row.hypotheses[number])}" if row.hypotheses else ""
-            sys.stdout.write(f"  {readable(found.systems[number])} {score:.3f}{text}\n")
+            sys.stdout.write(f"  {one_line(found.systems[number])} {score:.3f}{text}\n")
     if signature:
         first = found.pairs[0]
         sys.stderr.write(f"Signature: {comparison.signature}\n")
@@ -271,5 +271,5 @@ def as_latex(comparison: Comparison) -> str:
 
 def _short(text: str) -> str:
     """A text on one line, cut where it is very long."""
-    flat = readable(text) or "(empty)"
+    flat = one_line(text) or "(empty)"
     return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"

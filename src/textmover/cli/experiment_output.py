@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from textmover.cli.experiment_blocks import Block
 from textmover.csv_cells import CsvWriter
+from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text
 
 __all__ = ["FORMATS", "TEXT_HEADERS", "Page", "as_text"]
 
@@ -57,35 +57,31 @@ def as_text(page: Page, kind: str) -> str:
 
 
 def _markdown(page: Page) -> str:
-    parts = [f"# {_plain_text(page.title)}\n", f"Published: {_plain_text(page.paper)}.\n"]
-    parts.append(f"```bash\n{page.command}\n```\n")
+    parts = [f"# {markdown_text(page.title)}\n", f"Published: {markdown_text(page.paper)}.\n"]
+    parts.append(markdown_fence(page.command, "bash"))
     if page.notes:
-        parts.append("".join(f"* {_plain_text(note)}\n" for note in page.notes))
+        parts.append("".join(f"* {markdown_text(note)}\n" for note in page.notes))
     for block in page.blocks:
-        parts.append(f"## {_plain_text(block.title)}\n")
+        parts.append(f"## {markdown_text(block.title)}\n")
         if block.figure:
-            parts.append(f"![{_plain_text(block.title)}]({block.figure})\n")
+            parts.append(f"!{markdown_link(block.title, block.figure)}\n")
         parts.append(_markdown_table(block.headers, block.rows))
         if block.remarks:
-            parts.append("".join(f"* {_plain_text(one)}\n" for one in block.remarks))
+            parts.append("".join(f"* {markdown_text(one)}\n" for one in block.remarks))
         if block.signatures:
-            listed = "".join(f"* {_plain_text(name)}: `{signature}`\n" for name, signature in block.signatures)
+            listed = "".join(
+                f"* {markdown_text(name)}: {markdown_code(signature)}\n" for name, signature in block.signatures
+            )
             parts.append(f"Signatures:\n\n{listed}")
     return "\n".join(parts)
 
 
 def _markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     texts = sum(header in TEXT_HEADERS for header in headers)
-    lines = ["| " + " | ".join(map(_plain_text, headers)) + " |"]
+    lines = ["| " + " | ".join(map(markdown_text, headers)) + " |"]
     lines.append("|" + "---|" * texts + "--:|" * (len(headers) - texts))
-    lines += ["| " + " | ".join(map(_plain_text, row)) + " |" for row in rows]
+    lines += ["| " + " | ".join(map(markdown_text, row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"
-
-
-def _plain_text(text: str) -> str:
-    """Text that no reader of Markdown takes for anything else; a star or an underscore within a word is one."""
-    flat = re.sub(r"([\\`|\[\]]|(?<!\w)\*|\*(?!\w))", r"\\\1", " ".join(text.split()))
-    return flat.replace("<", "&lt;")
 
 
 def _csv(page: Page) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.cli.console import console, print_table
-from textmover.report.explanation_grid import readable
+from textmover.markdown import one_line
 from textmover.report.explanation_wording import decomposition, flag_notes
 from textmover.report.palette import SEQUENTIAL, sequential
 
@@ -62,7 +62,7 @@ def _print_text(what: str, found: Explanation, side: SideName) -> None:
     text: ExplainedText = getattr(found, side)
     stream = console()
     if not stream.is_terminal:
-        _say(what + readable(text.text))
+        _say(what + one_line(text.text))
         return
     table = Table.grid(padding=0)
     table.add_column(no_wrap=True)
@@ -87,7 +87,7 @@ def _coloured(found: Explanation, side: SideName) -> Text:
         characters = "".join(one for _, one in group)
         gap = " " if characters[:1].isspace() and written else ""
         tail = " " if characters[-1:].isspace() and characters.strip() else ""
-        written.append(gap + readable(characters) + tail, None if shade is None else _style(*shade))
+        written.append(gap + one_line(characters) + tail, None if shade is None else _style(*shade))
     return written
 
 
@@ -171,8 +171,8 @@ def _print_trees(trees: ExplainedTrees) -> None:
     rows = [
         (
             one.kind,
-            "" if one.reference is None else readable(trees.reference.words[one.reference]),
-            "" if one.hypothesis is None else readable(trees.hypothesis.words[one.hypothesis]),
+            "" if one.reference is None else one_line(trees.reference.words[one.reference]),
+            "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis]),
             f"{one.cost:.2f}",
         )
         for one in sorted(trees.edits, key=lambda one: one.kind != "kept")
@@ -182,7 +182,7 @@ def _print_trees(trees: ExplainedTrees) -> None:
 
 
 def _word(text: ExplainedText, place: int) -> str:
-    return readable(text.words[place])
+    return one_line(text.words[place])
 
 
 def _say_words(what: str, text: ExplainedText, places: Iterable[int]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from textmover import __version__
+from textmover.markdown import markdown_code, markdown_fence, markdown_text
 from textmover.scoring.checkpoint import METRIC_USAGE
 from textmover.scoring.encoder_weights import name_weights
 from textmover.types import SegmentMetric
@@ -45,17 +46,17 @@ def write_card(
     config = yaml.safe_dump(
         dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
     ).strip()
-    notice = "".join(f"\n**{one}**\n" for one in notices)
-    about = "".join(f"* {key}: {value}\n" for key, value in (data or {}).items())
+    notice = "".join(f"\n**{markdown_text(one)}**\n" for one in notices)
+    about = "".join(f"* {markdown_text(key)}: {markdown_text(value)}\n" for key, value in (data or {}).items())
     return (
         "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
         f"# {title}\n{notice}\n"
-        f"Signature: `textmover:{__version__}|{metric.signature}`\n\n"
+        f"Signature: {markdown_code(f'textmover:{__version__}|{metric.signature}')}\n\n"
         f"{METRIC_USAGE}\n"
         f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
         "`textmover evaluate` does that.\n\n"
         + (f"## Data\n\n{about}\n" if about else "")
-        + f"## Configuration\n\n```yaml\n{config}\n```\n"
+        + f"## Configuration\n\n{markdown_fence(config, 'yaml')}"
     )
 
 
@@ -81,11 +82,11 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
         for text in _data(other):
             if text not in told_data:
                 told_data.append(text)
-                kept.append(f"## {DATA} of `{name}`\n\n{text}")
+                kept.append(f"## {DATA} of {markdown_code(name)}\n\n{text}")
     if not kept and not notices:
         return ""
-    names = ", ".join(f"`{name}`" for name, _ in cards)
-    whose = f"`{first}`" + (
+    names = ", ".join(markdown_code(name) for name, _ in cards)
+    whose = markdown_code(first) + (
         f", the first of {names}, data not the same also from those of the others" if others else ""
     )
     lines = [

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from textmover.cli.export_card import write_card
+from textmover.markdown import markdown_code, markdown_text
 from textmover.presets import PRESETS, build_metric
 from textmover.scoring.checkpoint import CARD, checkpoint_folder, load_metric
 from textmover.scoring.encoder_weights import encoder_misfit
@@ -69,14 +70,14 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
         folder = checkpoint_folder(name)
         if folder is not None:
             text = (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).is_file() else ""
-            return load_metric(folder), text if text.strip() else f"# {path.name}\n"
+            return load_metric(folder), text if text.strip() else f"# {markdown_text(path.name)}\n"
         if name in PRESETS:
             metric = load_metric(name)
             return metric, write_card(f"The metric `{name}`", f"from the preset `{name}`", metric)
     found = _read_run(path)
     metric = _rebuild(found)
-    origin = f"from `{path.name}`, after step {found.step} (epoch {found.epoch}) of its training run"
-    title = f"A text-generation metric trained from `{found.start}`"
+    origin = f"from {markdown_code(path.name)}, after step {found.step} (epoch {found.epoch}) of its training run"
+    title = f"A text-generation metric trained from {markdown_code(found.start)}"
     return metric, write_card(title, origin, metric, found.config, data=found.data, notices=found.notices)
 
 

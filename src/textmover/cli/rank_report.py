@@ -15,8 +15,8 @@ import numpy as np
 from textmover import __version__
 from textmover.cli.console import print_table
 from textmover.csv_cells import CsvWriter
+from textmover.markdown import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
-from textmover.report.explanation_grid import readable
 from textmover.report.latex import latex_table, latex_text
 from textmover.report.ranking import render_ranking
 
@@ -74,10 +74,10 @@ def print_ranking(ranking: Ranking, *, signature: bool) -> None:
         if place:
             sys.stdout.write("\n")
         if table.group:
-            sys.stdout.write(f"{readable(table.group)}\n")
+            sys.stdout.write(f"{one_line(table.group)}\n")
         _print_table(*cells(ranking, place))
         for remark in remarks(ranking, place):
-            sys.stdout.write(f"{readable(remark)}\n")
+            sys.stdout.write(f"{one_line(remark)}\n")
     if len(ranking.tables) > 1:
         sys.stdout.write("\n")
         headers, rows = mean_cells(ranking)
@@ -85,14 +85,14 @@ def print_ranking(ranking: Ranking, *, signature: bool) -> None:
             sys.stdout.write(f"mean over {len(ranking.tables)} groups\n")
             _print_table(headers, rows)
     for remark in mean_remarks(ranking):
-        sys.stdout.write(f"{readable(remark)}\n")
+        sys.stdout.write(f"{one_line(remark)}\n")
     if signature:
         sys.stderr.write(f"Signature: {ranking.signature}\nTests: {ranking.tests}\n")
 
 
 def _print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table whose names can do nothing to a terminal."""
-    print_table(headers, [tuple(map(readable, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
+    print_table(headers, [tuple(map(one_line, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
 
 
 def cells(ranking: Ranking, place: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

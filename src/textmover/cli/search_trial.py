@@ -16,6 +16,7 @@ import yaml
 from textmover.cli.search_judged import judged_print
 from textmover.cli.train import TrainCLI, run_training
 from textmover.files import atomic_file
+from textmover.markdown import one_line
 from textmover.types import InputError
 
 __all__ = ["ObjectiveError", "config_of", "placed", "run_trial", "with_values", "write_recipe"]
@@ -205,7 +206,7 @@ def run_trial(
 def write_recipe(recipe: Mapping[str, Any], file: Path, comment: Sequence[str] = ()) -> Path:
     """Write a recipe as YAML, in the order that it has, below lines of comment."""
     with atomic_file(file) as stream:
-        stream.writelines(f"# {line}\n" for line in comment)
+        stream.writelines(f"# {one_line(line)}\n" for line in comment)
         yaml.safe_dump(dict(recipe), stream, sort_keys=False, allow_unicode=True, width=120)
     return file
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from textmover.markdown import one_line
 from textmover.report.explanation import ExplainedMatch, Explanation, SideName
 from textmover.report.lines import shortened
 from textmover.types import InputError
 
-__all__ = ["MOST_WORDS", "Grid", "Line", "blank_words", "chosen_plans", "grid_of", "readable", "stretches"]
+__all__ = ["MOST_WORDS", "Grid", "Line", "blank_words", "chosen_plans", "grid_of", "stretches"]
 
 MOST_WORDS = 60
 """Rows or columns of a picture; words of longer texts are drawn in stretches."""
@@ -118,19 +118,6 @@ def stretches(count: int, most: int) -> list[tuple[int, int]]:
     return [(first, min(count, first + step)) for first in range(0, count, step)]
 
 
-def readable(text: str) -> str:
-    r"""A text on one line, control characters written as escapes, so that none reaches a terminal or a picture.
-
-    Example:
-        >>> readable("a\tb\x1b[31m")
-        'a b\\x1b[31m'
-    """
-    return "".join(
-        one if unicodedata.category(one) not in ("Cc", "Cs") else one.encode("unicode_escape").decode()
-        for one in " ".join(text.split())
-    )
-
-
 def blank_words(found: Explanation, side: SideName) -> list[bool]:
     """Which words of a text the metric leaves out, so that they were compared with nothing, as ``[SEP]`` is by some.
 
@@ -152,7 +139,7 @@ def _lines(found: Explanation, side: SideName, places: Sequence[tuple[int, int]]
     lines = []
     for first, last in places:
         words = range(first, last)
-        label = shortened(readable(text.words[first]), LONGEST_LABEL) + (" …" if last - first > 1 else "")
+        label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if last - first > 1 else "")
         taking = [one for one in words if text.weights[one] > 0]
         lines.append(
             Line(

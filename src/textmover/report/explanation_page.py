@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from textmover.markdown import one_line
 from textmover.report.explanation import ExplainedTrees, Explanation, SideName
-from textmover.report.explanation_grid import blank_words, readable
+from textmover.report.explanation_grid import blank_words
 from textmover.report.explanation_wording import flag_notes, signed_terms
 from textmover.report.palette import SEQUENTIAL
 from textmover.report.svg import signed
@@ -145,7 +146,7 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
         "value": found.score,
         "how": found.steps[-1].how,
         "flags": flag_notes(found),
-        "beginning": readable(found.hypothesis.text)[:BEGINNING] or "(empty text)",
+        "beginning": one_line(found.hypothesis.text)[:BEGINNING] or "(empty text)",
         "sides": sides,
         "terms": [
             {"name": name, "value": signed(value, 4, plus=place > 0), "share": round(100 * abs(value) / reach, 1),
@@ -177,7 +178,7 @@ def _side(found: Explanation, side: SideName, most: int, largest: float) -> dict
         level = min(SEQUENTIAL - 1, int(max(0.0, closeness[place]) * SEQUENTIAL))
         words.append(
             {
-                "text": readable(word) or "\N{OPEN BOX}",
+                "text": one_line(word) or "\N{OPEN BOX}",
                 "level": level if taking else None,
                 "special": special,
                 "alone": place in lonely,
@@ -188,7 +189,7 @@ def _side(found: Explanation, side: SideName, most: int, largest: float) -> dict
                 "links": "" if plan is None or not taking else _links(plan[place, :most], similarity[place, :most]),
             }
         )
-    rest = readable(text.text[_end(text.spans, most) :]) if len(text) > most else ""
+    rest = one_line(text.text[_end(text.spans, most) :]) if len(text) > most else ""
     return {
         "kind": side[0],
         "title": side.capitalize(),
@@ -236,8 +237,8 @@ def _trees(trees: ExplainedTrees) -> dict[str, Any]:
     rows = [
         (
             one.kind,
-            "" if one.reference is None else readable(trees.reference.words[one.reference]),
-            "" if one.hypothesis is None else readable(trees.hypothesis.words[one.hypothesis]),
+            "" if one.reference is None else one_line(trees.reference.words[one.reference]),
+            "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis]),
             signed(one.cost, 2),
         )
         for one in sorted(trees.edits, key=lambda one: one.kind == "kept")

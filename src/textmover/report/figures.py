@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textmover.files import atomic_bytes
+from textmover.markdown import figure_label
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -151,15 +152,15 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for axes in grid[:, 0]:
-        axes.set_ylabel(y_label, fontsize=10)
+        axes.set_ylabel(figure_label(y_label), fontsize=10)
     for axes in grid.flat[max(0, len(panels) - columns) : len(panels)]:
-        axes.set_xlabel(x_label, fontsize=10)
+        axes.set_xlabel(figure_label(x_label), fontsize=10)
     if title:
-        figure.suptitle(title, fontsize=11)
+        figure.suptitle(figure_label(title), fontsize=11)
     if any(names):
         figure.legend(
             handles.values(),
-            handles.keys(),
+            map(figure_label, handles),
             loc="outside lower center",
             ncols=-(-len(names) // legend_rows),
             fontsize=9,
@@ -200,13 +201,13 @@ def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
 def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
     """Ticks, grid and title of a panel."""
     step = -(-len(x) // MOST_TICKS)
-    axes.set_xticks(range(0, len(x), step), labels=list(x)[::step])
+    axes.set_xticks(range(0, len(x), step), labels=list(map(figure_label, x))[::step])
     axes.tick_params(labelsize=9, labelbottom=True)
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(y=0.15)
     if title:
-        axes.set_title(title, fontsize=10)
+        axes.set_title(figure_label(title), fontsize=10)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

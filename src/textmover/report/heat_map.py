@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from textmover.markdown import figure_label
 from textmover.report.figures import FORMATS, check_matplotlib, save_figure
 from textmover.report.palette import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential
 from textmover.report.svg import signed
@@ -107,7 +108,13 @@ def _figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low
     for group in groups:
         if group.title:
             axes.text(
-                0, place + 0.5 * BETWEEN, group.title, va="center", fontsize=9, color=INK["light"], style="italic"
+                0,
+                place + 0.5 * BETWEEN,
+                figure_label(group.title),
+                va="center",
+                fontsize=9,
+                color=INK["light"],
+                style="italic",
             )
             place += BETWEEN
         for name, values in zip(group.names, group.values, strict=True):
@@ -117,13 +124,13 @@ def _figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low
             place += 1
     axes.set_xlim(0, len(columns))
     axes.set_ylim(place, 0)
-    axes.set_yticks([at for at, _ in ticks], labels=[name for _, name in ticks])
+    axes.set_yticks([at for at, _ in ticks], labels=[figure_label(name) for _, name in ticks])
     axes.set_xticks([column + 0.5 for column in range(len(columns))])
-    axes.set_xticklabels(columns, rotation=TURN, ha="left", rotation_mode="anchor")
+    axes.set_xticklabels(list(map(figure_label, columns)), rotation=TURN, ha="left", rotation_mode="anchor")
     axes.tick_params(length=0, labelsize=9, top=False, bottom=False, labeltop=True, labelbottom=False)
     axes.spines[:].set_visible(False)
     _legend(legend, low, high)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(figure_label(title), fontsize=11)
     return figure
 
 
@@ -142,8 +149,8 @@ def _legend(axes: Axes, low: str, high: str) -> None:
     """What the colours say, from below 0 to 1."""
     values = [-1 / DIVERGING, *((step + 0.5) / SEQUENTIAL for step in range(SEQUENTIAL))]
     labels = ["< 0", "0", *[""] * (SEQUENTIAL - 2), "1"]
-    for column, (value, label) in enumerate(zip(values, labels, strict=True)):
-        _cell(axes, column, 0, value, label)
+    for column, (value, text) in enumerate(zip(values, labels, strict=True)):
+        _cell(axes, column, 0, value, text)
     axes.set_xlim(0, len(values))
     axes.set_ylim(1, 0)
     axes.set_xticks([])

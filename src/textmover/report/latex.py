@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from textmover.markdown import one_line
 from textmover.meta_evaluation import Evaluation
 from textmover.report.summaries import overview_table, summary_table
 from textmover.report.wording import remarks, set_title
@@ -140,7 +141,7 @@ def _escaped(text: str) -> str:
 def _sign(sign: str) -> str:
     if sign in SIGNS:
         return SIGNS[sign]
-    if sign.isascii():
+    if sign.isascii() and sign.isprintable():
         return sign
     if sign in SAME_AS_LATIN:
         return rf"$\mathrm{{{SAME_AS_LATIN[sign]}}}$"
@@ -167,7 +168,7 @@ def latex_table(
         caption: In LaTeX.
         notes: Comments before the table.
     """
-    lines = [f"% {' '.join(note.split())}" for note in notes]
+    lines = [f"% {one_line(note)}" for note in notes]
     lines += [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(headers) - 1)}}}", r"\toprule"]
     lines += [" & ".join(map(latex_text, headers)) + r" \\", r"\midrule"]
     for row, cells in enumerate(rows):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from textmover.csv_cells import CsvWriter
+from textmover.markdown import markdown_code, markdown_text
 from textmover.meta_evaluation import Evaluation, MetricAgreement
 from textmover.report.latex import latex_document
 from textmover.report.summaries import overview_table, summary_table
@@ -61,13 +62,13 @@ def _markdown(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]
     if len(evaluations) > 1:
         parts.append("## All sets\n\n" + _markdown_table(*overview_table(evaluations)))
     for one, added in zip(evaluations, further, strict=True):
-        notes = "".join(f"* {_markdown_text(note)}\n" for note in remarks(one, added))
+        notes = "".join(f"* {markdown_text(note)}\n" for note in remarks(one, added))
         signatures = "".join(
-            f"* {_markdown_text(metric.name)}: {_markdown_code(metric.signature)}\n"
+            f"* {markdown_text(metric.name)}: {markdown_code(metric.signature)}\n"
             for metric in one.ranked()
             if metric.signature
         )
-        title = _markdown_text(set_title(one, evaluations))
+        title = markdown_text(set_title(one, evaluations))
         parts.append(f"## {title}\n\n{_markdown_table(*summary_table(one))}\n{notes}")
         if signatures:
             parts.append(f"Signatures:\n\n{signatures}")
@@ -75,28 +76,12 @@ def _markdown(evaluations: Sequence[Evaluation], further: Sequence[Sequence[str]
 
 
 def _markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]], best: Sequence[set[int]]) -> str:
-    lines = ["| " + " | ".join(map(_markdown_text, headers)) + " |", "|---|" + "--:|" * (len(headers) - 1)]
+    lines = ["| " + " | ".join(map(markdown_text, headers)) + " |", "|---|" + "--:|" * (len(headers) - 1)]
     for row, cells in enumerate(rows):
-        texts = [_markdown_text(cell) for cell in cells]
+        texts = [markdown_text(cell) for cell in cells]
         texts = [f"**{text}**" if row in best[column] else text for column, text in enumerate(texts)]
         lines.append("| " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _markdown_text(text: str) -> str:
-    """Text that no reader of Markdown takes for anything else."""
-    flat = " ".join(text.split())
-    escaped = "".join(f"\\{sign}" if sign in "\\`*[]|#~" else sign for sign in flat)
-    # An underscore within a word is one; HTML would be taken as such.
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _markdown_code(text: str) -> str:
-    """Text as code, with more back quotes around it than it holds in a row."""
-    flat = " ".join(text.split())
-    longest = max((len(run) for run in "".join(c if c == "`" else " " for c in flat).split()), default=0)
-    fence = "`" * (longest + 1)
-    return f"{fence} {flat} {fence}" if longest else f"{fence}{flat}{fence}"
 
 
 # --- CSV and JSON -----------------------------------------------------------------------------------------------------

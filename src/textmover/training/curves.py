@@ -17,6 +17,7 @@ from torch import Tensor
 
 from textmover.csv_cells import CsvWriter
 from textmover.files import atomic_bytes, atomic_file
+from textmover.markdown import figure_label
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def _figure(values: Mapping[str, Mapping[int, float]], smoothing: float) -> Figu
     grid = figure.subplots(rows, columns, squeeze=False)
     last = max(step for of in values.values() for step in of)
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
-        drawn = {name: of for name, of in lines.items() if any(map(math.isfinite, of.values()))}
+        drawn = {figure_label(name): of for name, of in lines.items() if any(map(math.isfinite, of.values()))}
         if title == "training loss":
             _draw_losses(axes, drawn, smoothing)
         elif title == RATE.removesuffix("/"):
@@ -252,7 +253,7 @@ def _figure(values: Mapping[str, Mapping[int, float]], smoothing: float) -> Figu
         else:
             _draw_statistics(axes, drawn)
             title = f"{title} (kept from training)"
-        axes.set_title(title, fontsize=11)
+        axes.set_title(figure_label(title), fontsize=11)
         axes.set_xlim(0, last * 1.02)
         axes.set_xlabel("optimiser step", fontsize=10)
         axes.tick_params(labelsize=9)

@@ -12,6 +12,7 @@ from rich.table import Table
 from textmover import __version__
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
+from textmover.markdown import markdown_code, markdown_fence, markdown_text
 from textmover.meta_evaluation.bootstrap import Gain, bootstrap_gain, few_to_draw
 from textmover.scoring.checkpoint import METRIC_USAGE
 from textmover.scoring.scorer import Scorer
@@ -70,22 +71,22 @@ class FitReport:
 
     def card(self, recipe: str) -> str:
         """The model card, Markdown."""
-        about = "\n".join(f"* {key}: {value}" for key, value in self.data.items())
-        notice = "".join(f"\n**{one}**\n" for one in self.notices)
+        about = "\n".join(f"* {markdown_text(key)}: {markdown_text(value)}" for key, value in self.data.items())
+        notice = "".join(f"\n**{markdown_text(one)}**\n" for one in self.notices)
         return (
             "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
-            f"# A text-generation metric trained from `{self.start}`\n{notice}\n"
-            f"Signature: `{self.signature}`\n\n"
+            f"# A text-generation metric trained from {markdown_code(str(self.start))}\n{notice}\n"
+            f"Signature: {markdown_code(str(self.signature))}\n\n"
             f"{METRIC_USAGE}\n"
             f"## Data\n\n{about}\n\n"
             + "".join(f"{one}\n" for one in (*self._agreement(), *(task.markdown() for task in self.tasks)))
-            + f"## Recipe\n\nMade by textmover {__version__} with\n\n```yaml\n{recipe.strip()}\n```\n"
+            + f"## Recipe\n\nMade by textmover {__version__} with\n\n{markdown_fence(recipe.strip(), 'yaml')}"
         )
 
     def _agreement(self) -> list[str]:
         """The section of the card on rated parts; none where there are none."""
         rows = "\n".join(
-            f"| {part.name} | {part.segments} | {name} | " + " | ".join(_cells(gain)) + " |"
+            f"| {markdown_text(part.name)} | {part.segments} | {name} | " + " | ".join(_cells(gain)) + " |"
             for part in self.parts
             for name, gain in part.gains.items()
         )

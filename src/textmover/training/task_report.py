@@ -13,6 +13,7 @@ from rich.table import Table
 
 from textmover.data.batching import PartLoader
 from textmover.data.datamodule import SourcesDataModule
+from textmover.markdown import markdown_text
 from textmover.meta_evaluation.bootstrap import Interval
 from textmover.meta_evaluation.labels import bootstrap_labels, bootstrap_share, confusion_matrix, label_statistics
 from textmover.modules.fitting import evaluating
@@ -74,11 +75,12 @@ class TaskReport:
 
     def markdown(self) -> str:
         """The report for a model card, a section of Markdown."""
-        lines = [" | ".join(_cells(row)) for row in self.rows]
+        lines = [" | ".join(map(markdown_text, _cells(row))) for row in self.rows]
         body = "\n".join(f"| {line} |" for line in lines)
+        title = markdown_text(self.title)
         return (
-            f"## {self.title} on parts kept from training\n\n{self.note} The interval (95 %) is by a bootstrap.\n\n"
-            f"| {' | '.join(self.headers)} |\n|{'---|' * len(self.headers)}\n{body}\n"
+            f"## {title} on parts kept from training\n\n{self.note} The interval (95 %) is by a bootstrap.\n\n"
+            f"| {' | '.join(map(markdown_text, self.headers))} |\n|{'---|' * len(self.headers)}\n{body}\n"
         )
 
 
