@@ -296,6 +296,22 @@ def test_offsets_cover_the_words_of_every_tokenizer(request, name):
         assert [text[start:end].strip() for start, end in ends.values()] == list(words)
 
 
+@pytest.mark.parametrize("name", ["tiny_encoder", "embedded", "sentence_pieces", "unsplit_pieces"])
+def test_unknown_tokens_are_told_apart_by_every_tokenizer(request, name):
+    one = Tokenizer(request.getfixturevalue(name), "bert", 200)
+    batch = one(["the ✅ dog", "✅ dog ❌", "dog", "❌"])
+    assert batch.unknown_words == (("✅",), ("✅", "❌"), (), ("❌",))
+    numbers = [sorted({*row} - {0}) for row in batch.unknown.tolist()]
+    assert numbers[0] != numbers[3]
+    assert set(numbers[1]) == {*numbers[0], *numbers[3]}
+    ordinary = batch.mask[3] & (batch.special[3] == 0)
+    assert (batch.unknown[3][ordinary] > 0).all()  # also the piece that begins the word, which may be one of its own
+
+
+def test_bytes_know_everything(byte_level):
+    assert Tokenizer(byte_level, "roberta", 200)(["the ✅ dog"]).unknown is None
+
+
 def test_a_tokenizer_written_in_python_has_no_offsets(tiny_encoder, monkeypatch):
     slow = Tokenizer(tiny_encoder, "bert", 12)
     monkeypatch.setattr(slow, "_rust", None)
@@ -331,7 +347,7 @@ def test_marks_tell_words_without_the_fast_tokenizer(monkeypatch, text, traits):
 
     class Slow:
         is_fast = False
-        pad_token_id, unk_token = 0, "<unk>"
+        pad_token_id, unk_token, unk_token_id = 0, "<unk>", vocabulary.get("<unk>")
 
         def __len__(self):
             return len(vocabulary)

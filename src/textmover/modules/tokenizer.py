@@ -85,6 +85,7 @@ class Tokenizer:
         self._tokenizer: Any = load_tokenizer(folder, **extra)
         self.folder, self.max_length = folder, max_length
         self.long_texts = long_texts
+        self._unknown_id = self._tokenizer.unk_token_id
         self._flags = self._vocabulary_flags(stop_words) if traits else None
         self._rust = self._own_backend()
 
@@ -157,11 +158,14 @@ class Tokenizer:
             truncated=tuple(encoded.truncated),
             traits=traits,
         )
-        lacking = present & ~marked & (ids == self._tokenizer.unk_token_id)
+        lacking = present & ~marked & (ids == self._unknown_id)
         return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
 
     def _unknown(self, texts: list[str], lacking: np.ndarray) -> Iterator[tuple[int, int, str, str]]:
-        """Text and place of each unknown token, what it is known by, and how it is written."""
+        """Text and place of each unknown token, what it is known by, and how it is written.
+
+        A piece that does nothing but begin an unknown word is a part of it, and is not written at all.
+        """
         rows = np.flatnonzero(lacking.any(axis=1)).tolist()
         # Only here does anybody ask where tokens stand, which takes longer to say.
         encodings = [None] * len(rows) if self._rust is None else self._rust.encode_batch([texts[row] for row in rows])
@@ -170,10 +174,13 @@ class Tokenizer:
             for place in np.flatnonzero(lacking[row]).tolist():
                 if encoding is None:  # a tokenizer written in Python: nothing is known but text and place
                     yield row, place, f"{place} {texts[row]}", self._tokenizer.unk_token
-                else:
-                    start, end = encoding.offsets[place]
-                    written = texts[row][start:end].strip()
-                    yield row, place, written if normalizer is None else normalizer.normalize_str(written), written
+                    continue
+                start, end = encoding.offsets[place]
+                written = texts[row][start:end].strip()
+                key = written if normalizer is None else normalizer.normalize_str(written)
+                if place and encoding.tokens[place - 1] in MARKERS:
+                    yield row, place - 1, key, ""
+                yield row, place, key, written
 
     def _encode(self, texts: list[str]) -> _Encoded:
         if not texts:  # Hugging Face tokenizers fail on an empty list

@@ -31,7 +31,8 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
 
     Args:
         batch: The tokens, on the CPU.
-        found: Of each unknown token, in order: its text, its place there, what it is known by, and how it is written.
+        found: Of each unknown token, in order: its text, its place there, what it is known by, and how it is written;
+            nothing for a further token of the same word.
     """
     if not found:
         return batch
@@ -39,7 +40,7 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
     words: list[list[str]] = [[] for _ in batch.texts]
     for row, place, key, written in found:
         unknown[row, place] = surface_number(key)
-        words[row].append(written)
+        words[row] += [written] if written else []
     return replace(batch, unknown=unknown, unknown_words=tuple(map(tuple, words)))
 
 
