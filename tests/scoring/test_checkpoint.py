@@ -2,14 +2,16 @@
 
 import json
 import pickle
+import resource
 import shutil
 
 import huggingface_hub
 import pytest
 import torch
 
+from textmover.modules.encoder_source import file_sha256
 from textmover.presets import preset_config
-from textmover.scoring import Scorer, checkpoint, load_checkpoint, load_metric, save_checkpoint
+from textmover.scoring import Scorer, load_checkpoint, load_metric, save_checkpoint
 from textmover.types import InputError
 
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea"]
@@ -269,7 +271,7 @@ def test_weights_that_do_not_fit_are_found_even_where_their_hash_is_right(folder
             del state[name if how == "one missing" else "calibration.scale"]
         save_file(state, path)
     files = json.loads((folder / "config.json").read_text())["files"]
-    edit(folder, files=files | {"model.safetensors": checkpoint.file_sha256(path)})
+    edit(folder, files=files | {"model.safetensors": file_sha256(path)})
     with pytest.raises(InputError, match=r"model\.safetensors to fit config\.json") as caught:
         load_checkpoint(folder)
     assert "\n" not in str(caught.value)
@@ -288,6 +290,45 @@ def test_a_save_that_fails_leaves_the_old_folder_and_nothing_else(tiny_metric, s
             save_checkpoint(tiny_metric(), target, card="", overwrite=True)
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     assert scores(load_checkpoint(folder)) == scores(load_checkpoint(saved))
+
+
+@pytest.mark.parametrize("most", [10, 400, 2_000, 20_000, 100_000])
+def test_a_disk_that_is_full_is_one_sentence(tiny_metric, tmp_path, most):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))  # files end there, as they do on a full disk
+    try:
+        with pytest.raises(
+            InputError, match=r"Expected to be able to write .*new, but got: .*File too large"
+        ) as caught:
+            save_checkpoint(tiny_metric(), tmp_path / "new", card="A card")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_not_saved(tiny_metric, folder, value):
+    before = scores(load_checkpoint(folder))
+    metric = tiny_metric()
+    with torch.no_grad():
+        metric.encoder.model.encoder.layer[1].output.dense.weight[3, 4] = value
+    with pytest.raises(InputError, match=r"finite weights to save, but encoder\.model\..*dense.weight holds NaN"):
+        save_checkpoint(metric, folder, card="", overwrite=True)
+    assert scores(load_checkpoint(folder)) == before
+
+
+def test_what_cannot_be_loaded_or_scores_nan_is_not_saved(tiny_metric, tmp_path):
+    metric = tiny_metric()
+    with torch.no_grad():
+        metric.encoder.model.embeddings.LayerNorm.weight.fill_(3e38)
+    with pytest.raises(InputError, match="finite scores from the metric that was written, but got NaN"):
+        save_checkpoint(metric, tmp_path / "new", card="")
+    metric = tiny_metric()
+    metric.config = metric.config.override(layer=1)
+    with pytest.raises(InputError, match=r"gives the layers \[1\]"):
+        save_checkpoint(metric, tmp_path / "new", card="")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_is_replaced_only_on_request(tiny_metric, folder):

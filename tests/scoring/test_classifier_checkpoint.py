@@ -79,7 +79,10 @@ def test_the_card_says_how_to_tell_classes(tiny_metric, tmp_path, encoding):
 
 def test_a_metric_with_other_weights_is_refused(classifier, tiny_metric, tmp_path):
     save_checkpoint(tiny_metric(), tmp_path / "other", card="")
-    save_classifier(classifier, tmp_path / "labels", card="", metric="../other")
+    with pytest.raises(InputError, match="with weights of the print"):
+        save_classifier(classifier, tmp_path / "labels", card="", metric="../other")
+    entries = json.loads((save_classifier(classifier, tmp_path / "labels", card="") / "config.json").read_text())
+    (tmp_path / "labels" / "config.json").write_text(json.dumps({**entries, "metric": "../other"}))
     with pytest.raises(InputError, match="with weights of the print"):
         load_classifier(tmp_path / "labels")
 
@@ -106,6 +109,16 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
         (folder / "config.json").write_text(json.dumps(changed))
         with pytest.raises(InputError, match=message):
             load_classifier(folder)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_classifier_that_predicts_nan_is_not_saved(classifier, tmp_path, named):
+    metric = save_checkpoint(classifier.metric, tmp_path / "metric", card="")
+    with torch.no_grad():
+        next(classifier.head.parameters())[0, 0] = float("nan")
+    with pytest.raises(InputError, match="finite probabilities from the classifier that was written, but got NaN"):
+        save_classifier(classifier, tmp_path / "cola", card="", metric=str(metric) if named else None)
+    assert [one.name for one in tmp_path.iterdir()] == ["metric"]
 
 
 def test_nothing_else_is_replaced(classifier, tmp_path):

@@ -189,6 +189,20 @@ def test_a_merged_metric_is_saved_and_loaded_like_any_other(metric, tmp_path):
     torch.testing.assert_close(scores(loaded), scores(metric), rtol=0, atol=0)
 
 
+def test_a_metric_with_matrices_is_saved_merged_and_stays_as_it_is(metric, tmp_path):
+    add_lora(metric.encoder, LoraConfig(rank=4))
+    train(metric)
+    expected, names = scores(metric), metric.state_dict().keys()
+    loaded = load_checkpoint(save_checkpoint(metric, tmp_path / "metric", card="# Unmerged"))
+    torch.testing.assert_close(scores(loaded), expected, rtol=0, atol=1e-6)
+    assert not has_lora(loaded.encoder)
+    assert has_lora(metric.encoder)
+    assert metric.state_dict().keys() == names
+    merge_lora(metric.encoder)
+    save_checkpoint(metric, tmp_path / "metric", card="", overwrite=True)
+    assert str(load_checkpoint(tmp_path / "metric").signature) == str(loaded.signature)
+
+
 def test_a_merged_encoder_trains_whole_and_can_get_lora_again(tiny_metric):
     metric = tiny_metric(freeze_layers=1)
     trained = {name for name, one in metric.named_parameters() if one.requires_grad}

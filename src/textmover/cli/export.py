@@ -17,10 +17,10 @@ from textmover.cli.export_runs import metric_and_card
 from textmover.files import atomic_file
 from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
-from textmover.scoring.checkpoint import CARD, check_replaceable, load_metric, save_checkpoint
+from textmover.scoring.checkpoint import CARD, check_replaceable, check_written, load_metric, save_checkpoint
 from textmover.scoring.hub import check_repository, push_to_hub
 from textmover.scoring.probes import PROBES, probe_scores
-from textmover.types import InputError, SegmentMetric
+from textmover.types import CompositeMetric, InputError, SegmentMetric
 
 __all__ = ["add_arguments", "run"]
 
@@ -85,6 +85,8 @@ def run(options: argparse.Namespace) -> None:
         lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
 
     save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends, adapter=adapter)
+    if isinstance(metric, CompositeMetric):
+        check_written(folder)  # with the parts that it names
     if adapter is not None:
         lines.append(_adapter_line(metric, folder))
         with atomic_file(folder / CARD) as stream:

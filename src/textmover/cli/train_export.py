@@ -18,11 +18,11 @@ from textmover.files import atomic_file
 from textmover.modules.assembly import untrained
 from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.averaging import fitted_names, interpolate
-from textmover.scoring.checkpoint import CARD, load_checkpoint, save_checkpoint
+from textmover.scoring.checkpoint import CARD, check_written, load_checkpoint, save_checkpoint
 from textmover.scoring.encoder_weights import trained_encoder
 from textmover.training.report import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
-from textmover.types import InputError, Segment, SegmentMetric
+from textmover.types import CompositeMetric, InputError, Segment, SegmentMetric
 
 __all__ = ["ExportOptions", "check_base", "finish_run"]
 
@@ -112,6 +112,8 @@ def _export(
 ) -> None:
     """Write the checkpoint first, so that nothing is lost if judging fails, and its card when it is judged."""
     save_checkpoint(module.metric, folder, card="", overwrite=True, adapter=adapter)
+    if isinstance(module.metric, CompositeMetric):
+        check_written(folder)  # with the parts that it names
     if adapter is not None:
         module.metric = load_checkpoint(folder)
     report = judge(module, data)

@@ -285,7 +285,10 @@ class Tokenizer:
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's files into ``folder``."""
-        self._tokenizer.save_pretrained(str(folder))
+        try:
+            self._tokenizer.save_pretrained(str(folder))
+        except Exception as error:  # tokenizers raises bare exceptions, of a full disk too
+            raise error if isinstance(error, OSError) else OSError(str(error)) from error
 
     def _vocabulary_flags(self, stop_words: frozenset[str]) -> np.ndarray:
         """Traits that each token would have as a whole word, and whether it opens or closes one, int8 ``[V]``."""

@@ -7,7 +7,7 @@ has no such folder: it names the base encoder, and its weights are the differenc
 
 from __future__ import annotations
 
-import json
+import copy
 import logging
 import shutil
 from collections.abc import Callable, Mapping
@@ -21,12 +21,13 @@ from textmover import __version__
 from textmover.files import atomic_folder
 from textmover.modules.arithmetic import lasting
 from textmover.modules.assembly import ENCODER_FOLDER
-from textmover.modules.encoder_source import file_sha256
+from textmover.modules.low_rank import has_lora, merge_lora
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.reading import read_json
 from textmover.scoring.adapter import AdapterConfig, as_adapter, restore_state
-from textmover.scoring.checkpoint_files import CARD, CONFIG, FORMAT, WEIGHTS, check_checkpoint, inside
+from textmover.scoring.checkpoint_files import CARD, CONFIG, FORMAT, WEIGHTS, check_checkpoint, inside, write_config
 from textmover.scoring.encoder_weights import name_weights
+from textmover.scoring.probes import PROBES, probe_scores
 from textmover.scoring.released import check_known, is_metric, released_folder
 from textmover.scoring.shipped import fill_mean
 from textmover.scoring.shipped.words import fill_idf
@@ -39,6 +40,7 @@ __all__ = [
     "WEIGHTS",
     "check_checkpoint",
     "check_replaceable",
+    "check_written",
     "checkpoint_folder",
     "load_checkpoint",
     "load_metric",
@@ -70,8 +72,10 @@ def save_checkpoint(
 ) -> Path:
     """Write a metric as a folder; it appears under its name only when it is complete.
 
-    A metric that is written in full takes the name of its present weights into its signature (see
-    :func:`~textmover.scoring.encoder_weights.name_weights`), so that it is the one that the loaded metric has.
+    LoRA matrices are merged into the weights that are written. The folder is loaded again and scores two pairs before
+    it appears; only RoMe is not, whose parts stay where they are.
+
+    The signature of a metric that is written in full names its present weights afterwards.
 
     Args:
         metric: A metric that is a ``torch.nn.Module``.
@@ -87,7 +91,7 @@ def save_checkpoint(
         The folder.
 
     Raises:
-        InputError: If the place is taken or cannot be written to, or the encoder has no such difference.
+        InputError: If the place cannot be written to, the encoder has no such difference, or a score is not finite.
     """
     from safetensors.torch import save_file
 
@@ -95,28 +99,58 @@ def save_checkpoint(
         raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
     folder = Path(folder)
     check_replaceable(folder, overwrite=overwrite)
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in metric.state_dict().items()}
+    whole = _without_lora(metric)
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in whole.state_dict().items()}
     if adapter is None:
-        name_weights(metric)
+        name_weights(whole)
     with atomic_folder(folder, overwrite=overwrite) as beside:
-        entries = metric.save_files(beside)
+        entries = whole.save_files(beside)
         if adapter is not None:
-            state, entries["encoder"], entries["adapter"] = as_adapter(metric, state, entries["encoder"], adapter)
+            state, entries["encoder"], entries["adapter"] = as_adapter(whole, state, entries["encoder"], adapter)
             shutil.rmtree(beside / ENCODER_FOLDER)  # the base brings its own
         save_file(state, str(beside / WEIGHTS), metadata={"format": "pt"})
         (beside / CARD).write_text(card, encoding="utf-8")
         if add is not None:
             add(beside)
-        files = sorted(path for path in beside.rglob("*") if path.is_file() and path.name != CARD)
-        config = {
+        known = {
             "format": 1 if adapter is None else FORMAT,  # full weights can be read by earlier versions
             "textmover": __version__,
-            "kind": metric.config.kind,
-            **entries,
-            "files": {path.relative_to(beside).as_posix(): file_sha256(path) for path in files},
+            "kind": whole.config.kind,
         }
-        (beside / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        write_config(beside, {**known, **entries})
+        if not isinstance(whole, CompositeMetric):
+            check_written(beside)
     return folder
+
+
+def check_written(folder: Path) -> None:
+    """Load a checkpoint again, and score two pairs with it.
+
+    Raises:
+        InputError: If it cannot be loaded, or a weight or a score is not finite.
+    """
+    metric: Any = load_checkpoint(folder)
+    for name, weight in metric.named_parameters():
+        if not weight.isfinite().all():
+            raise InputError(
+                f"Expected finite weights to save, but {name} holds NaN or infinite numbers: take weights of an "
+                "earlier epoch, or train with a lower learning rate."
+            )
+    if not metric.needs_fit and not probe_scores(metric, pairs=PROBES[:2]).isfinite().all():
+        raise InputError(
+            "Expected finite scores from the metric that was written, but got NaN or infinite ones: its arithmetic "
+            "overflows, so save it with dtype='float32'."
+        )
+
+
+def _without_lora(metric: Any) -> Any:
+    """The metric itself, or a copy of it with merged weights where its encoder has LoRA matrices."""
+    encoder = metric.runnable_encoder
+    if encoder is None or not has_lora(encoder):
+        return metric
+    merged = copy.deepcopy(metric)
+    merge_lora(merged.runnable_encoder)
+    return merged
 
 
 def check_replaceable(folder: Path, *, overwrite: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,7 +14,7 @@ from textmover.presets import KINDS
 from textmover.reading import read_json
 from textmover.types import InputError
 
-__all__ = ["CARD", "CONFIG", "FORMAT", "WEIGHTS", "check_checkpoint", "inside"]
+__all__ = ["CARD", "CONFIG", "FORMAT", "WEIGHTS", "check_checkpoint", "inside", "write_config"]
 
 FORMAT = 2
 """Version of the folder's layout: 1 holds all weights, 2 an adapter; a reader refuses a later one."""
@@ -39,6 +40,14 @@ def inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         _LOADING.reset(token)
+
+
+def write_config(folder: Path, entries: Mapping[str, Any]) -> None:
+    """Write what a checkpoint's ``config.json`` holds: its entries, and the hash of each file but the card."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CARD)
+    hashes = {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
+    text = json.dumps({**entries, "files": hashes}, indent=2)
+    (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 
 
 def check_checkpoint(folder: Path) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from textmover.scoring.checkpoint import (
 )
 from textmover.scoring.checkpoint_files import CARD, CONFIG, inside
 from textmover.scoring.encoder_weights import trained_encoder
+from textmover.scoring.probes import PROBES
 from textmover.types import InputError
 
 __all__ = ["classifier_folder", "load_classifier", "save_classifier"]
@@ -62,7 +63,7 @@ def save_classifier(
     adapter: AdapterConfig | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a classifier as a folder; it appears under its name only when it is complete.
+    """Write a classifier as a folder; it appears under its name only when it is complete and predicts.
 
     Args:
         classifier: The classifier.
@@ -78,7 +79,8 @@ def save_classifier(
         The folder.
 
     Raises:
-        InputError: If the place is taken or cannot be written to, or a named metric is to become an adapter.
+        InputError: If the place is taken or cannot be written to, a named metric is to become an adapter, or the
+            probabilities are not finite.
     """
     from safetensors.torch import save_file
 
@@ -105,6 +107,12 @@ def save_classifier(
             "files": {HEAD: file_sha256(beside / HEAD)},
         }
         (beside / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        written, (first, second) = load_classifier(beside), zip(*PROBES[:2], strict=True)
+        if not written.predict(first, None if written.config.encoding == "single" else second).isfinite().all():
+            raise InputError(
+                "Expected finite probabilities from the classifier that was written, but got NaN: take weights of an "
+                "earlier epoch, or train with a lower learning rate."
+            )
     return folder
 
 

@@ -31,14 +31,17 @@ PROBES = (
 """Pairs of sentences that deviations are measured on."""
 
 
-def probe_scores(metric: SegmentMetric, rows: RowRunner | None = None) -> Tensor:
+def probe_scores(
+    metric: SegmentMetric, rows: RowRunner | None = None, *, pairs: Sequence[tuple[str, str]] = PROBES
+) -> Tensor:
     """Values of the probe pairs, float32 on the CPU: before calibration where the metric has them.
 
     Args:
         metric: The metric.
         rows: Reads those texts side by side that a row has room for; ``None`` for the metric's own way with all.
+        pairs: The pairs.
     """
-    sides = [metric.tokenize([pair[side] for pair in PROBES]).to(metric.device) for side in (0, 1)]
+    sides = [metric.tokenize([pair[side] for pair in pairs]).to(metric.device) for side in (0, 1)]
     with scoring_mode(metric):  # in training mode an encoder draws dropout, and runs no back-end
         values = _values(metric, *sides)
         if rows is not None:

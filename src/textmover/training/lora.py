@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from textmover.modules.encoder import Encoder
+from textmover.modules.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update, merge_lora
 from textmover.types import InputError, check_whole
 
 __all__ = ["LoraConfig", "add_lora", "has_lora", "merge_lora", "merged_state"]
-
-LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
-"""How peft names the two matrices of an adapted layer, and what it was before."""
 
 
 @dataclass(frozen=True)
@@ -87,41 +84,6 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
     model.trained_before_lora = trained  # type: ignore[assignment]
 
 
-def has_lora(encoder: nn.Module) -> bool:
-    """Whether an encoder has LoRA matrices that are not merged."""
-    return any(name.endswith(LORA_A) for name, _ in encoder.named_parameters())
-
-
-@torch.no_grad()
-def merge_lora(encoder: Encoder) -> None:
-    """Add the LoRA matrices to the weights beside them and take them away, in place.
-
-    What is left are plain modules under their own names, with the parameters trainable that were so before
-    :func:`add_lora`. The outputs in evaluation mode stay the same to the rounding of the weights' dtype.
-
-    Args:
-        encoder: An encoder that :func:`add_lora` has changed.
-
-    Raises:
-        InputError: If it has no LoRA matrices.
-    """
-    model: nn.Module = encoder.model
-    if not has_lora(encoder):
-        raise InputError("Expected an encoder with LoRA, but got a plain one: there is nothing to merge.")
-    adapted = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_A")]
-    for name, module in adapted:
-        plain: Any = module.get_base_layer()
-        update = _update(module.lora_A["default"].weight, module.lora_B["default"].weight, module.scaling["default"])
-        plain.weight.copy_(_sum(plain.weight, update))
-        parent, _, last = name.rpartition(".")
-        setattr(model.get_submodule(parent), last, plain)
-    trained: Any = model.trained_before_lora
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name in trained)
-    del model.trained_before_lora, model.peft_config
-    encoder.run_with(None)
-
-
 def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, Tensor]:
     """The state of a module whose encoder has LoRA as that of the same module after :func:`merge_lora`.
 
@@ -155,18 +117,8 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
                 f"Expected LoRA matrices of rank {config.rank}, but {name} has rank {len(down)}: give the "
                 "configuration that it was trained with."
             )
-        merged[f"{name}.weight"] = _sum(base, _update(down, up, config.scaling))
+        merged[f"{name}.weight"] = added(base, low_rank_update(down, up, config.scaling))
     return merged
-
-
-def _update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
-    """What the two matrices add to the weight ``[out, in]``, in at least float32."""
-    dtype = torch.promote_types(up.dtype, torch.float32)
-    return scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
-
-
-def _sum(weight: Tensor, update: Tensor) -> Tensor:
-    return (weight.detach() + update).to(weight.dtype)  # in the wider of the two types
 
 
 def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
