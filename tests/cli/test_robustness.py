@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from textmover import Scorer
+from textmover.cli import robustness_report
 from textmover.data.judgements import built_in_descriptions
 from textmover.data.perturbations import perturb
 from textmover.data.readers import Columns, read_segments
@@ -205,6 +206,14 @@ def test_a_kind_that_no_text_allows_has_a_dash(run, write):
     assert ended.code == 0
     assert cells(ended.out, "number") == ["number", "changed", "0", "-", "-"]
     assert "No text allows number." in ended.out
+
+
+def test_the_heat_map_has_no_empty_row(run, write, monkeypatch):
+    path, drawn = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."]), []
+    monkeypatch.setattr(robustness_report, "draw_heat_map", lambda groups, *_, **__: drawn.extend(groups))
+    given = ("--kinds", "drop", "number", "synonym", "--baselines", "chrf", "--samples", 20, "--quiet")
+    assert run("robustness", "-i", path, *given, "--output", "found.svg").code == 0
+    assert [(one.title, one.names) for one in drawn] == [("changes that harm", ["drop"])]
 
 
 def test_what_needs_more_is_left_out_and_said(run, texts):

@@ -4,6 +4,7 @@ import re
 import struct
 import sys
 
+import numpy as np
 import pytest
 
 from textmover.report.explanation_figure import explanation_figure
@@ -111,3 +112,13 @@ def test_what_cannot_be_drawn(explained, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match="Expected matplotlib for the figure"):
         explained("a", "b").draw()
+
+
+def test_a_notebook_shows_the_figure_without_pyplot(explained):
+    """What IPython asks a value for: a picture, and its size on the page."""
+    figure = explained("a small cat", "a cat").draw()
+    png, size = figure._repr_png_()
+    assert png.startswith(b"\x89PNG\r\n")
+    width, height = (int.from_bytes(png[start : start + 4], "big") for start in (16, 20))
+    assert (width, height) == pytest.approx((2 * size["width"], 2 * size["height"]), abs=2)
+    assert size["width"] / size["height"] == pytest.approx(np.divide(*figure.get_size_inches()), abs=0.01)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from textmover.report import explanation_figure
 from textmover.report.lines import BinLine, line_plot, spread, value_range
 from textmover.report.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
 from textmover.report.scatter import (
@@ -21,6 +22,7 @@ from textmover.report.scatter import (
     step_labels,
 )
 from textmover.report.svg import axis_labels, nice_ticks, padded
+from textmover.report.templating import template_text
 
 THEMES = {"light": 0, "dark": 1}
 
@@ -55,11 +57,40 @@ def test_contrast_is_that_of_wcag():
 def test_numbers_can_be_read_on_every_step_of_a_heat_map(theme):
     below, above = diverging(theme)
     for shade in (*sequential(theme), *below, *above):
-        assert contrast(shade.fill, shade.text) >= 4.5
+        assert contrast(shade.fill, shade.text) >= 7
     fills = [shade.fill for shade in sequential(theme)]
     with_paper = [contrast(fill, PAPER[theme]) for fill in fills]
     assert with_paper == sorted(with_paper)
     assert len(set(fills)) == len(fills)
+
+
+def style_colours(theme):
+    """Colours by name as the style sheets have them: the first block is light, that of the media query dark."""
+    found = {}
+    for sheet in ("style.css", "explanation.css"):
+        light, _, dark = template_text(sheet).partition("prefers-color-scheme: dark")
+        found |= dict(re.findall(r"--(\w+): (#\w{6})", light))
+        if theme == "dark":
+            found |= dict(re.findall(r"--(\w+): (#\w{6})", dark))
+    return found
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_all_text_of_a_page_can_be_read(theme):
+    """WCAG's AAA: 7 to 1, on paper, on tinted rows, and on punctuation, whose shade is covered by paper."""
+    colours = style_colours(theme)
+    assert (colours["ink"], colours["paper"]) == (INK[theme], PAPER[theme])
+    for ink in ("ink", "quiet", "accent", "fall"):
+        assert contrast(colours[ink], colours["paper"]) >= 7, ink
+        assert contrast(colours[ink], colours["tint"]) >= 7 or ink == "fall"
+    for shade in sequential(theme):
+        channels = [[int(one[place : place + 2], 16) for place in (1, 3, 5)] for one in (PAPER[theme], shade.fill)]
+        covered = "#" + "".join(
+            f"{round(0.65 * paper + 0.35 * fill):02x}" for paper, fill in zip(*channels, strict=True)
+        )
+        assert contrast(INK[theme], covered) >= 7
+    if theme == "light":
+        assert min(contrast(one, PAPER[theme]) for one in (explanation_figure.QUIET, explanation_figure.UNMATCHED)) >= 7
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -92,7 +92,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
 
 
 def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
-    """Draw drops as shares of the way to an unrelated text, kinds by metrics.
+    """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row.
 
     Args:
         found: What was found.
@@ -105,7 +105,8 @@ def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
     shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]
     groups = []
     for title, keeps in (("changes that harm", False), ("changes that keep the meaning", True)):
-        names = [name for name in kinds if (name in KEEPING) == keeps and name != YARDSTICK]
+        named = [name for name in kinds if (name in KEEPING) == keeps and name != YARDSTICK]
+        names = [name for name in named if any(math.isfinite(one.get(name, math.nan)) for one in shares)]
         values = [[one.get(name, math.nan) for one in shares] for name in names]
         if names:
             groups.append(HeatGroup(title, names, values))

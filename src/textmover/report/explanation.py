@@ -247,7 +247,7 @@ class Explanation:
     # --- to look at ---------------------------------------------------------------------------------------------------
 
     def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
-        """The plan over the similarities, as a figure of matplotlib.
+        """The plan over the similarities, as a figure of matplotlib, which notebooks show.
 
         Args:
             path: Where it is written as well, if at all; ``.png``, ``.svg`` or ``.pdf``.

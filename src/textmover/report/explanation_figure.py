@@ -45,7 +45,7 @@ NUMBERED = 30
 LEAST = 0.004
 """Part of the largest mass below which nothing is drawn."""
 
-QUIET, UNMATCHED = "#6b7076", oklch(0.52, 0.15, 45)
+QUIET, UNMATCHED = "#4f5359", oklch(0.43, 0.12, 45)
 BAR, FALLING = oklch(0.62, 0.12, 252), oklch(0.68, 0.13, 55)
 
 
@@ -104,9 +104,10 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
 
 def _figure(found: Explanation, grid: Grid, fonts: Fonts, *, as_text: bool) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = Figure()
+    from textmover.report.shown_figure import ShownFigure
+
+    figure = ShownFigure()
     FigureCanvasAgg(figure)
     lacking = frozenset() if as_text else fonts.lacking
     labels = [[_label(one, lacking) for one in lines] for lines in (grid.rows, grid.columns)]

@@ -181,6 +181,7 @@ def _side(found: Explanation, side: SideName, most: int, largest: float) -> dict
                 "text": one_line(word) or "\N{OPEN BOX}",
                 "level": level if taking else None,
                 "special": special,
+                "minor": special or not any(map(str.isalnum, word)),
                 "alone": place in lonely,
                 "adds": signed(float(adds[place]), 3, plus=True) if abs(adds[place]) >= 0.0005 else "0",
                 "bar": round(100 * abs(float(adds[place])) / largest) if largest > 0 else 0,

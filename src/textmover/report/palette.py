@@ -21,8 +21,8 @@ INK = {"light": "#1c1e21", "dark": "#eceae6"}
 PAPER = {"light": "#ffffff", "dark": "#16181b"}
 """Text on the page and the page itself, as in style.css."""
 
-READABLE = 4.5
-"""Least contrast of a text with what is behind it, by WCAG."""
+READABLE, CLEAR = 4.5, 7.0
+"""Least contrast of the name of a metric and of any other text with what is behind it, by WCAG (AA and AAA)."""
 
 BLUE, ORANGE = 252.0, 55.0
 """Hues of the heat maps; people who see no red or no green tell them apart."""
@@ -172,12 +172,10 @@ def contrast(first: str, second: str) -> float:
 
 def _step(theme: str, hue: float, strength: float) -> Shade:
     """Strength 0 is nearly the paper, 1 as strong as it gets."""
-    lightness = 0.975 - 0.50 * strength if theme == "light" else 0.25 + 0.50 * strength
-    fill = oklch(lightness, 0.015 + 0.115 * strength, hue)
-    text = max((INK[theme], PAPER[theme]), key=lambda one: contrast(one, fill))
-    if contrast(text, fill) < READABLE:  # in the middle only black and white stand out enough
-        text = max(("#000000", "#ffffff"), key=lambda one: contrast(one, fill))
-    return Shade(fill, text)
+    lightness = 0.975 - 0.31 * strength if theme == "light" else 0.25 + 0.225 * strength  # text stays clear on both
+    fill = oklch(lightness, 0.015 + 0.105 * strength, hue)
+    strongest = {"light": "#000000", "dark": "#ffffff"}[theme]
+    return Shade(fill, INK[theme] if contrast(INK[theme], fill) >= CLEAR else strongest)
 
 
 def _shown_chroma(lightness: float, chroma: float, hue: float) -> float:

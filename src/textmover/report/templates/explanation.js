@@ -48,7 +48,10 @@ for (const pair of document.querySelectorAll("[data-explained]")) {
       for (const { place, share, close } of links(shown)) if (others[place]) thread(shown, others[place], share, close, true);
     } else if (words.h.length + words.r.length <= THREADS && Math.max(rowsOf(words.h), rowsOf(words.r)) <= 2) {
       for (const word of words.h) for (const { place, share, close } of links(word)) {
-        if (share >= 25 && words.r[place] && !alone(word) && !alone(words.r[place])) thread(word, words.r[place], share, close, false);
+        if (share >= 25 && words.r[place] && !alone(word) && !alone(words.r[place])) {
+          const minor = [word, words.r[place]].some((one) => one.classList.contains("minor"));
+          thread(word, words.r[place], minor ? share / 4 : share, close, false);
+        }
       }
     }
   };
