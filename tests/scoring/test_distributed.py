@@ -1,5 +1,6 @@
 """Scoring in two processes through the command line, as users start it: the scores, and every way to end early."""
 
+import contextlib
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -302,6 +304,13 @@ sys.meta_path.insert(0, Finder())
 """
 """What makes the processes score slowly, or one of them fail."""
 
+WRITES_PID = """
+import os
+if os.environ.get("LOCAL_RANK", "0") == "{rank}":
+    open({pid!r}, "w").write(str(os.getpid()))
+"""
+"""What says which number the operating system has given a process."""
+
 
 @pytest.fixture
 def patched(tmp_path):
@@ -323,8 +332,12 @@ def heed_interruptions() -> None:
 
 def after_shards(parts: Path, count: int, process: subprocess.Popen) -> None:
     """Wait for so many finished shards."""
+    wait_for(process, lambda: len(list(parts.glob("_0*.json"))) >= count)
+
+
+def wait_for(process: subprocess.Popen, done: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
-    while len(list(parts.glob("_0*.json"))) < count:
+    while not done():
         assert time.monotonic() < until
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -390,18 +403,63 @@ def test_an_interrupted_run_is_resumed(command, score, texts, tmp_path, patched,
     while not gone(second):
         assert time.monotonic() < until, "the other process goes on"
         time.sleep(0.1)
-    if which in ("keyboard", "first"):
-        assert process.returncode == 130, said
-        assert said.startswith("textmover: interrupted: ")
-        assert said.count("\n") == 1, said
-    else:
-        assert process.returncode < 0
     kept = len(list(parts.glob("_0*.json")))
     assert 3 <= kept < 16
+    code, why = {
+        "terminate": (143, "interrupted"),
+        "kill first": (-9, "the first process has ended without a word"),
+        "kill second": (2, "Expected all processes to go on, but number 1 was ended by SIGKILL"),
+    }.get(which, (130, "interrupted"))
+    assert process.returncode == code, said
+    assert said.startswith(f"textmover: {why}"), said
+    assert f"{kept} finished shards are kept in {parts}, continue with --resume" in said
+    assert said.count("\n") == 1, said
     ended = score(*arguments, "--resume")  # by another number of processes
     assert ended.returncode == 0, ended.stderr
     assert f"Kept: {kept} shards" in ended.stderr
     assert path.read_bytes() == whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
+def test_whichever_process_is_killed_what_is_kept_is_said(
+    command, score, programs, texts, tmp_path, patched, rank, whole
+):
+    environment = patched(0.1)
+    pid = tmp_path / "pid"
+    site = tmp_path / "site" / "sitecustomize.py"
+    site.write_text(site.read_text() + WRITES_PID.format(rank=rank, pid=str(pid)))
+    draw, said_kept = random.Random(f"kills of {rank}"), 0
+    for number in range(10):
+        path, parts = tmp_path / f"{number}.txt", tmp_path / f"{number}.txt.parts"
+        pid.unlink(missing_ok=True)
+        process = subprocess.Popen(
+            command("-i", *texts, "--output", path, "--devices", 2, program=(programs / "textmover",)),
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        )
+        wait_for(process, pid.exists)
+        time.sleep(draw.uniform(0, 4))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+        said = process.communicate(timeout=PATIENCE)[1]
+        kept = len(list(parts.glob("_0*.json"))) if parts.is_dir() else 0
+        print(f"process {rank}: {process.returncode}, {kept} kept, done: {path.exists()}")  # noqa: T201  the report
+        if not path.exists():
+            assert process.returncode == (-signal.SIGKILL if rank == 0 else 2), said
+            assert said.count("textmover: ") <= 1, said
+            # Where the first process is killed, the other one can say something as long as it has work of its own.
+            busy = any(not (parts / f"_{index:06d}.json").exists() for index in range(1, 16, 2))
+            if rank or busy:
+                assert kept == 0 or f"{parts}, continue with --resume" in said, said
+                said_kept += bool(kept)
+            assert "textmover: " in said or rank == 0, said
+        ended = score("-i", *texts, "--output", path, "--resume")
+        assert ended.returncode == 0, ended.stderr
+        assert path.read_bytes() == whole
+        assert not parts.exists()
+    assert said_kept
 
 
 @pytest.mark.slow
@@ -459,7 +517,7 @@ def test_options_that_do_not_fit(refused, texts, tmp_path):
     assert "at least 1, but got 0" in refused("-i", *texts, *output, "--devices", 0)
     assert "--precision to be named" in refused("-i", *texts, *output, "--devices", 2, "--precision", "auto")
     assert "cpu or cuda" in refused("-i", *texts, *output, "--devices", 2, "--device", "mps")
-    assert "a file at" in refused("-i", texts[0], tmp_path / "none", *output, "--num-nodes", 2)
+    assert "a file at" in refused("-i", texts[0], tmp_path / "none", *output, "--devices", 2)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -473,3 +531,21 @@ def test_one_process_needs_no_lightning(tiny_encoder, texts):
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+# --- machines that never come -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(refused, texts, tmp_path, monkeypatch):
+    """Options of a run of two machines, of which only this one is started."""
+    for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    return ("-i", *texts, "--output", tmp_path / "x", "--num-nodes", 2)
+
+
+def test_several_machines_without_a_launcher_have_to_be_told_apart(refused, alone, monkeypatch):
+    assert "got no MASTER_ADDR and no MASTER_PORT and no NODE_RANK: start the command on each" in refused(*alone)
+    monkeypatch.setenv("MASTER_ADDR", "node0")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    assert "in the environment, for --num-nodes 2, but got no NODE_RANK: " in refused(*alone)

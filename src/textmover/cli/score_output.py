@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from textmover.scoring.streaming import Done
     from textmover.scoring.tally import Summary
 
-__all__ = ["Sink", "Target", "add_output_options", "choose_target", "keeping", "open_sink"]
+__all__ = ["Sink", "Target", "add_output_options", "choose_target", "keeping", "kept_words", "open_sink"]
+
+logger = logging.getLogger(__name__)
 
 MEAN_FORMATS = ("text", "json")
 
@@ -225,15 +228,24 @@ def keeping(target: Target, parts: Parts | None) -> Iterator[None]:
     """Say what is kept where something ends the work early, and leave no folder without a finished shard."""
     try:
         yield
-    except (InputError, KeyboardInterrupt) as error:
-        kept = 0 if parts is None else len(parts.kept())
-        if parts is None or not kept:
+    except (Exception, KeyboardInterrupt) as error:
+        said = None if parts is None else kept_words(parts)
+        if said is None:
             # Beside an older result the folder stays, so that --resume does not take that for the result of this run.
             if parts is not None and not (target.path is not None and target.path.is_file()):
                 parts.remove()
             raise
-        are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"
-        said = f"{are} kept in {parts.folder}, continue with --resume"
         if isinstance(error, KeyboardInterrupt):
             raise type(error)(f"interrupted: {said}") from None
-        raise InputError(f"{error} What was scored before is not lost: {said}.") from error
+        said = f"What was scored before is not lost: {said}."
+        if isinstance(error, InputError):
+            raise InputError(f"{error} {said}") from error
+        logger.warning("%s", said)  # above the traceback of a defect
+        raise
+
+
+def kept_words(parts: Parts) -> str | None:
+    """How many finished shards are where, and how to go on; ``None`` where there are none."""
+    kept = len(parts.kept())
+    are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"
+    return f"{are} kept in {parts.folder}, continue with --resume" if kept else None

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import sys
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from textmover.cli.column_options import flags_named
+from textmover.cli.console import heeding_termination
 from textmover.cli.progress import progress_bar
-from textmover.cli.score_output import Target, choose_target, keeping, open_sink
+from textmover.cli.score_output import Target, choose_target, keeping, kept_words, open_sink
 from textmover.cli.score_work import check_scored, confirm_complete, parts_of, texts_and_scorer
 from textmover.data.lines import is_read_once, told_once
 from textmover.data.streams import TableFile, TextFiles
@@ -25,6 +28,9 @@ __all__ = ["add_process_options", "score_in_processes", "several"]
 
 UNUSABLE = 2
 """Exit code of a process that leaves it to the first one to say what is wrong."""
+
+HELD = 1.0
+"""Seconds for which one of the others holds the lock of the first one, so that no second one speaks."""
 
 
 def add_process_options(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +125,17 @@ def _said_once(*, first: bool) -> Iterator[None]:
         raise SystemExit(UNUSABLE) from None
 
 
+def _say_kept(parts: Parts) -> None:
+    """Say what is kept in place of the first process; of several that can, the one that gets its lock does."""
+    from textmover.scoring.shard_folder import locked
+
+    with contextlib.suppress(InputError), locked(parts.folder, parts.folder, HELD / 2):
+        time.sleep(HELD)  # in which a shard may be finished
+        kept = kept_words(parts)
+        if kept is not None:
+            sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
+
+
 def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
     if options.output is None:
         raise InputError(
@@ -180,15 +197,16 @@ def _scored(
         begun.append((targets[0], parts))
 
     total = options.devices * options.num_nodes
+    terminable = heeding_termination() if processes.first else contextlib.nullcontext()
     try:
-        with progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
-            outcome = processes.score(prepare, begin, advance)
+        with terminable, progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
+            outcome = processes.score(prepare, begin, advance, _say_kept)
         target, parts = begun[0]
         summary = summarize(parts.tallies(outcome.shards), rows.systems, str(outcome.work.scorer.signature))
         check_scored(summary, parts)
         with open_sink(target, parts) as sink:
             sink.finish(outcome.shards, summary)
-    except (InputError, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt) as error:
         if not begun:
             raise
         with keeping(*begun[0]):

@@ -22,7 +22,8 @@ import torch
 from pytorch_lightning.utilities import rank_zero_only
 
 from textmover.scoring.encoder_memory import flush_all
-from textmover.scoring.meeting import Meeting
+from textmover.scoring.launched import STARTED_BY, Launched, check_by_hand
+from textmover.scoring.meeting import FAREWELL, Meeting
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.shard_folder import is_parts
 from textmover.scoring.shards import Parts, Shard
@@ -92,6 +93,7 @@ class Processes:
             if value < 1:
                 raise InputError(f"Expected `--{name}` to be at least 1, but got {value}: give a larger number.")
         accelerator = _accelerator(device, devices)
+        self._devices, self._nodes = devices, nodes
         try:
             self._trainer = pl.Trainer(
                 accelerator=accelerator,
@@ -113,6 +115,8 @@ class Processes:
                 f"Expected a launcher that starts --devices {devices} times --num-nodes {nodes} processes, but got: "
                 f"{' '.join(str(error).split())}"
             ) from error
+        if self.starts_others:
+            check_by_hand(nodes)
 
     @property
     def first(self) -> bool:
@@ -124,6 +128,7 @@ class Processes:
         prepare: Callable[[str], Work],
         begin: Callable[[Parts], None],
         advance: Callable[[int, float | None, bool], None] = lambda _pairs, _share, _scored: None,
+        orphaned: Callable[[Parts], None] = lambda _: None,
     ) -> Outcome:
         """Score all shards; only the first process returns from it, the others end.
 
@@ -133,6 +138,7 @@ class Processes:
             advance: Called in the first process with the pairs that any of them has finished since the last call, the
                 share of the input that is finished (``None`` where its length is unknown), and whether they were scored
                 just now.
+            orphaned: Called in the others where the first process has ended without a word.
 
         Returns:
             What the first process knows when all shards are there.
@@ -141,11 +147,21 @@ class Processes:
             InputError: If the work cannot be done, whichever process has met the reason.
             KeyboardInterrupt: If one has been interrupted.
         """
-        module = _ScoringModule(prepare, begin, advance)
-        interrupt = signal.getsignal(signal.SIGINT)
-        module.on_started = lambda: signal.signal(signal.SIGINT, interrupt)
+        interrupt, terminate = (signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM))
+        module = _ScoringModule(prepare, begin, advance, orphaned, terminate)
         # Lost connections are what ends the other processes: not worth a word of theirs.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+        def started() -> None:
+            signal.signal(signal.SIGINT, interrupt)
+            launched = module.launched = Launched(self._trainer.strategy.launcher, self._trainer.global_rank)
+            place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+            wanted = f"all {self._devices * self._nodes} processes of {self._nodes} machines at {place}"
+            launched.wait_for(wanted, noted=self._nodes > 1 and (self.first or self.starts_others))
+
+        module.on_started = started
+        if self.starts_others:
+            os.environ[STARTED_BY] = str(os.getpid())
         # An interruption from the keyboard reaches all processes; the first one alone has to answer it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -153,7 +169,12 @@ class Processes:
                 warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # of Lightning's own code
                 self._trainer.predict(module, return_predictions=False)
         except SystemExit as stop:  # how Lightning ends after an interruption
-            raise KeyboardInterrupt from stop
+            module.stop()
+            cause = stop.__context__
+            raise cause if isinstance(cause, KeyboardInterrupt) else KeyboardInterrupt from stop
+        except RuntimeError as error:  # what torch says where another process is lost while all wait for one another
+            module.stop()
+            raise module.launched.lost() or error from error
         finally:
             signal.signal(signal.SIGINT, interrupt)
         outcome = module.outcome()
@@ -173,9 +194,14 @@ class _ScoringModule(pl.LightningModule):
         prepare: Callable[[str], Work],
         begin: Callable[[Parts], None],
         advance: Callable[[int, float | None, bool], None],
+        orphaned: Callable[[Parts], None],
+        terminate: Any,
     ) -> None:
         super().__init__()
         self.on_started: Callable[[], object] = lambda: None
+        self.launched = Launched(None, 0)
+        self._orphaned = orphaned
+        self._terminate = terminate
         self._prepare = prepare
         self._begin = begin
         self._advance = advance
@@ -193,11 +219,13 @@ class _ScoringModule(pl.LightningModule):
 
     def setup(self, stage: str) -> None:
         """Load what this process needs; the first one makes the folder of the shards ready."""
+        self.launched.arrived()
         self._meeting = Meeting(self.global_rank, self.trainer.world_size, self.trainer.strategy.broadcast)
         with self._kept_errors():
             self._work = self._prepare(str(self.trainer.strategy.root_device))
             parts, systems = self._work.parts, len(self._work.systems)
             if self.global_rank:
+                self.meeting.last_words = lambda: self._orphaned(parts)
                 self._count = ShardCount(systems, self.meeting.count)
             else:
                 self._all = AllPairs(systems, self.meeting.counted, self._advance)
@@ -208,7 +236,7 @@ class _ScoringModule(pl.LightningModule):
 
     def on_predict_start(self) -> None:
         """Let a signal that asks for the end end this process again; in Lightning's hands it would do nothing."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, self._terminate)
 
     def predict_dataloader(self) -> Iterator[Shard]:
         """The shards of this process, behind the barrier that follows ``setup``."""
@@ -242,6 +270,9 @@ class _ScoringModule(pl.LightningModule):
                 self._check_shared(self._work.parts)
             for shard in self._work.shards:
                 self._failure = self._failure or self.meeting.failure()
+                lost = self.launched.lost()
+                if lost is not None and self._failure is None:
+                    raise lost
                 if self._failure is not None:
                     return
                 self._shards += 1
@@ -289,16 +320,30 @@ class _ScoringModule(pl.LightningModule):
         if self.global_rank:
             flush_all()  # this process ends without the interpreter's leave
             self.meeting.leave(well=self._failure is None)
-        look = self._all.look if self._all is not None else lambda: None
-        failure = self._failure or self.meeting.wait(look)
+        failure = self._failure or self.meeting.wait(self._look)
         if failure is not None:
-            self.meeting.stop()
+            self.stop()
             raise failure
         if self._work is None:
             raise RuntimeError("Expected work that has been prepared, but there is none.")
         if self._all is not None:
             self._all.look(at_once=True)
+        self.launched.end(FAREWELL)
         return Outcome(self._work, self._shards, self._kept)
+
+    def _look(self) -> None:
+        if self._all is not None:
+            self._all.look()
+        lost = self.launched.lost()
+        if lost is not None:
+            self.stop()
+            raise lost
+
+    def stop(self) -> None:
+        """Let the other processes know that the first one says why all end."""
+        if self._meeting is not None and self.global_rank == 0:
+            self._meeting.stop()
+        self.launched.end()
 
 
 def _accelerator(device: str | None, devices: int) -> str:

@@ -52,6 +52,9 @@ class Meeting:
         rank: Which process this is; 0 is the first.
         world: How many there are.
         broadcast: Gives all processes what the first one gave.
+
+    Attributes:
+        last_words: Called where the first process has ended without saying why.
     """
 
     def __init__(self, rank: int, world: int, broadcast: Callable[[int], int]) -> None:
@@ -66,6 +69,9 @@ class Meeting:
         _OPEN.append(self._store)
         self._seen: dict[int, tuple[int, float]] = {}
         self._over = threading.Event()
+        self._explained = False
+        self.last_words: Callable[[], None] = lambda: None
+        self._ending = threading.Lock()
         self._counting = threading.Lock()
         self._untold = dict.fromkeys((SCORED, KEPT), 0)
         if rank:
@@ -76,6 +82,7 @@ class Meeting:
             with self._ending_with_first():
                 self._store.add(f"beat {self.rank}", 1)
                 self._tell_counts()
+                self._explained = self._explained or self._store.check(["failure"])
 
     def _tell_counts(self) -> None:
         with self._counting:
@@ -106,7 +113,10 @@ class Meeting:
         except DistError:
             if self.rank == 0:
                 raise
-            os._exit(UNUSABLE)
+            with self._ending:  # one thread ends all
+                if not (self._explained or self._over.is_set()):
+                    self.last_words()
+                os._exit(UNUSABLE)
 
     def post(self, name: str, text: str) -> None:
         """Leave a text for the others, who can read it as soon as this returns."""
@@ -187,6 +197,7 @@ class Meeting:
                 that see another one end with an error would kill the first before it can.
         """
         if not well:  # what torch says of a lost connection is no news
+            self._explained = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
         self.post(f"stop {self.rank}", "")
         while not well:

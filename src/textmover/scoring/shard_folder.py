@@ -46,7 +46,7 @@ _CANNOT_LOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @contextlib.contextmanager
-def locked(folder: Path, output: Path) -> Iterator[None]:
+def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
     """Keep other runs out of a folder as long as this one works on it; several processes of a run have one lock.
 
     The operating system releases the lock when the process ends, however it does: what a killed one leaves is a file
@@ -55,6 +55,7 @@ def locked(folder: Path, output: Path) -> Iterator[None]:
     Args:
         folder: The folder, which is made if it is not there.
         output: What the user calls the place.
+        patience: Seconds to wait for another run.
 
     Raises:
         InputError: If another run is working there, or the place cannot be written to.
@@ -63,7 +64,7 @@ def locked(folder: Path, output: Path) -> Iterator[None]:
     if not folder.is_dir() or any(folder.iterdir()):  # else somebody has made it for the output
         made = [folder, *made]
     try:
-        with _lock(folder, output):
+        with _lock(folder, output, patience):
             yield
     finally:
         for one in made:
@@ -72,10 +73,10 @@ def locked(folder: Path, output: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _lock(folder: Path, output: Path) -> Iterator[None]:
+def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / LOCK, timeout=0)
+    lock = FileLock(folder / LOCK, timeout=patience)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Where locks are missing, the package may warn and take the mere presence of a file for one, which would
