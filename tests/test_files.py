@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from textmover import files
-from textmover.files import atomic_bytes, atomic_file, atomic_folder, remove_leftovers
+from textmover.files import atomic_bytes, atomic_file, atomic_folder, growing_file, remove_leftovers
 from textmover.types import InputError
 
 
@@ -166,6 +166,55 @@ def test_bytes_appear_when_they_are_complete(tmp_path):
         stream.write("half")
     assert path.read_bytes() == b"\x00\r\n\xff"
     assert [one.name for one in path.parent.iterdir()] == ["one.bin"]
+
+
+# --- files that grow --------------------------------------------------------------------------------------------------
+
+
+def test_a_growing_file_survives_its_writer_and_starts_again(tmp_path, killed):
+    path = tmp_path / "new" / "choices"
+
+    def work():
+        with growing_file(path) as stream:
+            stream.write(b"one\n")
+            stream.flush()
+            die()
+
+    killed(work)
+    assert path.read_bytes() == b"one\n"
+    with growing_file(path) as stream:
+        stream.write(b"2\n")
+    assert path.read_bytes() == b"2\n"
+
+
+def test_one_process_writes_a_growing_file(tmp_path):
+    path = tmp_path / "choices"
+    with growing_file(path) as stream:
+        stream.write(b"one\n")
+        with (
+            pytest.raises(InputError, match="to be the only run that writes"),
+            growing_file(path),
+        ):
+            pass
+        os.replace(path, tmp_path / "done")
+        with growing_file(path) as other:  # another file by now
+            other.write(b"two\n")
+    assert (path.read_bytes(), (tmp_path / "done").read_bytes()) == (b"two\n", b"one\n")
+
+
+def test_a_file_that_is_renamed_before_it_is_locked_is_left_alone(tmp_path, monkeypatch):
+    path, lock = tmp_path / "choices", files.fcntl.flock
+    path.write_bytes(b"all\n")
+
+    def late(stream, how):
+        if path.exists() and not (tmp_path / "done").exists():
+            os.replace(path, tmp_path / "done")
+        lock(stream, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", late)
+    with growing_file(path) as stream:
+        stream.write(b"new\n")
+    assert (path.read_bytes(), (tmp_path / "done").read_bytes()) == (b"new\n", b"all\n")
 
 
 # --- leftovers of killed processes ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows, where leftovers of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_bytes", "atomic_file", "atomic_folder", "hidden_folder", "remove_leftovers"]
+__all__ = ["atomic_bytes", "atomic_file", "atomic_folder", "growing_file", "hidden_folder", "remove_leftovers"]
 
 PART, NEW, OLD = ".part", ".new", ".old"
 """Ends of hidden names: the file whose lock says that its writer lives, the folder that is being filled, and the folder
@@ -70,6 +70,39 @@ def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
                 os.fsync(stream.fileno())
             beside.chmod(0o666 & ~_umask())
             os.replace(beside, path)
+
+
+@contextlib.contextmanager
+def growing_file(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file that holds what has been written so far, whatever ends its writer; one process writes at a time.
+
+    Raises:
+        InputError: If another process writes it, it cannot be written, or the disk is full.
+    """
+    with _plain_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = _alone_in(path)
+        while not (path.exists() and os.path.samestat(os.fstat(stream.fileno()), path.stat())):
+            stream.close()  # whoever wrote it has ended and renamed it
+            stream = _alone_in(path)
+        with stream:
+            stream.truncate(0)
+            yield stream
+
+
+def _alone_in(path: Path) -> IO[bytes]:
+    stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "wb")  # noqa: SIM115  the caller closes it
+    try:
+        if fcntl is not None:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        stream.close()
+        raise InputError(
+            f"Expected to be the only run that writes {path}, but another one does: wait for it, or give another name."
+        ) from error
+    except OSError:  # a file system without locks
+        pass
+    return stream
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 import csv
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -330,6 +331,28 @@ def test_an_interrupted_search_keeps_what_is_there_and_goes_on(run, asked, trial
     assert run(*arguments, "--trials", 5, "--no-pruning").code == 0
     assert untimed(rows) == untimed(table(tmp_path / "unbroken"))
     assert len({row[RATE] for row in rows}) == 5
+
+
+@pytest.mark.parametrize("sql", ["insert into trials", "insert into trial_intermediate_values"])
+def test_a_full_disk_keeps_the_trials_that_have_ended(run, asked, trials, tmp_path, sql):
+    import sqlalchemy
+
+    def full(_, cursor, statement, *__):
+        if statement.lower().startswith(sql) and len(trials) == 2:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    arguments = (*asked(), "--trials", 4, "--no-pruning")
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", full)
+    try:
+        ended = run(*arguments)
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", full)
+    assert ended.code == 2
+    said = "Expected to be able to read and write out/search.db, but got: database or disk is full. Make room for it,"
+    assert said in complaint(ended.err)
+    assert run(*arguments, "--resume").code == 0
+    rows = table(tmp_path / "out")
+    assert [row["state"] for row in rows] == ["complete"] * 4
 
 
 def test_a_killed_search_goes_on_with_the_trial_that_it_was_at(run, asked, trials, tmp_path, monkeypatch):

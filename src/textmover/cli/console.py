@@ -23,6 +23,7 @@ from rich.table import Table
 __all__ = [
     "Outcome",
     "Terminated",
+    "causes",
     "console",
     "guarded",
     "heeding_termination",
@@ -131,7 +132,7 @@ def guarded() -> Iterator[Outcome]:
         from textmover.types import InputError  # brings torch along, which `--help` can do without
 
         # jsonargparse wraps what a constructor raises into an error of its own.
-        unusable = next((one for one in _causes(error) if isinstance(one, InputError)), None)
+        unusable = next((one for one in causes(error) if isinstance(one, InputError)), None)
         if unusable is None:
             raise
         _complain(str(unusable), outcome, 2)
@@ -156,7 +157,7 @@ def heeding_termination() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
     """An exception and those that led to it."""
     while error is not None:
         yield error

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from textmover.cli.output_files import check_output
 from textmover.data.candidates import Candidates
-from textmover.files import atomic_bytes
+from textmover.files import atomic_bytes, growing_file
 from textmover.scoring.score_formats import SUFFIXES, compressed, split_suffix
 from textmover.types import InputError
 
@@ -76,7 +76,7 @@ def refuse_breaks(candidates: Candidates, format: str) -> None:
 def open_output(output: Output) -> Iterator[Write]:
     """Get ready to write; choices appear as they come, in a file under its name only when all of them are there.
 
-    Where the work ends early, those that are finished stay beside the file, under its name with ``.partial``.
+    Where the work ends early, even by a kill, the finished ones stay beside the file, under its name with ``.partial``.
 
     Yields:
         What writes a choice.
@@ -95,30 +95,37 @@ def open_output(output: Output) -> Iterator[Write]:
 @contextlib.contextmanager
 def _kept(output: Output, path: Path) -> Iterator[Write]:
     partial = path.with_name(f"{path.name}.partial")
-    written = 0
-    stopped: InputError | KeyboardInterrupt | None = None
-    with atomic_bytes(partial) as raw, compressed(raw, path) as stream:
-        writer = _writer(output.format, _encoder(stream))
-
-        def write(candidates: Candidates, choice: Choice) -> None:
-            nonlocal written
-            writer(candidates, choice)
-            written += 1
-
+    written = whole = 0
+    with growing_file(partial) as raw:
         try:
-            yield write
-        except (InputError, KeyboardInterrupt) as error:
-            stopped = error
-    if stopped is None:
-        os.replace(partial, path)
-        return
-    if not written:
-        partial.unlink()
-        raise stopped
-    said = f"the choices of the first {written} segment{'s' if written > 1 else ''} are in {partial}"
-    if isinstance(stopped, KeyboardInterrupt):
-        raise type(stopped)(f"interrupted: {said}") from None
-    raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped
+            with compressed(raw, path) as stream:
+                writer = _writer(output.format, _encoder(stream))
+
+                def write(candidates: Candidates, choice: Choice) -> None:
+                    nonlocal written, whole
+                    writer(candidates, choice)
+                    raw.flush()
+                    written, whole = written + 1, raw.tell()
+
+                yield write
+            raw.flush()
+            os.fsync(raw.fileno())
+            os.replace(partial, path)
+            return
+        except (InputError, KeyboardInterrupt, OSError) as error:
+            stopped: BaseException = error
+        if isinstance(stopped, OSError):
+            with contextlib.suppress(OSError):  # the rest of a line that has no place
+                raw.close()
+            os.truncate(partial, whole)
+            stopped = InputError(f"Expected to be able to write {path}, but got: {stopped.strerror}. Make room.")
+        if not written:
+            partial.unlink()
+            raise stopped
+        said = f"the choices of the first {written} segment{'s' if written > 1 else ''} are in {partial}"
+        if isinstance(stopped, KeyboardInterrupt):
+            raise type(stopped)(f"interrupted: {said}") from None
+        raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped
 
 
 def _writer(format: str, put: Callable[[str], None]) -> Write:

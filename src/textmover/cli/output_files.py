@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def _check_writable(path: Path, folder: Path) -> None:
 
 
 def write_output(text: str, path: Path) -> None:
-    """Write a file that appears under its name only when it is complete."""
-    with atomic_file(path) as stream:
-        stream.write(text)
+    """Write a file that appears under its name only when it is complete; print its text where that fails.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    try:
+        with atomic_file(path) as stream:
+            stream.write(text)
+    except InputError as error:
+        sys.stdout.write(text)  # the work behind it is not lost
+        raise InputError(f"{error} The text of the file is on standard output.") from error

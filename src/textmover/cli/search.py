@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import shutil
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from textmover.cli.console import console, print_table, set_up_logging
+from textmover.cli.console import causes, console, print_table, set_up_logging
 from textmover.cli.search_judged import JudgedParts
 from textmover.cli.search_space import Space, check_keys, read_mapping, read_space
 from textmover.cli.search_trial import ObjectiveError, config_of, placed, run_trial, with_values, write_recipe
@@ -364,7 +365,11 @@ def _written(value: Any) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One search at a time in a folder; the operating system drops the lock of one that was killed."""
+    """One search at a time in a folder; the operating system drops the lock of one that was killed.
+
+    Raises:
+        InputError: If another one runs there, or its database cannot be read and written.
+    """
     from filelock import FileLock, Timeout
 
     try:
@@ -374,6 +379,14 @@ def _alone(folder: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise InputError(f"Expected --output to be free, but another search runs in {folder}: wait for it.") from error
+    except Exception as error:
+        cause = next((one for one in causes(error) if isinstance(one, sqlite3.Error)), None)
+        if cause is None:
+            raise
+        raise InputError(
+            f"Expected to be able to read and write {folder / DATABASE}, but got: {cause}. Make room for it, and go on "
+            "with --resume."
+        ) from error
 
 
 def _optuna() -> Any:

@@ -1,0 +1,101 @@
+"""Commands whose output cannot be written: one sentence, exit code 2, and nothing that was computed is lost."""
+
+import errno
+import os
+
+import pytest
+
+PAIRS = [(f"the cat sat on street {n}", f"a cat sat in the street {n} today", n / 8) for n in range(8)]
+TABLE = ["hypothesis\treference\tscore", *(f"{one}\t{two}\t{three}" for one, two, three in PAIRS)]
+KINDS = ("--kinds", "drop", "--samples", 20, "--no-figure")
+
+COMMANDS = {
+    "score": ("score", "-i", "h.txt", "r.txt", "--output"),
+    "mbr": ("mbr", "-i", "h.txt", "--num-candidates", 2, "--output"),
+    "evaluate": ("evaluate", "--data", "table.tsv", "--samples", 20, "--output"),
+    "sweep": ("sweep", "--data", "table.tsv", "--field", "layer=1,2", "--samples", 20, "--no-figure", "--output"),
+    "compare": ("compare", "--hypotheses", "h.txt", "r.txt", "--references", "r.txt", "--samples", 20, "--trials", 20,
+                "--format", "json", "--output"),
+    "rank": ("rank", "--hypotheses", "h.txt", "r.txt", "--references", "r.txt", "--samples", 20, "--trials", 20,
+             "--format", "json", "--output"),
+    "explain": ("explain", "a cat", "the cat", "--format", "json", "--output"),
+    "robustness": ("robustness", "-i", "r.txt", *KINDS, "--output"),
+    "robustness --keep": ("robustness", "-i", "r.txt", *KINDS, "--keep"),
+    "perturb": ("perturb", "-i", "r.txt", "--types", "drop", "--format", "tsv", "--output"),
+    "analyse-layers": ("analyse-layers", "--data", "r.txt", "--pairs", 20, "--no-figure", "--output"),
+    "fit-idf": ("fit-idf", "--data", "r.txt", "--output"),
+    "fit-mean": ("fit-mean", "--data", "r.txt", "--output"),
+    "fit-baseline": ("fit-baseline", "--data", "r.txt", "--output"),
+}  # fmt: skip
+
+PRINTED = {
+    "evaluate": "hypothesis\treference\thuman_score\ttwmd\n",
+    "sweep": "layer\t",
+    "compare": '"systems"',
+    "rank": '"systems"',
+    "robustness": "| drop",
+    "robustness --keep": "hypothesis\treference",
+    "analyse-layers": "layer\t",
+}
+"""What stands on standard output in place of the file."""
+
+
+@pytest.fixture
+def start(run, write, tiny_encoder):
+    """Run a command that writes to a place."""
+    write("table.tsv", TABLE)
+    write("h.txt", [one for one, _, _ in PAIRS])
+    write("r.txt", [one for _, one, _ in PAIRS])
+
+    def start(command, place, encoder=tiny_encoder):
+        arguments = COMMANDS[command]
+        model = ("--encoder", encoder, "--device", "cpu")
+        if command != "analyse-layers":
+            model = (*model, "--model", "twmd")
+        return run(*arguments, place, *(() if command == "perturb" else model))
+
+    return start
+
+
+def check_refused(ended, *parts):
+    assert ended.code == 2, ended
+    assert ended.err.startswith("textmover: Expected "), ended.err
+    assert ended.err.count("\n") == 1, ended.err
+    for part in parts:
+        assert part in ended.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_disk(start, tmp_path, monkeypatch, command):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = sorted(tmp_path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        ended = start(command, "made")
+    check_refused(ended, "Expected to be able to write ", "No space left on device")
+    assert PRINTED.get(command, "") in ended.out
+    if command == "mbr":
+        assert "the choices of the first 4 segments are in made.partial" in ended.err
+        assert len((tmp_path / "made.partial").read_text().splitlines()) == 4
+        (tmp_path / "made.partial").unlink()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+INTO_FOLDERS = ("score", "sweep", "robustness", "analyse-layers")
+"""Commands for whose output a folder is a place."""
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        *((command, "h.txt/inside") for command in COMMANDS),
+        *((command, "folder") for command in COMMANDS if command not in INTO_FOLDERS),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(start, tmp_path, command, place):
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    check_refused(start(command, place, encoder="no such encoder"), place)
+    assert sorted(tmp_path.iterdir()) == before
