@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+
+from textmover.modules.forking import new_lock, renew_in_child
 
 __all__ = ["lasting", "own_arithmetic"]
 
@@ -27,7 +28,7 @@ def own_arithmetic() -> Iterator[None]:
                 stack.enter_context(torch.autocast(kind, enabled=False))
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
-        stack.enter_context(_own_settings())
+        stack.enter_context(_SETTINGS.own())
         yield
 
 
@@ -38,28 +39,47 @@ def lasting() -> Iterator[None]:
         yield
 
 
-_LOCK = threading.Lock()
-_INSIDE: list[None] = []
-_CHOSEN: list[Any] = []
+class _Settings:
+    """The default dtype and the products of this process, while any of its threads scores."""
 
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._inside = 0
+        self._dtype, self._products = torch.float32, ["highest"]
+        self._was_used = self._is_child = False
+        renew_in_child(self)
 
-@contextlib.contextmanager
-def _own_settings() -> Iterator[None]:
-    with _LOCK:
-        if not _INSIDE:
-            products = _products()
-            _CHOSEN[:] = torch.get_default_dtype(), products
-            torch.set_default_dtype(torch.float32)
-            _choose(["ieee"] * len(products) if len(products) > 1 else ["highest"])
-        _INSIDE.append(None)
-    try:
-        yield
-    finally:
-        with _LOCK:
-            _INSIDE.pop()
-            if not _INSIDE:
-                torch.set_default_dtype(_CHOSEN[0])
-                _choose(_CHOSEN[1])
+    @contextlib.contextmanager
+    def own(self) -> Iterator[None]:
+        """Own settings inside, and those of the program around behind the last thread that leaves."""
+        with self._lock:
+            self._was_used = True
+            if self._is_child:
+                # Of the threads that torch computed with, a forked child has none, and would wait for them.
+                torch.set_num_threads(1)
+                self._is_child = False
+            if not self._inside:
+                self._dtype, self._products = torch.get_default_dtype(), _products()
+                self._choose(torch.float32, ["ieee"] * len(self._products) if self._products[1:] else ["highest"])
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside = max(0, self._inside - 1)  # forked inside, it is 0 already
+                if not self._inside:
+                    self._choose(self._dtype, self._products)
+
+    def forked(self) -> None:
+        """Put back what threads of the parent have changed, and compute in one thread from now on."""
+        if self._inside:
+            self._choose(self._dtype, self._products)
+        self._inside, self._is_child = 0, self._was_used
+
+    @staticmethod
+    def _choose(dtype: torch.dtype, products: Sequence[str]) -> None:
+        torch.set_default_dtype(dtype)
+        _choose(products)
 
 
 def _products() -> list[str]:
@@ -80,3 +100,6 @@ def _choose(products: Sequence[str]) -> None:
 
 def _parts() -> list[Any]:
     return [torch.backends.cuda, torch.backends.mkldnn]
+
+
+_SETTINGS = _Settings()

@@ -10,13 +10,13 @@ import inspect
 import logging
 import re
 import textwrap
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from textmover.modules.forking import new_lock
 from textmover.reading import read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 
@@ -35,7 +35,7 @@ NUMBER = re.compile(rb'(?<!\\)" ?: ?(\d{8,})')
 ADAPTER = "adapter_config.json"
 """Hugging Face merges the adapter of such a file into the weights, which the encoder's hash then does not describe."""
 
-LOADING = threading.RLock()
+LOADING = new_lock()
 """One thread loads at a time: the first import of transformers fails in several, and its logging is set up here."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from textmover.modules.forking import new_lock
 from textmover.types import InputError, ParsedText
 
 __all__ = ["CachedParser"]
@@ -47,7 +47,7 @@ class CachedParser(ABC):
         self.cached_words = cached_words
         self._kept: OrderedDict[str, ParsedText] = OrderedDict()
         self._kept_words = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     @abstractmethod

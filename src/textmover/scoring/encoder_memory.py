@@ -7,7 +7,6 @@ import contextlib
 import copy
 import hashlib
 import json
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder import Encoder, weights_stamp
 from textmover.modules.encoder_facts import POST_NORM_TYPES, UNTRACED
+from textmover.modules.forking import new_lock
 from textmover.scoring.devices import machine_of
 from textmover.scoring.state_files import StateFiles
 from textmover.scoring.state_places import VERSIONS
@@ -212,7 +212,7 @@ class _Group:
         self._members: weakref.WeakSet[Encoder] = weakref.WeakSet()
         self._cache: TextCache[bytes, Ragged] = TextCache(memory.limit, evict=memory.evict)
         self._files: StateFiles | None = None
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self.add(encoder, weights)
 
     @property

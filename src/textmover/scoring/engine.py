@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from textmover.modules.forking import new_lock
 from textmover.scoring.batching import BLOCK, pair_batches
 from textmover.scoring.devices import scoring_mode
 from textmover.scoring.pair_table import PairTable
@@ -97,14 +97,14 @@ class Engine(TextWork):
         self._block = BLOCK
         self._warned: set[str] = set()
         self._features = ""
-        self.lock = threading.RLock()
+        self.lock = new_lock()
         """Held by whoever scores, or changes what the metric scores with."""
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "lock": None}  # which neither copies nor other processes share
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, lock=threading.RLock())
+        self.__dict__.update(state, lock=new_lock())
 
     @contextlib.contextmanager
     def matching_by(self, metric: SegmentMetric, features: str = "") -> Iterator[Engine]:

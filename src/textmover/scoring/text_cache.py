@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from typing_extensions import Self
+
+from textmover.modules.forking import new_lock, renew_in_child
 
 __all__ = ["TextCache"]
 
@@ -45,14 +46,20 @@ class TextCache(Generic[Key, Chunk]):
         self._chunks: OrderedDict[int, tuple[Chunk, list[Key]]] = OrderedDict()
         self._places: dict[Key, tuple[int, int]] = {}
         self._next = 0
-        self._lock = threading.Lock()
+        self._lock = new_lock()
+        renew_in_child(self)
 
     def __getstate__(self) -> dict[str, object]:
         """Copies start empty: what was kept is large, and quickly made again."""
         return {**self.__dict__, "nbytes": 0, "_chunks": OrderedDict(), "_places": {}, "_lock": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+        self.__dict__.update(state, _lock=new_lock())
+        renew_in_child(self)
+
+    def forked(self) -> None:
+        """Start empty in a forked child: another thread may have been keeping something."""
+        self.clear()
 
     def __len__(self) -> int:
         """Number of texts that are kept."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from textmover.modules.forking import keep_for_ever, new_lock, renew_in_child
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version
 
@@ -30,7 +30,8 @@ class CompiledRunner:
     def __init__(self, graph: nn.Module) -> None:
         self._graph = graph
         self._compiled: Any = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
+        renew_in_child(self)
 
     @property
     def name(self) -> str:
@@ -60,6 +61,11 @@ class CompiledRunner:
                 raise BackendError(
                     f"Expected torch.compile to work for this encoder, but got: {reason:.300} Set backend='torch'."
                 ) from error
+
+    def forked(self) -> None:
+        """Compile again in a forked child: the code has the parent's number of threads."""
+        keep_for_ever(self._compiled)
+        self._compiled = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_graph": self._graph}

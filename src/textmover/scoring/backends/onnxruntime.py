@@ -6,11 +6,13 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from textmover.modules.forking import keep_for_ever, new_lock
 from textmover.scoring.backends.graph import converting, export_graph
 from textmover.scoring.backends.int8 import quantize
 from textmover.scoring.backends.names import BackendError
@@ -65,8 +67,28 @@ class Runner(ArtefactRunner):
     backend = "onnxruntime"
 
     def __init__(self, folder: Path, precision: str) -> None:
-        onnxruntime = package("onnxruntime")
         super().__init__(folder, precision)
+        self._lock = new_lock()
+        self._session: Any = None
+        self._open()
+
+    def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
+        """Arrays of the hidden states, made anew by each call."""
+        with self._lock:
+            session = self._session or self._open()
+        given = dict(zip(INPUTS, (ids, mask), strict=True))
+        # A graph that needs no mask has no input for it.
+        inputs = {one.name for one in session.get_inputs()}
+        found: list[np.ndarray] = session.run(None, {name: one for name, one in given.items() if name in inputs})
+        return found
+
+    def renew(self) -> None:
+        """See :meth:`ArtefactRunner.renew`."""
+        keep_for_ever(self._session)
+        self._session = None
+
+    def _open(self) -> Any:
+        onnxruntime = package("onnxruntime")
         options = onnxruntime.SessionOptions()
         # Each call computes in the thread that makes it; those that are over help whichever call has work.
         options.intra_op_num_threads = self.threads - self.streams + 1
@@ -74,20 +96,14 @@ class Runner(ArtefactRunner):
         options.log_severity_level = 3  # errors: its warnings are about how a graph was made faster
         try:
             self._session = onnxruntime.InferenceSession(
-                str(folder / MODEL), options, providers=["CPUExecutionProvider"]
+                str(self.folder / MODEL), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # its exceptions have no base of their own
             raise BackendError(
-                f"Expected {folder} to hold a graph for ONNX Runtime, but reading it failed: "
+                f"Expected {self.folder} to hold a graph for ONNX Runtime, but reading it failed: "
                 f"{' '.join(str(error).split())}"
             ) from error
-        # A graph that needs no mask has no input for it.
-        self._inputs = {one.name for one in self._session.get_inputs()}
-
-    def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-        """Arrays of the hidden states, made anew by each call."""
-        given = dict(zip(INPUTS, (ids, mask), strict=True))
-        return self._session.run(None, {name: one for name, one in given.items() if name in self._inputs})
+        return self._session
 
 
 @contextlib.contextmanager

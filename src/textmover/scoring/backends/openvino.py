@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from textmover.modules.forking import keep_for_ever, new_lock
 from textmover.scoring.backends.graph import converting, export_graph, graph_limit
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.packages import package, without_telemetry
@@ -81,20 +82,11 @@ class Runner(ArtefactRunner):
 
     def __init__(self, folder: Path, precision: str) -> None:
         super().__init__(folder, precision)
-        self._settings = {
-            # Left to itself, OpenVINO picks bfloat16 wherever the processor has it.
-            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
-            "NUM_STREAMS": self.streams,
-            "INFERENCE_NUM_THREADS": self.threads,
-            # Several processes on one computer would pin their threads to the same cores.
-            "ENABLE_CPU_PINNING": False,
-            "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP if precision == "int8" else 0,
-        }
         model = self._read()
         self.state_sizes = tuple(one.partial_shape[2].get_length() for one in model.outputs)
         self._reads_rows = len(model.inputs) == ROW_INPUTS
         self._graphs: dict[bool, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._requests = threading.local()
         self._compile(model, in_rows=False)
 
@@ -143,6 +135,25 @@ class Runner(ArtefactRunner):
             mine[in_rows] = self._graphs[in_rows].create_infer_request()
         return mine[in_rows]
 
+    def renew(self) -> None:
+        """See :meth:`ArtefactRunner.renew`."""
+        keep_for_ever(self._graphs, self._requests.__dict__)
+        if _core.cache_info().currsize:  # else another runner was first
+            keep_for_ever(_core())
+            _core.cache_clear()
+        self._graphs, self._requests = {}, threading.local()
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            # Left to itself, OpenVINO picks bfloat16 wherever the processor has it.
+            "INFERENCE_PRECISION_HINT": "bf16" if self.precision == "bf16" else "f32",
+            "NUM_STREAMS": self.streams,
+            "INFERENCE_NUM_THREADS": self.threads,
+            # Several processes on one computer would pin their threads to the same cores.
+            "ENABLE_CPU_PINNING": False,
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP if self.precision == "int8" else 0,
+        }
+
     def _read(self) -> Any:
         with self._reading():
             return _core().read_model(str(self.folder / MODEL))
@@ -155,7 +166,7 @@ class Runner(ArtefactRunner):
         with self._reading():
             if in_rows:
                 model.reshape({one: list(self.row_shape) for one in model.inputs})
-            self._graphs[in_rows] = _core().compile_model(model, "CPU", self._settings)
+            self._graphs[in_rows] = _core().compile_model(model, "CPU", self._settings())
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import platform
-import threading
 from typing import Any, TypeGuard
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder import drop_capturing_hooks
 from textmover.modules.encoder_graph import EncoderGraph
+from textmover.modules.forking import new_lock
 
 __all__ = ["PackedRunner", "packed_linear", "packed_runner"]
 
@@ -45,7 +45,7 @@ class PackedRunner:
     def __init__(self, graph: EncoderGraph) -> None:
         self._graph = graph
         self._packed: EncoderGraph | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     @property
     def concurrent(self) -> bool:

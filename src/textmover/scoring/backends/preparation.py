@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from textmover.modules.arithmetic import lasting
+from textmover.modules.forking import new_lock
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, Refused, Wanted
 from textmover.scoring.backends.compiled import CompiledRunner
@@ -44,7 +44,7 @@ MODULES: Mapping[str, Any] = {"openvino": openvino, "onnxruntime": onnxruntime}
 
 _RUNNERS: WeakValueDictionary[tuple[object, ...], ArtefactRunner] = WeakValueDictionary()
 """Those in use, by artefact, arithmetic and threads."""
-_RUNNERS_LOCK = threading.Lock()
+_RUNNERS_LOCK = new_lock()
 
 
 class Prepared(NamedTuple):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from textmover.modules.forking import renew_in_child
 from textmover.scoring.backends.names import version
 from textmover.scoring.workers import worker_count
 from textmover.types import RowRunner
@@ -40,6 +41,7 @@ class ArtefactRunner(ABC):
         self.folder, self._precision = folder, precision
         self.name = f"{self.backend}-{version(self.backend)}"
         self.streams, self.threads = worker_count(torch.device("cpu")), torch.get_num_threads()
+        renew_in_child(self)
 
     @property
     def precision(self) -> str:
@@ -62,6 +64,15 @@ class ArtefactRunner(ABC):
     @abstractmethod
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
         """Arrays of the hidden states, which nothing else writes to."""
+
+    def forked(self) -> None:
+        """Make what computes anew in a forked child, where it has one thread."""
+        self.streams = self.threads = 1
+        self.renew()
+
+    @abstractmethod
+    def renew(self) -> None:
+        """Let go of what computes in threads of the parent, and make it again when it is asked for."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> ArtefactRunner:
         return self

@@ -1,0 +1,104 @@
+"""A scorer that was loaded, and has scored, in processes that start from it."""
+
+import multiprocessing
+import threading
+import time
+
+import pytest
+import torch
+
+import child_jobs
+from textmover.scoring import Scorer
+
+HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea"] * 20
+REFERENCES = ["a little dog runs home", "she sold two books", "warm tea and a long walk"] * 20
+LIMIT = 60
+"""Seconds that a child may take; one that waits for threads of its parent never ends."""
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+def texts(word):
+    return [f"{text} {word}" for text in HYPOTHESES], REFERENCES
+
+
+def scored_in_a_child(scorer, method):
+    context = multiprocessing.get_context(method)
+    answers = context.SimpleQueue()
+    child = context.Process(target=child_jobs.score, args=(scorer, *texts("now"), answers))
+    child.start()
+    child.join(LIMIT)
+    if child.is_alive():
+        child.kill()
+        child.join()
+        pytest.fail(f"Expected the child to score within {LIMIT} s, but it hangs.")
+    assert child.exitcode == 0
+    return answers.get()
+
+
+@pytest.fixture
+def scorer(request, tiny_encoder, real_backends):
+    backend = getattr(request, "param", "torch")
+    if backend != "torch":
+        pytest.importorskip(backend)
+    made = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend=backend)
+    made.score(*texts("before"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("scorer", "method"),
+    [
+        ("torch", "fork"),
+        *(
+            pytest.param(backend, method, marks=pytest.mark.slow)
+            for backend in ("torch", "openvino", "onnxruntime")
+            for method in ("fork", "spawn", "forkserver")
+            if (backend, method) != ("torch", "fork") and (method != "forkserver" or backend == "torch")
+        ),
+    ],
+    indirect=["scorer"],
+)
+def test_a_loaded_scorer_scores_in_a_child(scorer, method):
+    value, signature = scored_in_a_child(scorer, method)
+    expected = scorer.score(*texts("now"))
+    assert value == pytest.approx(expected.mean, abs=1e-6)
+    assert signature == str(expected.signature)
+
+
+def test_a_child_waits_for_no_thread_that_scores_in_its_parent(scorer):
+    expected = scorer.score(*texts("now")).mean
+    held, leave = threading.Event(), threading.Event()
+
+    def hold():
+        with scorer.engine():
+            held.set()
+            leave.wait(LIMIT)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(LIMIT)
+    try:
+        assert scored_in_a_child(scorer, "fork")[0] == pytest.approx(expected, abs=1e-6)
+    finally:
+        leave.set()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_datasets_are_scored_in_several_processes(scorer):
+    datasets = pytest.importorskip("datasets")
+    hypotheses, references = texts("now")
+    data = datasets.Dataset.from_dict({"hypothesis": hypotheses, "reference": references})
+    started = time.monotonic()
+    found = data.map(
+        lambda rows: {"score": scorer.score(rows["hypothesis"], rows["reference"]).scores}, batched=True, num_proc=2
+    )
+    assert time.monotonic() - started < LIMIT
+    assert list(found["score"]) == pytest.approx(scorer.score(hypotheses, references).scores.tolist(), abs=1e-6)
