@@ -28,7 +28,7 @@ EVERY_MATCHING = [
     {"matching": "twmd", "tolerance": 1e-4, "temperature": 0.2},
     {"matching": "trwmd", "value": "objective", "temperature": 0.2},
     {"matching": "bertscore", "hypothesis_special_tokens": "targets", "normalize": False},
-    {"matching": "sbert", "centering": "sentence"},
+    {"matching": "sbert", "centering": "dimension"},
     {"matching": "sbert-pooled"},
     {"matching": "emd"},
     {"matching": "emd", "cost": "euclidean", "output": "inverse", "normalize": False, "ngram": 2},
@@ -45,7 +45,7 @@ EVERY_MATCHING = [
         "reference_penalty": 0.4,
     },
     {"matching": "sinkhorn-divergence", "normalize": False, "temperature": 0.2, "tolerance": 1e-6},
-    {"matching": "wordset-cka", "centering": "dimension"},
+    {"matching": "wordset-cka", "centering": "sentence"},
 ]
 
 
