@@ -11,7 +11,7 @@ from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, 
 from textmover.metrics import OrderedScores, RoMeScore, TextMoverBERTScore, TextMoverScore
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
-from textmover.scoring import Scorer
+from textmover.scoring import Scorer, load_metric
 from textmover.types import InputError
 
 PREDS = ["the small dog ran home", "she will buy a book", "tea", "go home", "a cat"]
@@ -234,6 +234,28 @@ def test_there_is_no_mean_of_nothing(build, kind, first):
     else:
         assert numbers(metric.compute()).tolist() == []
     same(of(metric, 0, 1), of(build(kind), 0, 1))
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_that_are_not_finite_are_refused(tiny_encoder, kind, broken):
+    """An update names the segment; with idf too, whose values are only known in the end."""
+    metric = KINDS[kind][0]
+    config = RomeConfig(encoder=str(tiny_encoder), parser="none", features=("semantic",), weights="uniform")
+    model = {
+        TextMoverScore: lambda: load_metric("twmd", encoder=str(tiny_encoder)),
+        TextMoverBERTScore: lambda: load_metric("bertscore-f1", encoder=str(tiny_encoder)),
+        RoMeScore: lambda: RomeMetric.from_config(config).eval(),
+    }[metric]()
+    one = metric(model, **KINDS[kind][1])
+    one.update(PREDS[:1], TARGET[:1])
+    encoder = model.reader.metric.encoder if metric is RoMeScore else model.encoder
+    with torch.no_grad():
+        encoder.model.embeddings.word_embeddings.weight.fill_(broken)
+    for way in (one.update, one):
+        with pytest.raises(InputError, match=r"Expected finite values .* of segment 1 is nan"):
+            way(PREDS[1:], TARGET[1:])
+    assert numbers(one.compute()).isfinite().all()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -153,7 +154,10 @@ class _Matcher(nn.Module):
             start, self._pairs = self._pairs, self._pairs + len(best)
             self._kept.append((best, ids, side))
         places = torch.arange(start, start + len(best), dtype=torch.float64)
-        return PairScores(places, flags={"empty": reference.empty | hypothesis.empty})
+        # The engine refuses pairs without a finite value; places are finite whatever stands at them.
+        found = (best.isfinite() | (side == 0)).all(dim=1)
+        recall = torch.zeros_like(best[:, 0]).masked_fill(~found, math.nan)
+        return PairScores(places, recall=recall, flags={"empty": reference.empty | hypothesis.empty})
 
     def matches(self) -> TokenMatches:
         """The matches of all pairs, each as a segment of its own, at their places."""
