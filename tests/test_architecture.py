@@ -153,9 +153,7 @@ DOTTED = {"exec", "eval", "__import__"} | {
 }
 
 MAY_LOAD = {
-    "cli/export_runs.py": {"torch.load"},
     "cli/main.py": {"import_module"},
-    "cli/train_export.py": {"torch.load"},
     "data/tables.py": {"datasets.load_dataset"},
     "lazy.py": {"import_module"},
     "modules/encoder_source.py": {"snapshot_download"},
@@ -174,10 +172,10 @@ MAY_LOAD = {
     "scoring/backends/packages.py": {"importlib.import_module"},
     "scoring/checkpoint.py": {"load_file", "snapshot_download"},
     "scoring/classifier_checkpoint.py": {"load_file"},
+    "scoring/run_checkpoint.py": {"torch.load"},
     "scoring/state_files.py": {"safe_open"},
     "scoring/state_places.py": {"safe_open"},
     "scoring/statistics.py": {"safe_open"},
-    "training/sharding.py": {"torch.load"},
 }
 """Every file that loads something, and by which calls. Hugging Face's loaders have one place."""
 

@@ -248,7 +248,8 @@ def test_shares_of_a_mixture(ratings, options, expected):
         ({"weights": {"one": 0.0}}, "above 0"),
         ({"batches": 0}, "`batches`"),
         ({"sources": {}}, "at least one data module"),
-        ({"sources": {"a.b": None}}, "names of letters"),
+        ({"sources": {"a.b": RatingsDataModule(["some.tsv"])}}, "names of letters"),
+        ({"sources": {"one": "ratings.tsv"}}, r"`sources\['one'\]` to be SourcesDataModule, but got 'ratings.tsv'"),
     ],
 )
 def test_a_mixture_that_cannot_be_made_is_refused(ratings, options, message):

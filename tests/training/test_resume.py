@@ -1,7 +1,9 @@
 import json
+import random
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from runs import recipe, write_ratings, write_recipe
 from safetensors.torch import load_file, save_file
 
 from textmover.data import RatingsDataModule
+from textmover.scoring.run_checkpoint import read_run_checkpoint
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.types import InputError
 
@@ -18,55 +21,101 @@ RUNS = Path(__file__).with_name("runs.py")
 
 
 @pytest.fixture(scope="module")
-def run(programs: Path):
-    """Run a training that a signal may end at a step."""
+def start(programs: Path):
+    """Begin a training that a signal may end at a step; 35 steps at most, none at -1."""
 
-    def run(step: int, *arguments: str, by: str = "SIGKILL") -> subprocess.CompletedProcess[str]:
+    def start(step: int, *arguments: str, by: str = "SIGKILL") -> subprocess.Popen[str]:
         command = [programs / "python", RUNS, str(step), by, "fit", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def run(start):
+    """Run a training to its end."""
+
+    def run(*arguments, **options) -> subprocess.CompletedProcess[str]:
+        with start(*arguments, **options) as process:
+            out, said = process.communicate(timeout=240)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, said)
 
     return run
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return torch.load(folder / "checkpoints" / "resume.ckpt", weights_only=True)["state_dict"]
 
 
 def arguments_of(folder: Path, encoder: Path) -> list[str]:
     """A run of 35 steps: eleven or twelve to an epoch, a checkpoint every five, dropout on."""
     ratings = write_ratings(folder / "ratings.tsv")
-    config = recipe(folder, encoder, ratings, trainer__max_steps=35, trainer__max_epochs=-1, export=None)
+    config = recipe(folder, encoder, ratings, trainer__max_steps=35, trainer__max_epochs=-1)
     return ["--config", str(write_recipe(folder / "recipe.yaml", config))]
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path, run) -> dict[str, torch.Tensor]:
-    """Weights of a run that nothing stops."""
+def unbroken(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path, run) -> tuple[Path, float]:
+    """Folder of a run that nothing stops, and the seconds that it took."""
     folder = tmp_path_factory.mktemp("unbroken")
+    begun = time.monotonic()
     finished = run(-1, *arguments_of(folder, tiny_encoder))
     assert finished.returncode == 0, finished.stderr
-    return weights(folder)
+    return folder, time.monotonic() - begun
+
+
+def check_same(folder: Path, unbroken: Path) -> None:
+    """Compare a run with an unbroken one: weights of all checkpoints and of the metric, and the names of all files."""
+    for name in ("resume", "best"):
+        states = [torch.load(one / "checkpoints" / f"{name}.ckpt", weights_only=True) for one in (unbroken, folder)]
+        assert states[0]["global_step"] == states[1]["global_step"]
+        for key, tensor in states[0]["state_dict"].items():
+            assert torch.equal(tensor, states[1]["state_dict"][key]), key
+    for place in ("checkpoints", "metric"):
+        assert names(folder / place) == names(unbroken / place)
+    assert (folder / "metric/model.safetensors").read_bytes() == (unbroken / "metric/model.safetensors").read_bytes()
+    assert {one.name for one in folder.iterdir()} == {one.name for one in unbroken.iterdir()}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(one.relative_to(folder)) for one in folder.rglob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("one unbroken run")
+def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
+    tmp_path: Path, tiny_encoder: Path, run, unbroken: tuple[Path, float]
+) -> None:
+    arguments = arguments_of(tmp_path, tiny_encoder)
+    broken = run(8, *arguments)
+    assert broken.returncode == -signal.SIGKILL, broken.stderr
+    resume = tmp_path / "checkpoints" / "resume.ckpt"
+    assert torch.load(resume, weights_only=True)["global_step"] == 5
+    finished = run(-1, *arguments, "--ckpt_path", str(resume))
+    assert finished.returncode == 0, finished.stderr
+    check_same(tmp_path, unbroken[0])
 
 
 @pytest.mark.xdist_group("one unbroken run")
-@pytest.mark.parametrize(
-    "killed_at",
-    [pytest.param(8, marks=pytest.mark.slow), *(pytest.param(step, marks=pytest.mark.long) for step in (17, 23))],
-)
-def test_a_run_killed_in_the_middle_of_an_epoch_and_resumed_ends_with_the_weights_of_an_unbroken_one(
-    tmp_path: Path, tiny_encoder: Path, run, unbroken: dict[str, torch.Tensor], killed_at: int
+@pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.long)])
+def test_kills_at_random_moments_change_nothing_and_leave_nothing(
+    tmp_path: Path, tiny_encoder: Path, start, unbroken: tuple[Path, float], kills: int
 ) -> None:
-    arguments = arguments_of(tmp_path, tiny_encoder)
-    broken = run(killed_at, *arguments)
-    assert broken.returncode == -signal.SIGKILL, broken.stderr
-    resume = tmp_path / "checkpoints" / "resume.ckpt"
-    assert torch.load(resume, weights_only=True)["global_step"] == killed_at // 5 * 5
-    finished = run(-1, *arguments, "--ckpt_path", str(resume))
-    assert finished.returncode == 0, finished.stderr
-    resumed = weights(tmp_path)
-    assert unbroken.keys() == resumed.keys()
-    for name, tensor in unbroken.items():
-        assert torch.equal(tensor, resumed[name]), name
+    draw, steps = random.Random(kills), []
+    for number in range(kills):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        arguments, resume = arguments_of(folder, tiny_encoder), folder / "checkpoints" / "resume.ckpt"
+        moment = draw.uniform(0, unbroken[1])
+        with start(-1, *arguments) as process:
+            time.sleep(moment)
+            process.kill()
+            process.communicate(timeout=240)
+        going_on = ["--ckpt_path", str(resume)] if resume.is_file() else []
+        steps.append(read_run_checkpoint(resume)["global_step"] if going_on else 0)
+        left = [one for one in names(folder) if "/." in f"/{one}"]
+        print(f"killed after {moment:.2f} of {unbroken[1]:.2f} s, goes on from step {steps[-1]}; left: {left}")  # noqa: T201
+        with start(-1, *arguments, *going_on) as process:
+            said = process.communicate(timeout=240)[1]
+            assert process.returncode == 0, said
+        check_same(folder, unbroken[0])
+    assert len(set(steps)) > 1 or kills < 5
 
 
 @pytest.mark.slow
@@ -96,12 +145,17 @@ class Rates(pl.Callback):
             trainer.save_checkpoint(self.keep)
 
 
-def fit(folder: Path, encoder: Path, watch: Rates, config: OptimizerConfig, path: Path | None = None) -> None:
+def fit(
+    folder: Path, encoder: Path, watch: Rates, config: OptimizerConfig, path: Path | None = None, **changes: object
+) -> None:
     """Eight steps, or those that a checkpoint has left of them."""
     pl.seed_everything(0, verbose=False)
     overrides = {"encoder": str(encoder), "temperature": 0.1}
     module = RatingsModule(overrides=overrides, bfloat16="no", optimizer=config)
-    data = RatingsDataModule([str(write_ratings(folder / "ratings.tsv", 60))], held_back=0.25, batch_size=8)
+    other = bool(changes.pop("resume_other_data", False))
+    ratings = changes.pop("train", [str(write_ratings(folder / "ratings.tsv", 60))])
+    data = RatingsDataModule(ratings, **{"held_back": 0.25, "batch_size": 8, **changes})
+    data.resume_other_data = other
     trainer = pl.Trainer(
         accelerator="cpu", max_steps=8, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, use_distributed_sampler=False, limit_val_batches=0,
@@ -128,6 +182,81 @@ def test_a_checkpoint_of_layers_at_one_rate_is_no_start_for_rates_by_layer(tmp_p
     fit(tmp_path, tiny_encoder, Rates(tmp_path / "four.ckpt"), alike)
     with pytest.raises(InputError, match="as this recipe does, but it trains all layers at one rate"):
         fit(tmp_path, tiny_encoder, Rates(), apart, tmp_path / "four.ckpt")
+
+
+# --- other data -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
+    """Folder with a checkpoint of four steps, and data that differ from its own by a rating, a word and a row."""
+    folder = tmp_path_factory.mktemp("four")
+    fit(folder, tiny_encoder, Rates(folder / "four.ckpt"), OptimizerConfig())
+    rows = (folder / "ratings.tsv").read_text().splitlines()
+    cells = rows[1].split("\t")
+    others = {
+        "rating": ["\t".join([*cells[:-1], "99"]), *rows[2:]],
+        "word": ["\t".join([*cells[:2], f"the {cells[2]}", cells[3]]), *rows[2:]],
+        "fewer": rows[2:],
+        "order": [*rows[2:], rows[1]],
+        "group": ["\t".join(["g9", *cells[1:]]), *rows[2:]],
+    }
+    for name, lines in others.items():
+        (folder / f"{name}.tsv").write_text("\n".join([rows[0], *lines]) + "\n")
+    return folder
+
+
+OTHER_DATA = [
+    ({"batch_size": 4}, "`ratings: batch_size` is 4 and was 8"),
+    ({"seed": 5}, "`seed` is 5 and was 0"),
+    ({"held_back": 0.3}, "`ratings: items` is"),
+    *(({"train": name}, "`ratings: (items|held-back)` is") for name in ("rating", "word", "fewer", "order")),
+    ({"batch_group": "group", "columns": {"groups": ["group"]}}, "`ratings: items` is"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), OTHER_DATA)
+def test_no_run_goes_on_with_other_data_unless_that_is_wanted(tiny_encoder, four, changes, message):
+    if "train" in changes:
+        changes = {"train": [str(four / f"{changes['train']}.tsv")]}
+    with pytest.raises(InputError, match=f"Expected the data of the run .*{message}.*--resume_other_data"):
+        fit(four, tiny_encoder, Rates(), OptimizerConfig(), four / "four.ckpt", **changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"batch_size": 4, "resume_other_data": True}, {"train": "group"}, {"validation_batch_size": 3}]
+)
+def test_a_run_goes_on_where_its_batches_are_the_same_or_others_are_wanted(tiny_encoder, four, changes):
+    if "train" in changes:
+        changes = {"train": [str(four / f"{changes['train']}.tsv")]}
+    watch = Rates()
+    fit(four, tiny_encoder, watch, OptimizerConfig(), four / "four.ckpt", **changes)
+    assert len(watch.seen) == 4
+
+
+def test_a_checkpoint_of_an_earlier_version_says_nothing_of_its_data(tiny_encoder, four, tmp_path):
+    content = torch.load(four / "four.ckpt", weights_only=True)
+    del content["textmover"]["fingerprint"]
+    torch.save(content, tmp_path / "old.ckpt")
+    watch = Rates()
+    fit(four, tiny_encoder, watch, OptimizerConfig(), tmp_path / "old.ckpt", batch_size=4)
+    assert len(watch.seen) == 4
+
+
+def test_no_fit_goes_on_from_weights_alone(tiny_encoder, four, tmp_path):
+    content = torch.load(four / "four.ckpt", weights_only=True)
+    del content["optimizer_states"]
+    torch.save(content, tmp_path / "weights.ckpt")
+    with pytest.raises(InputError, match="it holds weights alone, without `optimizer_states`"):
+        fit(four, tiny_encoder, Rates(), OptimizerConfig(), tmp_path / "weights.ckpt")
+
+
+def test_a_damaged_checkpoint_is_refused(tiny_encoder, four, tmp_path):
+    damaged = bytearray((four / "four.ckpt").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "damaged.ckpt").write_bytes(damaged)
+    with pytest.raises(InputError, match=r"damaged\.ckpt .* so that it is damaged"):
+        fit(four, tiny_encoder, Rates(), OptimizerConfig(), tmp_path / "damaged.ckpt")
 
 
 # --- another encoder under the same name ------------------------------------------------------------------------------

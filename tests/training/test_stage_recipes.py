@@ -130,7 +130,8 @@ def test_a_recipe_runs_two_steps_and_exports(path, tmp_path, tiny_encoder, embed
         assert scorer.score("a cat", "a cat").mean == pytest.approx(1, abs=1e-4)
     watched = [one["init_args"] for one in config["trainer"]["callbacks"] if "monitor" in one["init_args"]]
     for one in watched:
-        assert (tmp_path / one["dirpath"] / f"{one['filename']}.ckpt").is_file()
+        folder = tmp_path / config["trainer"]["default_root_dir"] / one["dirpath"]
+        assert (folder / f"{one['filename']}.ckpt").is_file()
     if has_curves(config):
         (table,) = tmp_path.rglob("curves.csv")
         assert table.parent == tmp_path / config["trainer"]["default_root_dir"] / "log" / "version_0"

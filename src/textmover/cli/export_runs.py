@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from textmover.cli.export_card import write_card
@@ -15,6 +14,7 @@ from textmover.markdown import markdown_code, markdown_text
 from textmover.presets import PRESETS, build_metric
 from textmover.scoring.checkpoint import CARD, checkpoint_folder, load_metric
 from textmover.scoring.encoder_weights import encoder_misfit
+from textmover.scoring.run_checkpoint import metric_entry, read_run_checkpoint
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["metric_and_card"]
@@ -88,33 +88,9 @@ def _read_run(path: Path) -> Run:
             f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
             "the folder of a metric, or a name (see `textmover list`)."
         )
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
-        raise InputError(
-            f"Expected {path} to be the checkpoint of a training run, but torch cannot read it as tensors and plain "
-            f"values ({type(error).__name__}): it is damaged, of another kind, or holds objects that would run code "
-            "when they are loaded."
-        ) from error
-    return _run_of(path, content)
-
-
-def _run_of(path: Path, content: Any) -> Run:
-    state = content.get("state_dict") if isinstance(content, Mapping) else None
-    if not isinstance(state, Mapping):
-        raise InputError(
-            f"Expected {path} to be a Lightning checkpoint, but it holds no `state_dict`: give a .ckpt file of "
-            "`textmover train`."
-        )
-    about = content.get("textmover")
-    if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:
-        raise InputError(
-            f"Expected {path} to be of `textmover train`, but it does not say (under `textmover`) which metric it "
-            "holds: give a .ckpt file of a run that trained a metric."
-        )
-    state = _without_lora(path, state, about.get("lora"))
+    content = read_run_checkpoint(path)
+    about = metric_entry(content, str(path))
+    state = _without_lora(path, content["state_dict"], about.get("lora"))
     weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}
     if not weights:
         raise InputError(

@@ -17,6 +17,7 @@ from textmover.cli.search_judged import judged_print
 from textmover.cli.train import TrainCLI, run_training
 from textmover.files import atomic_file
 from textmover.markdown import one_line
+from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError
 
 __all__ = ["ObjectiveError", "config_of", "placed", "run_trial", "with_values", "write_recipe"]
@@ -53,7 +54,12 @@ class _TrialCLI(TrainCLI):
             )
 
     def after_fit(self) -> None:
-        """Leave the parts that were kept from training alone."""
+        """Leave the parts that were kept from training alone.
+
+        Raises:
+            InputError: If the trial has not changed a weight.
+        """
+        check_moved(self.model)
 
 
 class _Watch(pl.Callback):

@@ -11,19 +11,19 @@ import logging
 import os
 import re
 import sys
+import traceback
 import warnings
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import pytorch_lightning as pl
-from jsonargparse import ActionConfigFile, set_loader
+from jsonargparse import ActionConfigFile, Namespace, set_loader
 from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
-from textmover.cli.console import Terminated, guarded, set_up_logging
+from textmover.cli.console import Terminated, causes, guarded, set_up_logging
 from textmover.cli.search_space import read_mapping
 from textmover.cli.single_options import given_twice
 from textmover.cli.train_export import ExportOptions, check_base, finish_run
@@ -31,20 +31,19 @@ from textmover.data.datamodule import SourcesDataModule
 from textmover.reading import NotYamlError, load_yaml
 from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.checkpoint import check_replaceable
+from textmover.scoring.run_checkpoint import metric_entry, read_run_checkpoint
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.sharding import ShardedStrategy
 from textmover.training.stage import NotFiniteError, StageModule
+from textmover.training.trainer_checks import check_moved, check_precision
 from textmover.types import InputError
 
 __all__ = ["TrainCLI", "main", "quiet_lightning", "run_training"]
 
 logger = logging.getLogger(__name__)
 
-UNTOLD = ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
-"""Beginnings of what Lightning logs and nobody needs."""
-
-PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
-"""What `trainer.precision` may be. Transport needs float32; 16-mixed would clip gradients that are still scaled."""
+FOUND = ("last", "hpc")
+"""Values of `ckpt_path` for which Lightning looks among the run's own checkpoints."""
 
 WRAPPING = (
     "Parser key",
@@ -58,6 +57,9 @@ WRAPPING = (
 """Beginnings of the lines that jsonargparse wraps around what is wrong."""
 
 HELP = " (see --help)."
+
+THEIRS = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
+"""Packages whose errors are about the values of a recipe."""
 
 
 def _load(text: str, path: str = "") -> Any:
@@ -125,6 +127,34 @@ class TrainCLI(LightningCLI):
         parser.add_argument(
             "--untrained_share", type=float, default=0.0, help="Share of the untrained encoder in what is exported."
         )
+        parser.add_argument(
+            "--resume_other_data",
+            type=bool,
+            default=False,
+            help="Go on from --ckpt_path although data or batch size have changed since it was written.",
+        )
+
+    def _parse_ckpt_path(self) -> None:
+        """Read the checkpoint to go on from, wherever its path was given; the values of the recipe hold.
+
+        Raises:
+            InputError: If it is no local file, damaged, or no checkpoint of a run.
+        """
+        path = self.config[self.config.subcommand].get("ckpt_path")
+        if path and path not in FOUND:
+            metric_entry(read_run_checkpoint(path, resume=True, mmap=True), str(path))
+
+    def before_instantiate_classes(self) -> None:
+        """Put checkpoints with a relative ``dirpath`` below ``default_root_dir``, where they are not there already."""
+        trainer = self.config[self.subcommand].trainer
+        if not isinstance(trainer, Namespace):
+            raise InputError(f"Expected `trainer` to hold options, but got {trainer!r}: leave it out or name some.")
+        root = trainer.default_root_dir
+        for callback in trainer.callbacks or () if root else ():
+            options = callback.get("init_args", {})
+            place = options.get("dirpath")
+            if isinstance(place, str) and not Path(os.path.abspath(place)).is_relative_to(os.path.abspath(root)):
+                options["dirpath"] = os.path.join(root, place)  # which an absolute path stays in
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do.
@@ -134,13 +164,7 @@ class TrainCLI(LightningCLI):
         """
         plugins = self.config_init[self.subcommand].trainer.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
-        precision = self.config_init[self.subcommand].trainer.precision
-        if precision not in PRECISIONS:
-            raise InputError(
-                f"Expected trainer.precision to be 32-true or bf16-mixed, but got {precision}: leave it out and set "
-                "model.init_args.bfloat16 to `yes`, which autocasts the encoder and keeps transport and losses in "
-                "float32."
-            )
+        check_precision(self.config_init[self.subcommand].trainer.precision)
         if self.config_init[self.subcommand].trainer.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
         return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
@@ -157,6 +181,8 @@ class TrainCLI(LightningCLI):
             _check_writable(Path(options.folder))
         if isinstance(self.model, StageModule):
             check_base(self.model.metric, options)
+        if isinstance(self.datamodule, SourcesDataModule):
+            self.datamodule.resume_other_data = self._setting("resume_other_data")
 
     def after_fit(self) -> None:
         """Report the gain on every part that was kept from training, and export."""
@@ -165,6 +191,7 @@ class TrainCLI(LightningCLI):
             return
         if trainer.fast_dev_run or trainer.interrupted:
             return
+        check_moved(module)
         module.gather()  # by all processes together, before the others leave
         if not trainer.is_global_zero:
             return
@@ -212,7 +239,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_logging()
     quiet_lightning()
     with guarded() as outcome:
-        _check_files(arguments)
         if problem := given_twice(arguments):
             raise InputError(f"{problem}.")
         run_training(arguments)
@@ -262,12 +288,14 @@ def _lightning_errors() -> Iterator[None]:
     """Turn errors of Lightning into ours: for settings, and exits with 1 after an interruption and 0 after SIGTERM."""
     try:
         yield
-    except MisconfigurationException as error:
-        raise InputError(str(error).strip().splitlines()[0]) from error
-    except RuntimeError as error:
+    except Exception as error:
         found = re.match(r"Early stopping conditioned on metric `(.*?)` which .*following: (.*)", str(error))
-        if found is None:
+        chain = list(causes(error))
+        if found is None and (any(isinstance(one, InputError) for one in chain) or not _of_lightning(error)):
             raise
+        if found is None:  # the command line wraps what a class says
+            told = next((one for one in chain if isinstance(one, MisconfigurationException)), error)
+            raise InputError(f"{' '.join(str(told).split()) or type(told).__name__}{HELP}") from error
         raise InputError(
             f"Expected `monitor` of EarlyStopping to be among what is logged when it looks ({found[2].replace('`', '')}"
             f"), but got {found[1]!r}: name one of these, or set its `check_on_train_epoch_end` to false where the run "
@@ -281,16 +309,13 @@ def _lightning_errors() -> Iterator[None]:
         raise
 
 
-def _check_files(arguments: Sequence[str]) -> None:
-    """Refuse files that are not there or no checkpoint, before LightningCLI looks into them in its own words."""
-    for name, following in zip(arguments, [*arguments[1:], ""], strict=False):
-        option, _, value = name.partition("=")
-        value = value or following
-        if option == "--ckpt_path" and value not in ("last", "best", "hpc", "registry", "null"):
-            if not Path(value).is_file():
-                raise InputError(f"Expected {value} to be a checkpoint to resume from, but there is no such file.")
-            if not zipfile.is_zipfile(value):
-                raise InputError(f"Expected {value} to be a checkpoint to resume from, but it is damaged or none.")
+def _of_lightning(error: BaseException) -> bool:
+    """Whether code of Lightning, or of its command line, has refused what a recipe gave it."""
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    packages = [name.partition(".")[0] for name in names]
+    if isinstance(error, (TypeError, ValueError)):  # torch may have refused what Lightning handed on
+        packages = [one for one in packages if one in (*THEIRS, "textmover")]
+    return isinstance(error, MisconfigurationException) or packages[-1] in THEIRS
 
 
 def _check_writable(folder: Path) -> None:

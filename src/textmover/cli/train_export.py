@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.callbacks import ModelCheckpoint
 
 from textmover.cli.console import console
@@ -20,6 +19,8 @@ from textmover.scoring.adapter import AdapterConfig, adapter_report
 from textmover.scoring.averaging import fitted_names, interpolate
 from textmover.scoring.checkpoint import CARD, check_written, load_checkpoint, save_checkpoint
 from textmover.scoring.encoder_weights import trained_encoder
+from textmover.scoring.run_checkpoint import read_run_checkpoint
+from textmover.training.callbacks import AtomicCheckpoints
 from textmover.training.report import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
 from textmover.types import CompositeMetric, InputError, Segment, SegmentMetric
@@ -93,6 +94,7 @@ def finish_run(
         options: What becomes of the metric.
         recipe: The configuration of the run, for the model card.
     """
+    _check_own(trainer)
     _load_best(module, trainer)
     module.finish()
     if options.untrained_share:
@@ -138,6 +140,18 @@ def _rated(module: StageModule, data: SourcesDataModule) -> list[Segment] | None
     return rated.items[::step][:REFIT_SEGMENTS]
 
 
+def _check_own(trainer: pl.Trainer) -> None:
+    """Refuse best weights that another run has written over those of this one."""
+    reader = trainer.strategy.checkpoint_io
+    for watcher in trainer.checkpoint_callbacks:
+        path = getattr(watcher, "best_model_path", "")
+        if path and isinstance(reader, AtomicCheckpoints) and reader.replaced(path):
+            raise InputError(
+                f"Expected {path} to hold weights of this run, but another run has written over it: give each run a "
+                "`trainer.default_root_dir` of its own, below which a relative `dirpath` lies."
+            )
+
+
 def _load_best(module: StageModule, trainer: pl.Trainer) -> None:
     """Weights of the best validation, where a checkpoint callback watched one; else those of the last step."""
     watchers: list[Any] = [
@@ -154,6 +168,5 @@ def _load_best(module: StageModule, trainer: pl.Trainer) -> None:
             f"Expected the weights of the best validation in {named}, but there is no such file: put it back, or turn "
             "another checkpoint into a metric with `textmover export`."
         )
-    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
-    module.load_state_dict(state)
+    module.load_state_dict(read_run_checkpoint(path)["state_dict"])
     logger.info("Best weights: %s", path)

@@ -7,19 +7,22 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 from numpy.typing import NDArray
 
+from textmover.data.apart import warn_of_shared
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.rating_scales import Scales, on_one_scale
 from textmover.data.readers import Columns, read_segments
-from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_reading
+from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least, check_reading
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.types import InputError, Segment
+from textmover.types.arguments import CheckedArguments
 
 __all__ = ["HELD_BACK", "HELD_OUT", "MixtureDataModule", "RatingsDataModule", "SourcesDataModule"]
 
@@ -32,7 +35,7 @@ ROUNDING = 1e-9
 """What a share of the batches may miss a whole number by."""
 
 
-class SourcesDataModule(pl.LightningDataModule):
+class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
     """What every data module has: sources, their batches to train on, and the parts kept from training.
 
     The tokeniser is that of the module that is trained.
@@ -45,9 +48,12 @@ class SourcesDataModule(pl.LightningDataModule):
 
     def __init__(self, seed: int | None = None, workers: int = 0) -> None:
         super().__init__()
+        check_least(0, seed=seed or 0, workers=workers)
         self._seed, self.workers = seed, workers
         self.sources: dict[str, Source[Any]] = {}
         """What to learn from, by name, once :meth:`setup` has run."""
+        self.resume_other_data = False
+        """Whether a run may go on from a checkpoint that was trained on other data or with another batch size."""
 
     @property
     def seed(self) -> int:
@@ -116,6 +122,14 @@ class SourcesDataModule(pl.LightningDataModule):
         if len(self.sources) == 1:
             return next(iter(self.sources.values())).describe()
         return {f"{name}, {key}": value for name, one in self.sources.items() for key, value in one.describe().items()}
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        """Print of all that decides which items the batches hold, for a run that is resumed."""
+        sources, found = self.sources.values(), {"seed": str(self.seed)}
+        for one, count in zip(sources, self.batch_counts([one.batches for one in sources]), strict=True):
+            found |= {f"{one.name}: {key}": fact for key, fact in one.fingerprint(count).items()}
+        return found
 
     @property
     def notices(self) -> list[str]:
@@ -239,6 +253,8 @@ class RatingsDataModule(SourcesDataModule):
                 )
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %d to train on, %s", len(segments), sizes)
+        for name, part in parts.items():
+            about |= {f"{name}, not apart": shared for shared in [warn_of_shared(name, segments, part)] if shared}
         within = None if self.batch_group is None else [one.groups[self.batch_group] for one in segments]
         source = RatedSource(
             "ratings",

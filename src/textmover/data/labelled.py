@@ -80,6 +80,10 @@ class LabelledSource(Source[LabelledText]):
         """The text, or both texts of a pair."""
         return item.texts
 
+    def identity(self, item: LabelledText) -> tuple[Any, ...]:
+        """The texts and their class."""
+        return (*item.texts, item.label)
+
     def length(self, lengths: Mapping[str, int], item: LabelledText) -> int:
         """Tokens of both texts, which may be read as one."""
         return sum(lengths[text] for text in item.texts)

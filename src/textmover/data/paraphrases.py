@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -104,6 +104,10 @@ class ParaphraseSource(Source[Paraphrase]):
         """Both texts."""
         return item.texts
 
+    def identity(self, item: Paraphrase) -> tuple[Any, ...]:
+        """The texts and their cluster; negatives may be mined later."""
+        return (*item.texts, item.cluster)
+
     def collate(
         self, items: Sequence[Paraphrase], positions: Sequence[int], joint: int, tokenize: Tokenize
     ) -> ParaphraseBatch:
@@ -182,10 +186,6 @@ class ParaphrasesDataModule(SourcesDataModule):
     ) -> None:
         super().__init__(seed, workers)
         check_reading("train", train, batch_size, validation_batch_size)
-        if mining not in get_args(Mining):
-            raise InputError(
-                f"Expected `mining` to be {' or '.join(get_args(Mining))}, but got {mining!r}: choose one of them."
-            )
         self.columns = filled_columns(task, columns, (where,))
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")

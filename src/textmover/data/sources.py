@@ -5,7 +5,9 @@ A data module has one source or several; a training module learns one task from 
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
-__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize", "check_judged", "check_reading"]
+__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize", "check_judged", "check_least", "check_reading"]
 
 Item = TypeVar("Item")
 
@@ -135,6 +137,30 @@ class Source(ABC, Generic[Item]):
             known.update(zip(chunk, tokenize(chunk).lengths.tolist(), strict=True))
         return [self.length(known, item) for item in items]
 
+    def identity(self, item: Item) -> tuple[Any, ...]:
+        """What is learned from an item."""
+        return self.texts(item)
+
+    @property
+    def batches(self) -> int:
+        """Batches that all items to train on make."""
+        sizes = [len(self.items)] if self.batch_groups is None else Counter(self.batch_groups).values()
+        return sum(-(-size // self.batch_size) for size in sizes)
+
+    def fingerprint(self, batches: int) -> dict[str, str]:
+        """Print of the items and of how they are batched: equal for equal batches.
+
+        Args:
+            batches: Batches of an epoch.
+        """
+        found = {"batch_size": str(self.batch_size)}
+        for name, items in {"items": self.items, **self.parts}.items():
+            digest = hashlib.sha256(repr(self.batch_groups).encode("utf-8", "surrogatepass"))
+            for item in items:
+                digest.update(repr(self.identity(item)).encode("utf-8", "surrogatepass"))
+            found[name] = f"{len(items)} ({digest.hexdigest()[:16]})"
+        return {**found, "batches": str(batches)}
+
     def describe(self) -> dict[str, str]:
         """What the source is, for the model card."""
         sizes = {f"{name} items": str(len(part)) for name, part in self.parts.items()}
@@ -154,6 +180,10 @@ class RatedSource(Source[Segment]):
     def texts(self, item: Segment) -> tuple[str, ...]:
         """Hypothesis and references."""
         return (item.hypothesis, *item.references)
+
+    def identity(self, item: Segment) -> tuple[Any, ...]:
+        """The texts and their rating."""
+        return (*self.texts(item), item.score)
 
     def collate(
         self, items: Sequence[Segment], positions: Sequence[int], joint: int, tokenize: Tokenize
@@ -229,9 +259,22 @@ def check_reading(field: str, files: Sequence[str], batch_size: int, validation_
     """
     if not files:
         raise InputError(f"Expected `{field}` to name at least one file, but got none: name one.")
-    for name, size in (("batch_size", batch_size), ("validation_batch_size", validation_batch_size)):
-        if size < 1:
-            raise InputError(f"Expected `{name}` to be at least 1, but got {size}: give more items to a batch.")
+    check_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
+
+
+def check_least(least: int, **values: int) -> None:
+    """Refuse numbers that are too small.
+
+    Args:
+        least: The least that each may be.
+        **values: Numbers by the name of their option.
+
+    Raises:
+        InputError: If one is smaller.
+    """
+    for name, value in values.items():
+        if value < least:
+            raise InputError(f"Expected `{name}` to be at least {least}, but got {value}: give a larger one.")
 
 
 def _rating(segment: Segment) -> float:

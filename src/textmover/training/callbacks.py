@@ -1,4 +1,4 @@
-"""What makes runs resumable: checkpoints that are whole or absent, and the state of all random generators."""
+"""Checkpoints that are whole or absent, and the state of all random generators, so that runs can be resumed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from textmover.types import InputError
+from textmover.scoring.run_checkpoint import checksum_of, read_run_checkpoint, write_run_checkpoint
 
 __all__ = ["AtomicCheckpoints", "RandomState"]
 
 
 class AtomicCheckpoints(TorchCheckpointIO):
-    """Writes Lightning's checkpoints beside and renames them, so that a kill or a full disk leaves the earlier one."""
+    """Write Lightning's checkpoints whole and with a checksum; read local files as tensors and plain values alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: dict[Path, bytes] = {}
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
@@ -28,22 +32,22 @@ class AtomicCheckpoints(TorchCheckpointIO):
         Raises:
             InputError: If it cannot be written.
         """
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.part")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("wb") as stream:
-                torch.save(checkpoint, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(beside, target)
-        except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-            reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
-            raise InputError(
-                f"Expected to be able to write the checkpoint {target}, but got: {reason}. Make room."
-            ) from error
-        finally:
-            beside.unlink(missing_ok=True)
+        self._written[Path(path).absolute()] = write_run_checkpoint(checkpoint, Path(path))
+
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Read a checkpoint to go on from.
+
+        Raises:
+            InputError: If it is no local file, damaged, or no checkpoint of tensors and plain values.
+        """
+        return read_run_checkpoint(os.fspath(path), resume=True)
+
+    def replaced(self, path: str | os.PathLike[str]) -> bool:
+        """Whether somebody else has written a checkpoint over one that was written here."""
+        own = self._written.get(Path(path).absolute())
+        return own is not None and Path(path).is_file() and checksum_of(Path(path)) != own
 
 
 class RandomState(pl.Callback):

@@ -15,6 +15,7 @@ from textmover.data.sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
 from textmover.scoring.classifier_checkpoint import save_classifier
+from textmover.scoring.run_checkpoint import metric_entry
 from textmover.training.classification_task import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.contrastive_task import ContrastiveTask
 from textmover.training.lora import LoraConfig
@@ -132,6 +133,12 @@ class MultiTaskModule(StageModule):
         if any(isinstance(source, RatedSource) for source in sources.values()):
             self._calibrate()
         super().setup(stage)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse a checkpoint of another metric; outside of a trainer, take its calibration head without the data."""
+        if self._trainer is None and metric_entry(checkpoint, "the checkpoint")["config"].get("calibrate"):
+            self._calibrate()
+        super().on_load_checkpoint(checkpoint)
 
     def options_of(self, source: Source[Any]) -> TaskOptions:
         """The options for a source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -22,9 +22,14 @@ __all__ = [
     "check_frozen",
     "checkpoint_activations",
     "layer_depths",
+    "settings_of",
+    "take_settings",
 ]
 
 Schedule = Literal["linear", "cosine", "constant"]
+
+SETTINGS = ("lr", "weight_decay", "betas")
+"""Settings of the optimiser's groups that are those of the recipe in a resumed run too."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,7 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
         >>> [factor(step) for step in (0, 1, 2, 6, 10)]
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    rising = max(1, round(config.warmup * steps)) if config.warmup else 0
+    rising = max(1, round(config.warmup * steps)) if config.warmup and steps > 1 else 0  # the only step has its peak
     falling = max(1, steps - rising)
 
     def factor(step: int, still: int) -> float:
@@ -220,6 +225,27 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
     still = (round(group.get("below", 0) * config.thaw * steps) for group in optimizer.param_groups)
     factors: list[Callable[[int], float]] = [partial(factor, still=one) for one in still]
     return LambdaLR(optimizer, factors)
+
+
+def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Rate, decay and betas of each group, as the recipe has them.
+
+    Args:
+        optimizer: The optimiser, before a checkpoint is read or a step made.
+    """
+    return [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
+
+
+def take_settings(schedule: Any, settings: Sequence[Mapping[str, Any]]) -> None:
+    """Give a schedule and its optimiser the settings of a recipe in place of those that a checkpoint brought.
+
+    Args:
+        schedule: Of :func:`build_schedule`, changed in place.
+        settings: Of each group (:func:`settings_of`).
+    """
+    schedule.base_lrs = [one["lr"] for one in settings]
+    for group, one, factor in zip(schedule.optimizer.param_groups, settings, schedule.lr_lambdas, strict=True):
+        group |= {**one, "initial_lr": one["lr"], "lr": one["lr"] * factor(schedule.last_epoch)}
 
 
 def checkpoint_activations(encoder: nn.Module) -> None:

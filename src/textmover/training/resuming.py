@@ -1,22 +1,66 @@
-"""Whether a checkpoint of a run is one that a module can go on from."""
+"""Checkpoints of a run: which a module can go on from, and modules made from them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
 
 from textmover.scoring.encoder_weights import encoder_misfit
+from textmover.scoring.run_checkpoint import metric_entry, read_run_checkpoint
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.training.stage import StageModule
 
-__all__ = ["check_same_run", "unfit_weights"]
+__all__ = ["check_resumed", "check_same_metric", "load_module", "unfit_weights"]
+
+Module = TypeVar("Module", bound="StageModule")
+
+RESUMED = ("optimizer_states", "lr_schedulers")
+"""Entries that a fit goes on from, which checkpoints of weights alone lack."""
 
 
-def check_same_run(module: StageModule, saved: Mapping[str, Any]) -> None:
-    """Refuse what a checkpoint says of its run, where the module trains something else.
+def load_module(
+    cls: type[Module],
+    path: str | Path,
+    device: torch.device | str | None,
+    strict: bool,
+    changes: Mapping[str, Any],
+) -> Module:
+    """Build a module as the run did that a checkpoint is of, with its weights.
+
+    Args:
+        cls: Class of the module.
+        path: The checkpoint.
+        device: Where the module goes; ``None`` leaves it on the CPU.
+        strict: Whether weights must fit one to one.
+        changes: Arguments of the module in place of those of the run.
+
+    Raises:
+        InputError: If the file is no checkpoint of such a module, or what training started from has changed.
+    """
+    content = read_run_checkpoint(path)
+    about, arguments = metric_entry(content, str(path)), content.get("hyper_parameters")
+    if not isinstance(arguments, Mapping) or "module" not in about:
+        raise InputError(
+            f"Expected {path} to hold the arguments of its module, but it is of an earlier version: turn it into a "
+            "metric with `textmover export`, or build the module and give the path to `fit` or `validate` as "
+            "`ckpt_path`."
+        )
+    if about["module"] not in {one.__name__ for one in cls.__mro__}:
+        raise InputError(f"Expected {path} to be of a {cls.__name__}, but got one of a {about['module']}: load it so.")
+    module = cls(**{**arguments, **changes})
+    module.on_load_checkpoint(content)
+    module.load_state_dict(content["state_dict"], strict=strict)
+    return module if device is None else module.to(device)
+
+
+def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
+    """Refuse what a checkpoint says of its metric, where the module has another one.
 
     Args:
         module: The module that is to go on.
@@ -24,8 +68,8 @@ def check_same_run(module: StageModule, saved: Mapping[str, Any]) -> None:
             versions, fits.
 
     Raises:
-        InputError: If a field of the metric's configuration, or of its low-rank updates, is another one, the encoder
-            has been replaced since, or layers were treated alike there and are not here.
+        InputError: If a field of the metric's configuration, or of its low-rank updates, is another one, or the
+            encoder has been replaced since.
     """
     here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}
     there = {**saved.get("config", {}), "lora": saved.get("lora")}
@@ -39,6 +83,26 @@ def check_same_run(module: StageModule, saved: Mapping[str, Any]) -> None:
     misfit = encoder_misfit(module.metric, saved.get("encoder", {}))
     if misfit is not None:
         raise InputError(f"{misfit}: put that one back, or start anew without the checkpoint.")
+
+
+def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
+    """Refuse to go on fitting from a checkpoint of other data, or of an optimiser with other groups.
+
+    Args:
+        module: The module that is to go on, with its trainer.
+        content: The checkpoint.
+
+    Raises:
+        InputError: If the checkpoint holds weights alone, layers were treated alike there and are not here, or the data
+            are others.
+    """
+    missing = [name for name in RESUMED if name not in content]
+    if missing:
+        raise InputError(
+            f"Expected a checkpoint to go on from, but it holds weights alone, without `{missing[0]}`: give one that "
+            "was written with `save_weights_only: false`, or export it and name it as `metric` to start from."
+        )
+    saved = content["textmover"]
     by_depth = module.optimizer_config.by_depth
     if saved.get("by_depth", by_depth) != by_depth:
         kinds = ("all layers at one rate", "each layer at a rate of its own (`layer_decay`, `thaw`)")
@@ -46,6 +110,18 @@ def check_same_run(module: StageModule, saved: Mapping[str, Any]) -> None:
             f"Expected a checkpoint of a run that trains {kinds[by_depth]}, as this recipe does, but it trains "
             f"{kinds[not by_depth]}: set `layer_decay` and `thaw` as there, or export it and name it as `metric` "
             "to start from."
+        )
+    before, data = saved.get("fingerprint"), module.data
+    if before is None or data.resume_other_data:
+        return
+    now = data.fingerprint
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if changed:
+        name = changed[0]
+        raise InputError(
+            f"Expected the data of the run that the checkpoint is of, to go on at its place, but `{name}` is "
+            f"{now.get(name, 'missing')} and was {before.get(name, 'missing')}: give the same data, or set "
+            "`resume_other_data` (--resume_other_data true, in Python an attribute of the data module)."
         )
 
 

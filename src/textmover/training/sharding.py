@@ -19,6 +19,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from textmover.modules.encoder import Encoder
+from textmover.scoring.run_checkpoint import read_run_checkpoint
 from textmover.types import InputError
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "gathered",
     "is_sharded",
     "keep_whole",
+    "local",
     "shard",
     "sharding_mesh",
     "share_again",
@@ -63,7 +65,7 @@ class ShardedStrategy(ModelParallelStrategy):
     def load_checkpoint(self, checkpoint_path: Any, weights_only: bool | None = None) -> dict[str, Any]:
         """Read a checkpoint of whole weights, whichever strategy wrote it, and keep this process's share."""
         # Every process reads the file, and maps it: nothing has to be sent, and only its own share is held.
-        checkpoint: dict[str, Any] = torch.load(checkpoint_path, map_location="cpu", mmap=True, weights_only=True)
+        checkpoint = read_run_checkpoint(checkpoint_path, resume=True, mmap=True)
         options = StateDictOptions(full_state_dict=True)
         share_again(self.model)  # type: ignore[arg-type]  # statistics may have been fitted, which leaves weights whole
         set_model_state_dict(self.model, checkpoint["state_dict"], options=options)  # type: ignore[arg-type]
@@ -180,6 +182,11 @@ def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
         if kind:
             nn.utils.clip_grads_with_norm_(kind, most, norm, foreach=True)
     return norm
+
+
+def local(value: Tensor) -> Tensor:
+    """This process's share of a tensor: all of it where it is not shared out."""
+    return value.to_local() if isinstance(value, DTensor) else value
 
 
 def gathered(metric: Any, whole: Any) -> Any:

@@ -13,14 +13,18 @@ from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import Source
 from textmover.scoring.checkpoint import load_metric
 from textmover.scoring.encoder_weights import encoder_entry
 from textmover.scoring.precision import has_bfloat16
+from textmover.scoring.run_checkpoint import metric_entry
 from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora
+from textmover.training.not_finite import NotFiniteError, not_finite
 from textmover.training.optimization import (
     OptimizerConfig,
     build_optimizer,
@@ -28,20 +32,25 @@ from textmover.training.optimization import (
     check_frozen,
     checkpoint_activations,
     layer_depths,
+    settings_of,
+    take_settings,
 )
-from textmover.training.resuming import check_same_run, unfit_weights
+from textmover.training.resuming import check_resumed, check_same_metric, load_module, unfit_weights
 from textmover.training.sharding import (
     average_gradients,
     clip_norm,
     gathered,
     is_sharded,
     keep_whole,
+    local,
     shard,
     sharding_mesh,
     share_again,
 )
 from textmover.training.tasks import Context, Judgement, Task
+from textmover.training.trainer_checks import check_trainer, read_safely
 from textmover.types import InputError, SegmentMetric, TrainableMetric
+from textmover.types.arguments import CheckedArguments, plain
 
 __all__ = ["Bfloat16", "NotFiniteError", "StageModule"]
 
@@ -50,20 +59,10 @@ logger = logging.getLogger(__name__)
 FITTING_TEXTS = 2000
 """Texts of the training part that a corpus mean is fitted on before training."""
 
-SHOWN_TEXTS, SHOWN = 2, 60
-"""Texts of a batch that an error quotes, and how many characters of each."""
-
-SETTINGS = ("lr", "weight_decay", "betas")
-"""What the optimiser takes from the recipe for each of its groups, in a resumed run too."""
-
 Bfloat16 = Literal["auto", "yes", "no"]
 
 
-class NotFiniteError(InputError):
-    """A loss, a gradient or a weight that is infinite or no number: going on would ruin the weights."""
-
-
-class StageModule(pl.LightningModule):
+class StageModule(CheckedArguments, pl.LightningModule):
     """Trains a metric's encoder on the tasks that the sources of the data set.
 
     Stages are chained by checkpoints: what one exports, the next one names as the ``metric`` that it starts from.
@@ -112,6 +111,31 @@ class StageModule(pl.LightningModule):
         self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is no part of the checkpoints
         self.validation: dict[str, Judgement] = {}
         """What the last validation found of each part, by the name that it is logged by."""
+        self.moved = False
+        """Whether an optimiser step has changed a weight."""
+        self._of_tasks: dict[str, Tensor] = {}  # weights of a checkpoint, until the tasks are built
+
+    def keep_arguments(self, arguments: Mapping[str, Any]) -> None:
+        """Keep the arguments as Lightning's hyper-parameters, from which checkpoints build the module."""
+        self._set_hparams(plain(arguments))
+
+    @classmethod
+    def load_from_checkpoint(  # type: ignore[override]
+        cls, checkpoint_path: str | Path, map_location: Any = None, *, strict: bool = True, **arguments: Any
+    ) -> Self:
+        """Build the module of a run with the weights of a checkpoint; tasks take theirs when a trainer brings data.
+
+        Args:
+            checkpoint_path: A local file.
+            map_location: Device that the module goes to; ``None`` leaves it on the CPU.
+            strict: Whether weights must fit one to one.
+            **arguments: Arguments of the module in place of those of the run; ``weights_only`` is always true.
+
+        Raises:
+            InputError: If the file is no checkpoint of such a module, or what training started from has changed.
+        """
+        arguments.pop("weights_only", None)
+        return load_module(cls, checkpoint_path, map_location, strict, arguments)
 
     @abstractmethod
     def build_task(self, source: Source[Any]) -> Task[Any]:
@@ -148,10 +172,19 @@ class StageModule(pl.LightningModule):
         return metric
 
     def setup(self, stage: str) -> None:
-        """Build the tasks, once."""
+        """Build the tasks, once.
+
+        Raises:
+            InputError: If the trainer would compute in a precision, or validate in a way, that the module cannot.
+        """
+        check_trainer(self.trainer, self.data)
+        read_safely(self.trainer.strategy)
         for name, source in self.data.sources.items():
             if name not in self.tasks:
                 self.tasks[name] = self.build_task(source)
+        if self._of_tasks:
+            self.load_state_dict({name: self._of_tasks.get(name, one) for name, one in self.state_dict().items()})
+            self._of_tasks = {}
 
     def on_fit_start(self) -> None:
         """Fit the corpus mean on the training part and get the tasks ready; a resumed run brings most of that."""
@@ -170,12 +203,7 @@ class StageModule(pl.LightningModule):
         """
         self.trainer.fit_loop._load_combined_loader_states()
         for one in self.trainer.lr_scheduler_configs:
-            schedule: Any = one.scheduler
-            schedule.base_lrs = [settings["lr"] for settings in self._settings]
-            groups = schedule.optimizer.param_groups
-            for group, settings, factor in zip(groups, self._settings, schedule.lr_lambdas, strict=True):
-                rate = settings["lr"]
-                group |= {**settings, "initial_lr": rate, "lr": rate * factor(schedule.last_epoch)}
+            take_settings(one.scheduler, self._settings)
 
     def training_step(self, batch: Any, _: int) -> Tensor:
         """Loss of one batch."""
@@ -228,7 +256,7 @@ class StageModule(pl.LightningModule):
         config, encoder = self.optimizer_config, self.metric.encoder
         depths = layer_depths(encoder) if config.by_depth else None
         optimizer = build_optimizer(self.metric.encoder_parameters(), heads, config, depths=depths)
-        self._settings = [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
+        self._settings = settings_of(optimizer)
         schedule = build_schedule(optimizer, int(self.trainer.estimated_stepping_batches), config)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
@@ -264,17 +292,22 @@ class StageModule(pl.LightningModule):
         # By its hash too: another encoder may lie under the name by the time that this is read.
         kept = {"config": self.metric.config.to_dict(), "encoder": encoder_entry(self.metric)}
         about = {"start": self.start, **kept, **lora}
-        told = {} if self._trainer is None else {"data": self.data.describe(), "notices": self.data.notices}
-        checkpoint["textmover"] = {**about, **told, "by_depth": self.optimizer_config.by_depth}
+        run = {"module": type(self).__name__, "moved": self.moved, "by_depth": self.optimizer_config.by_depth}
+        data = None if self._trainer is None else self.data
+        told = {"data": data.describe(), "notices": data.notices, "fingerprint": data.fingerprint} if data else {}
+        checkpoint["textmover"] = {**about, **told, **run}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to go on from a checkpoint of another metric or encoder, or of an optimiser with other groups.
+        """Refuse a checkpoint of another metric or encoder, and to go on fitting with other data or other groups.
 
         Raises:
-            InputError: If a field of the metric's configuration, or of its low-rank updates, is another one there, the
-                encoder has been replaced since, or layers were treated alike there and are not here.
+            InputError: If the checkpoint is of another metric, or a fit could not go on at its place.
         """
-        check_same_run(self, checkpoint.get("textmover", {}))
+        about = metric_entry(checkpoint, "the checkpoint")
+        check_same_metric(self, about)
+        if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
+            check_resumed(self, checkpoint)
+        self.moved = bool(about.get("moved", True))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Take weights, of a checkpoint that is gone on from or of the best validation.
@@ -282,6 +315,9 @@ class StageModule(pl.LightningModule):
         Raises:
             InputError: If they do not fit.
         """
+        if not self.tasks:
+            self._of_tasks = {name: one for name, one in state_dict.items() if name.startswith("tasks.")}
+            state_dict = {name: one for name, one in state_dict.items() if name not in self._of_tasks}
         try:
             return super().load_state_dict(state_dict, strict=strict, assign=assign)
         except RuntimeError as error:
@@ -300,6 +336,13 @@ class StageModule(pl.LightningModule):
         if is_sharded(self.metric.encoder):
             self.metric = gathered(self.metric, self._whole[0] if self._whole else None)
             self._whole = ()
+
+    def optimizer_step(self, *arguments: Any, **options: Any) -> None:
+        """Make a step, and note whether a weight changed as long as none has."""
+        groups = [] if self.moved else [one for one in self.trainer.optimizers[0].param_groups if one["lr"]]
+        before = [(one, one.detach().clone()) for group in groups for one in group["params"]]
+        super().optimizer_step(*arguments, **options)
+        self.moved = self.moved or any(not torch.equal(local(one), local(old)) for one, old in before)
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         """Average the gradients of what stays whole beside a sharded encoder, as DDP does by itself."""
@@ -332,18 +375,7 @@ class StageModule(pl.LightningModule):
             raise InputError("Expected `data` to be a data module of textmover.data: name one by class_path.")
         return data
 
-    def _not_finite(self, what: str) -> NotFiniteError:
-        """The error, with the batch that was the last one."""
-        return NotFiniteError(f"Expected {what} at step {self.global_step}{self._told()}: lower the learning rate.")
-
-    def _told(self) -> str:
-        """Which batch was the last one: its items, and the texts that tell where in the files they are."""
-        if self._batch is None:
-            return ""
-        positions, source = self._batch.positions.tolist(), self.data.sources[self._batch.source]
-        texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
-        shown = [repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts]
-        return f" ({source.name}: items {positions} of the training part, the first of them {' and '.join(shown)})"
+    _not_finite = not_finite
 
     def _task(self, name: str) -> Any:
         return self.tasks[name]
@@ -355,9 +387,7 @@ class StageModule(pl.LightningModule):
     def _unused(self) -> Tensor | float:
         """Nothing, from every head: distributed training wants a gradient for each parameter at every step."""
         heads = [one for _, one in (*self.metric.head_parameters(), *self._task_parameters()) if one.requires_grad]
-        if not heads:
-            return 0.0
-        return 0.0 * torch.stack([one.sum() for one in heads]).sum()
+        return 0.0 * torch.stack([one.sum() for one in heads]).sum() if heads else 0.0
 
     def _autocast(self) -> Any:
         wanted = self.bfloat16 == "yes" or (self.bfloat16 == "auto" and has_bfloat16(self.device))

@@ -1,0 +1,151 @@
+"""Whether items kept from training stand apart from those to train on: by prompt, by group and by near-duplicates."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from textmover.data.split import normalise_reference
+from textmover.types import Segment
+
+__all__ = ["near_duplicates", "shared_with_training", "warn_of_shared"]
+
+logger = logging.getLogger(__name__)
+
+WORTH_A_WARNING = 0.05
+"""Share of the kept items that share something with training before it is said."""
+
+FEW_REFERENCES = 30
+"""References of a group on average up to which its rows belong together, as those of a prompt or a document do."""
+
+LIKE = 0.8
+"""Share of their words that near-duplicates have in common (Jaccard)."""
+
+LOOKED_AT, COMPARED = 2000, 200
+"""Kept texts whose near-duplicates are looked for, and texts that each is compared with, at most."""
+
+LONG_WORD = 12
+"""Characters of an average word above which a language writes no spaces, so that pairs of characters are compared."""
+
+
+def shared_with_training(training: Sequence[Segment], kept: Sequence[Segment]) -> list[str]:
+    """Find what kept segments share with those to train on, which makes agreement on them look better than it is.
+
+    A group counts where each reference belongs to one of its values and a value has few references, such as a prompt
+    or a document; systems and language pairs do not.
+
+    Args:
+        training: Segments to train on.
+        kept: Segments kept from training.
+
+    Returns:
+        For each kind of sharing that is worth a warning, how many of the kept segments share what.
+    """
+    keys: dict[str, Callable[[Segment], str | None]] = {
+        "their source": lambda one: normalise_reference(one.source) if one.source else None,
+        **{f"their `{name}`": partial(_value, name) for name in _nesting_groups([*training, *kept])},
+    }
+    found = {}
+    for name, key in keys.items():
+        seen = {key(one) for one in training} - {None}
+        found[name] = (sum(key(one) in seen for one in kept), len(kept))
+    like = near_duplicates([one.references[0] for one in training], [one.references[0] for one in kept])
+    found["a reference that is nearly the same"] = (sum(like), len(like))
+    return [f"{count} of {total} share {name}" for name, (count, total) in found.items() if _worth(count, total)]
+
+
+def warn_of_shared(name: str, training: Sequence[Segment], kept: Sequence[Segment]) -> str:
+    """Warn where kept segments do not stand apart from those to train on.
+
+    Args:
+        name: Name of the part that is kept.
+        training: Segments to train on.
+        kept: Segments of the part.
+
+    Returns:
+        What they share, for the model card; empty where they stand apart.
+    """
+    shared = "; ".join(shared_with_training(training, kept))
+    if shared:
+        logger.warning(
+            "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: split the "
+            "file yourself, and name its parts as `train` and `validation`.", name, shared,
+        )  # fmt: skip
+    return shared
+
+
+def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:
+    """Whether a text has nearly the words of a known one, each text once and 2,000 of many.
+
+    Two sets of words that have four fifths in common share one of the rarest words of either (prefix filtering), by
+    which the few texts to compare with are found; a text is compared with 200 of them.
+
+    Args:
+        known: Texts such as the references to train on.
+        texts: Texts to look for among them.
+
+    Reference:
+        Chaudhuri et al. 2006, A Primitive Operator for Similarity Joins in Data Cleaning.
+
+    Example:
+        >>> near_duplicates(["the cat sat on a mat"], ["The cat sat on a mat!", "a dog ran"])
+        [True, False]
+    """
+    distinct = list(dict.fromkeys(texts))
+    own = [_words(text) for text in distinct[:: max(1, -(-len(distinct) // LOOKED_AT))]]
+    words = [_words(text) for text in dict.fromkeys(known)]
+    counts = Counter(word for one in words for word in one)
+    places: dict[str, set[int]] = {}
+    rarest = [_rarest(one, counts) for one in own]
+    for place, some in enumerate(rarest):
+        for word in some:
+            places.setdefault(word, set()).add(place)
+    found, left = [False] * len(own), [COMPARED] * len(own)
+    for one in words:
+        for place in {place for word in one & places.keys() for place in places[word]}:
+            found[place] = _alike(one, own[place])
+            left[place] -= 1
+            for word in rarest[place] if found[place] or not left[place] else ():
+                places[word].discard(place)
+    return found
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    common = len(one & other)
+    return common > 0 and common >= LIKE * (len(one) + len(other) - common)
+
+
+def _rarest(words: frozenset[str], counts: Mapping[str, int]) -> list[str]:
+    ordered = sorted(words, key=lambda word: (counts[word], word))
+    return ordered[: len(words) - math.ceil(LIKE * len(words)) + 1]
+
+
+def _words(text: str) -> frozenset[str]:
+    words = re.findall(r"\w+", normalise_reference(text))
+    if sum(map(len, words)) > LONG_WORD * len(words):
+        joined = "".join(words)
+        return frozenset(joined[at : at + 2] for at in range(len(joined) - 1))
+    return frozenset(words)
+
+
+def _nesting_groups(segments: Sequence[Segment]) -> list[str]:
+    """Groups whose values hold together several references, few each."""
+    found = []
+    for name in segments[0].groups:
+        pairs = {(one.groups.get(name), one.references[0]) for one in segments}
+        references, values = len({reference for _, reference in pairs}), len({value for value, _ in pairs})
+        if len(pairs) == references and 1 < references / values <= FEW_REFERENCES:
+            found.append(name)
+    return found
+
+
+def _value(name: str, segment: Segment) -> str | None:
+    return segment.groups.get(name)
+
+
+def _worth(count: int, total: int) -> bool:
+    return count > 0 and count >= WORTH_A_WARNING * total

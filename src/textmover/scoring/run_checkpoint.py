@@ -1,0 +1,177 @@
+"""Checkpoints of training runs: written with a checksum, read from local files as tensors and plain values alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from textmover.types import InputError
+
+__all__ = ["checksum_of", "metric_entry", "read_run_checkpoint", "write_run_checkpoint"]
+
+MARK = b"textmover sha256 "
+"""Start of the comment behind the zip archive, which the hash of all bytes before it follows."""
+
+COMMENT = len(MARK) + 2 * hashlib.sha256().digest_size
+"""Length of the comment in bytes."""
+
+CHUNK = 1 << 20
+"""Bytes that are hashed at a time."""
+
+LIGHTNING = {"state_dict": Mapping, "pytorch-lightning_version": str, "loops": Mapping}
+"""Entries that Lightning resumes from, with their types."""
+
+
+def write_run_checkpoint(content: Mapping[str, Any], path: Path) -> bytes:
+    """Write a checkpoint beside its place and rename it, so that a kill or a full disk leaves the earlier one.
+
+    The archive that ``torch.save`` writes gets a comment with its SHA-256, which moves and is copied with it.
+
+    Args:
+        content: Tensors and plain values.
+        path: The file.
+
+    Returns:
+        Its checksum, as :func:`checksum_of` finds it there.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w+b") as stream:
+            torch.save(content, stream)
+            stream.seek(-2, os.SEEK_END)  # the last field of a zip archive: the length of its comment
+            stream.write(COMMENT.to_bytes(2, "little"))
+            size = stream.tell()
+            comment = _comment(stream, size)
+            stream.write(comment)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
+        raise InputError(
+            f"Expected to be able to write the checkpoint {path}, but got: {reason}. Make room."
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)
+    return comment
+
+
+def checksum_of(path: Path) -> bytes | None:
+    """The checksum at the end of a file; ``None`` where there is none."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - COMMENT))
+        comment = stream.read()
+    return comment if comment.startswith(MARK) else None
+
+
+def read_run_checkpoint(path: str | Path, *, resume: bool = False, mmap: bool = False) -> dict[str, Any]:
+    """Read a checkpoint without running any code in it.
+
+    Args:
+        path: A local file.
+        resume: Whether Lightning is to go on from it.
+        mmap: Whether to map the file, so that a tensor is read when it is used.
+
+    Returns:
+        Its content: a mapping with a ``state_dict``.
+
+    Raises:
+        InputError: If there is no such file, it is damaged, no checkpoint, or holds objects that would run code.
+    """
+    path, name = Path(path), str(path)
+    if not path.is_file():
+        reason = "only local files are read: download it first" if "://" in name else "there is no such file"
+        raise InputError(f"Expected {name} to be the checkpoint of a training run, but {reason}.")
+    _check_bytes(path)
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+    except OSError:
+        raise
+    except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
+        raise _unreadable(path, error) from error
+    state = content.get("state_dict") if isinstance(content, Mapping) else None
+    if not isinstance(content, dict) or not isinstance(state, Mapping):
+        raise InputError(
+            f"Expected {path} to be a Lightning checkpoint, but it holds no `state_dict`: give a .ckpt file of "
+            "`textmover train`."
+        )
+    missing = [key for key, kind in LIGHTNING.items() if not isinstance(content.get(key), kind)]
+    if resume and missing:
+        raise InputError(
+            f"Expected {path} to be a Lightning checkpoint to go on from, but it holds no `{missing[0]}`: give a .ckpt "
+            "file of `textmover train`."
+        )
+    return content
+
+
+def metric_entry(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The part of a checkpoint that says which metric it holds.
+
+    Args:
+        content: A checkpoint.
+        name: How to call it in an error.
+
+    Raises:
+        InputError: If there is none.
+    """
+    about = content.get("textmover")
+    if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:
+        raise InputError(
+            f"Expected {name} to be of `textmover train`, but it does not say (under `textmover`) which metric it "
+            "holds: give a .ckpt file of a run that trained a metric."
+        )
+    return about
+
+
+def _check_bytes(path: Path) -> None:
+    """Compare a file with its checksum; one without it, of an earlier version, with those of its archive."""
+    comment = checksum_of(path)
+    if comment is None:
+        _check_archive(path)
+        return
+    with path.open("rb") as stream:
+        expected = _comment(stream, path.stat().st_size - COMMENT)
+    if comment != expected:
+        raise InputError(
+            f"Expected {path} to hold the bytes that training wrote, but its checksum is another one, so that it is "
+            "damaged: copy it again, or give another checkpoint of the run."
+        )
+
+
+def _comment(stream: IO[bytes], size: int) -> bytes:
+    """The comment that belongs behind the first bytes of a file."""
+    stream.seek(0)
+    digest = hashlib.sha256()
+    while size > 0:
+        chunk = stream.read(min(size, CHUNK))
+        digest.update(chunk)
+        size -= len(chunk)
+    return MARK + digest.hexdigest().encode()
+
+
+def _check_archive(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except Exception as error:  # a damaged directory fails in zipfile in any way
+        raise _unreadable(path, error) from error
+    if damaged is not None:
+        raise _unreadable(path, zipfile.BadZipFile(damaged))
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"Expected {path} to be the checkpoint of a training run, but torch cannot read it as tensors and plain "
+        f"values ({type(error).__name__}): it is damaged, of another kind, or holds objects that would run code when "
+        "they are loaded."
+    )

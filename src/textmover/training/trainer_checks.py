@@ -1,0 +1,84 @@
+"""Settings of a trainer that the training modules cannot work with, and how it reads checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+
+from textmover.data.datamodule import SourcesDataModule
+from textmover.training.callbacks import AtomicCheckpoints
+from textmover.types import InputError
+
+__all__ = ["check_moved", "check_precision", "check_trainer", "read_safely"]
+
+PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
+"""Values of a trainer's precision. Transport needs float32; 16-mixed would clip gradients that are still scaled."""
+
+
+def check_precision(precision: Any) -> None:
+    """Refuse a precision that the modules cannot be trained in.
+
+    Args:
+        precision: That of the trainer.
+
+    Raises:
+        InputError: If it is such a one.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(
+            f"Expected trainer.precision to be 32-true or bf16-mixed, but got {precision}: leave it out and set "
+            "model.init_args.bfloat16 to `yes`, which autocasts the encoder and keeps transport and losses in "
+            "float32."
+        )
+
+
+def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
+    """Refuse a trainer in whose precision transport is wrong, or that validates parts incompletely.
+
+    Args:
+        trainer: The trainer.
+        data: Its data, read.
+
+    Raises:
+        InputError: If it is such a one.
+    """
+    check_precision(trainer.precision)
+    limit = trainer.limit_val_batches
+    if trainer.fast_dev_run or trainer.overfit_batches or not limit:
+        return
+    for source, part in data.judged:
+        batches = -(-len(source.parts[part]) // source.validation_batch_size)
+        own = max(1, -(-batches // trainer.world_size))  # of the process that has most
+        if limit < (1 if isinstance(limit, float) else own):
+            raise InputError(
+                f"Expected validation to go through all of {data.label(source, part)}, which is judged as a whole, but "
+                f"trainer.limit_val_batches is {limit} of {own} batches: leave it out, or hold back less."
+            )
+
+
+def check_moved(module: Any) -> None:
+    """Refuse to go on with a module that a fit has not changed.
+
+    Args:
+        module: The module; one that is not of this project passes.
+
+    Raises:
+        InputError: If no optimiser step has changed a weight.
+    """
+    if not getattr(module, "moved", True):
+        raise InputError(
+            f"Expected an optimiser step to change a weight, but none of {module.global_step} did: give more data or "
+            "epochs, or raise the learning rate."
+        )
+
+
+def read_safely(strategy: Any) -> None:
+    """Have a trainer without a way of its own to read checkpoints read local files without running code in them.
+
+    Args:
+        strategy: That of the trainer, changed in place.
+    """
+    if type(strategy.checkpoint_io) is TorchCheckpointIO:
+        strategy.checkpoint_io = AtomicCheckpoints()

@@ -1,0 +1,290 @@
+"""Checkpoints that ``train`` goes on from: local files of tensors and plain values, whichever way they are named."""
+
+import argparse
+import pickle
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from textmover.cli.main import main as textmover
+from textmover.cli.train import main as train
+from textmover.data import RatingsDataModule
+from textmover.scoring.checkpoint import load_metric
+from textmover.scoring.run_checkpoint import write_run_checkpoint
+from textmover.training import RatingsModule
+from textmover.types import InputError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
+from runs import recipe, write_ratings, write_recipe
+
+
+class Mark:
+    """Would leave a file when it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self):
+        return open, (str(self.place), "w")
+
+
+def lightning(**changes: object) -> dict[str, object]:
+    """The outline of a checkpoint of Lightning."""
+    version = {"pytorch-lightning_version": "2.6.0"}
+    return {"epoch": 0, "global_step": 1, **version, "state_dict": {}, "loops": {}, **changes}
+
+
+@pytest.fixture
+def config(tmp_path: Path, tiny_encoder: Path) -> dict:
+    return recipe(tmp_path, tiny_encoder, write_ratings(tmp_path / "ratings.tsv"), trainer__max_epochs=1)
+
+
+@pytest.fixture
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Runs a command that has to end with one sentence, without a file that unpickling would leave."""
+
+    def refused(*arguments: object, main=train) -> str:
+        capsys.readouterr()
+        assert main([str(one) for one in arguments]) == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        assert not (tmp_path / "mark").exists(), "code of the checkpoint ran"
+        lines = [line for line in said.splitlines() if line.startswith("textmover: ")]
+        assert len(lines) == 1, said
+        return lines[0]
+
+    return refused
+
+
+# --- ways to name a checkpoint ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder, and the address under which its files are served."""
+    folder = tmp_path_factory.mktemp("served")
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(params=["local", "http"])
+def evil(request, tmp_path: Path, served: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A checkpoint that would leave a mark, and what is said of it."""
+    folder, address = served
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    torch.save(lightning(extra=Mark(tmp_path / "mark")), folder / "evil.ckpt")
+    if request.param == "http":
+        return f"{address}/evil.ckpt", "but only local files are read"
+    return str(folder / "evil.ckpt"), "holds objects that would run code"
+
+
+DOORS = (
+    *("option", "abbreviation", "recipe", "second recipe", "recipe before the command", "environment"),
+    *("validate", "validate by option"),
+)
+
+
+def doors(folder: Path, config: dict, path: str) -> dict[str, tuple]:
+    """Arguments by the way in which they name a checkpoint."""
+    plain = write_recipe(folder / "plain.yaml", config)
+    named = write_recipe(folder / "named.yaml", {**config, "ckpt_path": path})
+    second = write_recipe(folder / "second.yaml", {"ckpt_path": path})
+    whole = write_recipe(folder / "whole.yaml", {"fit": {"ckpt_path": path}})
+    return {
+        "option": ("fit", "--config", plain, "--ckpt_path", path),
+        "abbreviation": ("fit", "--config", plain, f"--ckpt_pat={path}"),
+        "recipe": ("fit", "--config", named),
+        "second recipe": ("fit", "--config", plain, "--config", second),
+        "recipe before the command": ("--config", whole, "fit", "--config", plain),
+        "environment": ("fit", "--config", plain),
+        "validate": ("validate", "--config", named),
+        "validate by option": ("validate", "--config", plain, "--ckpt_path", path),
+    }
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_runs_code_of_a_checkpoint(tmp_path, config, refused, monkeypatch, evil, door):
+    path, reason = evil
+    if door == "environment":
+        monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
+        monkeypatch.setenv("PL_FIT__CKPT_PATH", path)
+    said = refused(*doors(tmp_path, config, path)[door])
+    assert path in said
+    assert reason in said
+
+
+def test_no_search_runs_code_of_a_checkpoint(tmp_path, config, refused, evil):
+    path, reason = evil
+    recipe = write_recipe(tmp_path / "named.yaml", {**config, "ckpt_path": path})
+    space = write_recipe(tmp_path / "space.yaml", {"model.init_args.losses.mse": {"choices": [1.0, 2.0]}})
+    asked = ("search", "--config", recipe, "--space", space, "--output", tmp_path / "found", "--trials", 1)
+    assert reason in refused(*asked, main=textmover)
+
+
+@pytest.mark.parametrize("call", ["fit", "validate", "load_from_checkpoint"])
+def test_no_call_in_python_runs_code_of_a_checkpoint(tmp_path, tiny_encoder, evil, call):
+    path, reason = evil
+    module = RatingsModule(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
+    data = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv"))], held_back=0.25)
+    trainer = pl.Trainer(
+        accelerator="cpu", max_steps=1, logger=False, enable_progress_bar=False, default_root_dir=tmp_path
+    )
+    run = {
+        "load_from_checkpoint": partial(RatingsModule.load_from_checkpoint, path),
+        "fit": partial(trainer.fit, module, datamodule=data, ckpt_path=path),
+        "validate": partial(trainer.validate, module, datamodule=data, ckpt_path=path),
+    }[call]
+    with pytest.raises(InputError, match=reason):
+        run(weights_only=False)
+    assert not (tmp_path / "mark").exists()
+
+
+# --- files of other kinds ---------------------------------------------------------------------------------------------
+
+
+def write(kind: str, path: Path) -> None:
+    """A file that is no checkpoint of a run."""
+    writers = {
+        "empty": lambda: path.write_bytes(b""),
+        "text": lambda: path.write_text("not a checkpoint"),
+        "npz": lambda: (np.savez(path.with_suffix(".npz"), weight=np.zeros(3)), path.with_suffix(".npz").rename(path)),
+        "zip": lambda: zipfile.ZipFile(path, "w").writestr("readme.txt", "text"),
+        "pickle": lambda: path.write_bytes(pickle.dumps({"state_dict": {}})),
+        "legacy": lambda: torch.save(lightning(), path, _use_new_zipfile_serialization=False),
+        "list": lambda: torch.save([1, 2], path),
+        "tensor": lambda: torch.save(torch.zeros(2), path),
+        "bare state": lambda: torch.save({"weight": torch.zeros(2)}, path),
+        "no version": lambda: torch.save({"state_dict": {}, "textmover": {"start": "twmd", "config": {}}}, path),
+        "old lightning": lambda: torch.save(lightning(), path),
+        "other project": lambda: torch.save(lightning(hyper_parameters={"lr": 1}, textmover=None), path),
+        "namespace": lambda: torch.save(lightning(hparams=argparse.Namespace(lr=1)), path),
+        "cut": lambda: (torch.save(lightning(), path), path.write_bytes(path.read_bytes()[:-60])),
+        "folder": path.mkdir,
+    }
+    writers[kind]()
+
+
+KINDS = (
+    *("empty", "text", "npz", "zip", "pickle", "legacy", "list", "tensor", "bare state", "no version"),
+    *("old lightning", "other project", "namespace", "cut", "folder"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_another_kind_is_one_sentence(tmp_path, config, refused, kind):
+    path = tmp_path / "other.ckpt"
+    write(kind, path)
+    file = write_recipe(tmp_path / "recipe.yaml", config)
+    for command in ("fit", "validate"):
+        said = refused(command, "--config", file, "--ckpt_path", path)
+        assert str(path) in said
+        assert not (tmp_path / "checkpoints").exists()
+    with pytest.raises(InputError, match=r"other\.ckpt"):
+        RatingsModule.load_from_checkpoint(path)
+    if kind not in ("folder", "no version"):  # what `export` asks for is less: weights and their configuration
+        assert str(path) in refused("export", path, tmp_path / "out", main=textmover)
+
+
+@pytest.mark.parametrize("word", ["best", "hpc", "registry:a/model", "s3://bucket/run.ckpt", "file:///run.ckpt"])
+def test_words_that_name_no_file_are_one_sentence(tmp_path, config, refused, word):
+    refused("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config), "--ckpt_path", word)
+
+
+# --- damage, other data, and runs beside one another ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> tuple[Path, dict]:
+    """Folder of a run of one epoch, and its recipe."""
+    folder = tmp_path_factory.mktemp("begun")
+    config = recipe(folder, tiny_encoder, write_ratings(folder / "ratings.tsv", 60), trainer__max_epochs=1)
+    assert train(["fit", "--config", str(write_recipe(folder / "recipe.yaml", config))]) == 0
+    return folder, config
+
+
+def test_every_command_refuses_a_checkpoint_with_a_flipped_bit(tmp_path, begun, refused):
+    folder, config = begun
+    damaged = bytearray((folder / "checkpoints" / "best.ckpt").read_bytes())
+    damaged[len(damaged) // 3] ^= 1
+    path = tmp_path / "damaged.ckpt"
+    path.write_bytes(damaged)
+    file = write_recipe(tmp_path / "recipe.yaml", config)
+    for command in ("fit", "validate"):
+        assert "damaged.ckpt to hold the bytes that training wrote" in refused(
+            command, "--config", file, "--ckpt_path", path
+        )
+    out = tmp_path / "out"
+    for command in (("export", path, out), ("export", folder / "metric", out, "--average", path)):
+        assert "damaged.ckpt to hold the bytes that training wrote" in refused(*command, main=textmover)
+    assert not out.exists()
+
+
+@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`.*")
+def test_another_batch_size_is_refused_unless_it_is_wanted(begun, refused, tmp_path):
+    folder, config = begun
+    file = write_recipe(tmp_path / "recipe.yaml", {**config, "export": str(tmp_path / "metric")})
+    changes = ("--data.init_args.batch_size", 4, "--trainer.default_root_dir", tmp_path, "--trainer.logger", "false")
+    asked = ("fit", "--config", file, "--ckpt_path", folder / "checkpoints" / "resume.ckpt", *changes)
+    assert "`ratings: batch_size` is 4 and was 8" in refused(*asked)
+    more = ("--resume_other_data", "true", "--trainer.max_epochs", "2", "--trainer.callbacks", "[]")
+    assert train([str(one) for one in (*asked, *more)]) == 0
+    assert (tmp_path / "metric" / "config.json").is_file()
+
+
+def test_relative_checkpoints_follow_the_root_of_each_run(tmp_path, config, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for callback in config["trainer"]["callbacks"]:
+        callback["init_args"]["dirpath"] = "checkpoints"
+    config["trainer"] |= {"default_root_dir": "runs/one", "logger": False}
+    file = write_recipe(tmp_path / "recipe.yaml", config)
+    for number, root in enumerate(("runs/one", "runs/two")):
+        told = ["--trainer.default_root_dir", root, "--export", f"{root}/metric", "--seed_everything", str(number)]
+        assert train(["fit", "--config", str(file), *told]) == 0
+        assert sorted(one.name for one in Path(root, "checkpoints").iterdir()) == ["best.ckpt", "resume.ckpt"]
+    config["trainer"]["callbacks"][0]["init_args"]["dirpath"] = "runs/one/kept"  # below the root already
+    assert train(["fit", "--config", str(write_recipe(file, config)), "--trainer.max_epochs", "1"]) == 0
+    assert Path("runs/one/kept/best.ckpt").is_file()
+    assert not Path("checkpoints").exists()
+
+
+def test_no_run_exports_the_best_weights_of_another(tmp_path, config, refused, monkeypatch):
+    """Two seeds beside one another, in one folder."""
+    original = RatingsModule.on_train_end
+
+    def on_train_end(self):
+        other = torch.load(tmp_path / "checkpoints" / "best.ckpt", weights_only=True)
+        write_run_checkpoint({**other, "global_step": 99}, tmp_path / "checkpoints" / "best.ckpt")
+        return original(self)
+
+    monkeypatch.setattr(RatingsModule, "on_train_end", on_train_end)
+    said = refused("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config))
+    assert "best.ckpt to hold weights of this run, but another run has written over it" in said
+    assert not (tmp_path / "metric").exists()
+
+
+@pytest.mark.parametrize("changes", [{"max_epochs": 0}, {"limit_train_batches": 0, "limit_val_batches": 0}])
+def test_a_run_that_trains_nothing_exports_nothing(tmp_path, config, refused, changes):
+    config["trainer"] |= {**changes, "callbacks": []}
+    said = refused("fit", "--config", write_recipe(tmp_path / "recipe.yaml", config))
+    assert "Expected an optimiser step to change a weight, but none of 0 did" in said
+    assert not (tmp_path / "metric").exists()
+
+
+def test_one_step_in_all_trains_and_exports(tmp_path, config):
+    config["trainer"] |= {"accumulate_grad_batches": 99, "callbacks": []}
+    assert train(["fit", "--config", str(write_recipe(tmp_path / "recipe.yaml", config))]) == 0
+    before = load_metric("twmd", **config["model"]["init_args"]["overrides"]).state_dict()
+    after = load_metric(tmp_path / "metric").state_dict()
+    assert any(not torch.equal(tensor, after[name]) for name, tensor in before.items() if name in after)

@@ -1,0 +1,139 @@
+"""A checkpoint gives back its module with plain Lightning, whatever it was trained on."""
+
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from labelled_runs import fit, write_pairs, write_paraphrases
+from runs import write_ratings
+
+from textmover import Scorer
+from textmover.data import (
+    LabelColumns,
+    LabelsDataModule,
+    MixtureDataModule,
+    ParaphrasesDataModule,
+    RatingsDataModule,
+)
+from textmover.rome.config import RomeConfig
+from textmover.rome.metric import RomeMetric
+from textmover.scoring import save_checkpoint
+from textmover.scoring.run_checkpoint import read_run_checkpoint
+from textmover.training import (
+    ClassificationModule,
+    LoraConfig,
+    MultiTaskModule,
+    OptimizerConfig,
+    RatingsModule,
+    TaskOptions,
+)
+from textmover.types import InputError
+
+TEXTS = ["old red cat sat", "on mat big"], ["young green dog ran", "on mat small"]
+FAST = OptimizerConfig(learning_rate=2e-3, head_learning_rate=1e-2, layer_decay=0.9)
+
+
+def ratings(folder: Path, **options) -> RatingsDataModule:
+    return RatingsDataModule([str(write_ratings(folder / "ratings.tsv", 60))], held_back=0.25, batch_size=8, **options)
+
+
+def labels(folder: Path) -> LabelsDataModule:
+    return LabelsDataModule([str(write_pairs(folder / "pairs.tsv", 40))], "mnli", held_back=0.3, batch_size=8)
+
+
+def paraphrases(folder: Path) -> ParaphrasesDataModule:
+    file, columns = write_paraphrases(folder / "same.tsv", 60), LabelColumns(("first", "second"))
+    return ParaphrasesDataModule([str(file)], columns=columns, held_back=0.3, batch_size=8)
+
+
+def runs(folder: Path, encoder: Path) -> dict[str, tuple]:
+    """Modules and their data by the kind of training."""
+    overrides = {"encoder": str(encoder), "temperature": 0.1, "centering": "corpus"}
+    common = {"overrides": overrides, "bfloat16": "no", "optimizer": FAST}
+    rome = RomeConfig(encoder=str(encoder), parser="none", features=("semantic", "chrf"), scorer="new-monotone")
+    start = folder / "start"
+    options = {"people": TaskOptions(weight=0.5, losses={"mse": 2.0}), "nli": TaskOptions(hidden=4)}
+    mixture = MixtureDataModule({"people": ratings(folder), "nli": labels(folder), "same": paraphrases(folder)})
+    return {
+        "ratings": lambda: (RatingsModule(**common, losses={"mse": 1.0}), ratings(folder)),
+        "low rank": lambda: (RatingsModule(**common, lora=LoraConfig(rank=2)), ratings(folder)),
+        "labels": lambda: (ClassificationModule(**common, hidden=4, class_weights="balanced"), labels(folder)),
+        "paraphrases": lambda: (MultiTaskModule(**common), paraphrases(folder)),
+        "all kinds": lambda: (MultiTaskModule(**common, tasks=options), mixture),
+        "rome": lambda: (
+            RatingsModule(str(save_checkpoint(RomeMetric.from_config(rome), start, card="")), bfloat16="no"),
+            ratings(folder),
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["ratings", "low rank", "labels", "paraphrases", "all kinds", "rome"])
+def test_the_module_comes_back_and_validates_as_it_did(tmp_path, tiny_encoder, kind):
+    module, data = runs(tmp_path, tiny_encoder)[kind]()
+    path = tmp_path / "run.ckpt"
+    fit(module, data, max_steps=3).save_checkpoint(path)
+    loaded = type(module).load_from_checkpoint(path)
+    assert loaded.hparams == module.hparams
+    kept = read_run_checkpoint(path)["hyper_parameters"]
+    assert kept["optimizer"]["learning_rate"] == module.optimizer_config.learning_rate
+    assert kept["metric"] == module.start
+    assert loaded.optimizer_config == module.optimizer_config
+    assert loaded.lora == module.lora
+    for name, tensor in module.metric.state_dict().items():
+        assert torch.equal(tensor, loaded.metric.state_dict()[name]), name
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = pl.Trainer(accelerator="cpu", use_distributed_sampler=False, **quiet)
+    trainer.validate(module.eval(), data, verbose=False)
+    expected = {name: found.values for name, found in module.validation.items()}
+    trainer.validate(loaded, data, verbose=False)
+    assert {name: found.values for name, found in loaded.validation.items()} == expected
+    assert module.state_dict().keys() == loaded.state_dict().keys()
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(tensor, loaded.state_dict()[name]), name
+    for one in (module, loaded):
+        one.finish()
+    assert Scorer(loaded.metric).score(*TEXTS).scores.tolist() == Scorer(module.metric).score(*TEXTS).scores.tolist()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, tiny_encoder: Path) -> Path:
+    module = RatingsModule(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
+    fit(module, ratings(tmp_path), max_steps=2).save_checkpoint(tmp_path / "run.ckpt")
+    return tmp_path / "run.ckpt"
+
+
+def test_arguments_can_be_changed_and_training_goes_on_from_the_weights(checkpoint, tmp_path):
+    module = RatingsModule.load_from_checkpoint(checkpoint, optimizer={"learning_rate": 5e-4}, losses={"huber": 1.0})
+    assert module.optimizer_config == OptimizerConfig(learning_rate=5e-4)
+    before = module.metric.calibration.scale.clone()
+    fit(module, ratings(tmp_path), epochs=1)
+    assert module.losses == {"huber": 1.0}
+    assert (module.metric.calibration.scale - before).abs() < before.abs()
+
+
+def test_a_subclass_loads_what_its_base_has_trained(checkpoint):
+    class Own(RatingsModule):
+        pass
+
+    assert isinstance(Own.load_from_checkpoint(checkpoint), Own)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content.pop("hyper_parameters"), "it is of an earlier version: turn it into a metric with"),
+        (lambda content: content["textmover"].update(module="ClassificationModule"), "one of a ClassificationModule"),
+        (lambda content: content["textmover"].pop("config"), "does not say"),
+        (lambda content: content["textmover"]["config"].update(temperature=3.0), "its `temperature` is 3.0"),
+        (lambda content: content["state_dict"].popitem(last=False), "Expected weights that fit"),
+        (lambda content: content["hyper_parameters"].update(optimizer={"rate": 1}), "`optimizer` to have fields"),
+    ],
+)
+def test_a_checkpoint_that_does_not_give_the_module_is_one_sentence(checkpoint, change, message):
+    content = torch.load(checkpoint, weights_only=True)
+    change(content)
+    torch.save(content, checkpoint)
+    with pytest.raises(InputError, match=message) as caught:
+        RatingsModule.load_from_checkpoint(checkpoint)
+    assert "\n" not in str(caught.value)

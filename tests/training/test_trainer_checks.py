@@ -1,0 +1,88 @@
+"""Trainers that the modules cannot work with are refused, in plain Lightning as on the command line."""
+
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+from runs import write_ratings
+
+from textmover.data import RatingsDataModule
+from textmover.scoring.run_checkpoint import checksum_of
+from textmover.training import OptimizerConfig, RatingsModule
+from textmover.training.trainer_checks import check_moved, check_precision
+from textmover.types import InputError
+
+
+def fit(folder: Path, encoder: Path, config: OptimizerConfig | None = None, **options: object) -> RatingsModule:
+    module = RatingsModule(overrides={"encoder": str(encoder)}, bfloat16="no", optimizer=config or OptimizerConfig())
+    data = RatingsDataModule(
+        [str(write_ratings(folder / "ratings.tsv", 40))], held_back=0.4, batch_size=8, validation_batch_size=4
+    )
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+    given = {"accelerator": "cpu", "max_epochs": 1, "enable_checkpointing": False, **quiet, **options}
+    pl.Trainer(use_distributed_sampler=False, num_sanity_val_steps=0, **given).fit(module, datamodule=data)
+    return module
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
+def test_a_precision_that_transport_is_wrong_in(tmp_path, tiny_encoder, precision):
+    with pytest.raises(InputError, match=f"32-true or bf16-mixed, but got {precision}"):
+        fit(tmp_path, tiny_encoder, precision=precision)
+
+
+@pytest.mark.parametrize("precision", ["16-mixed", 16, "16", "16-true", 64, "transformer-engine"])
+def test_precisions_that_are_refused(precision):
+    with pytest.raises(InputError, match=f"but got {precision}"):
+        check_precision(precision)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 0.5])
+def test_parts_are_judged_as_a_whole(tmp_path, tiny_encoder, limit):
+    with pytest.raises(InputError, match=rf"all of held-back, .*limit_val_batches is {limit} of \d+ batches"):
+        fit(tmp_path, tiny_encoder, limit_val_batches=limit)
+
+
+@pytest.mark.parametrize("options", [{"limit_val_batches": 0}, {"limit_val_batches": 9}, {"fast_dev_run": True}])
+def test_limits_that_leave_all_or_nothing(tmp_path, tiny_encoder, options):
+    assert fit(tmp_path, tiny_encoder, **options).moved
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_run_of_one_step_changes_weights(tmp_path, tiny_encoder, steps):
+    """Accumulation above the number of batches leaves one step, which warm-up must not have at rate 0."""
+    module = fit(tmp_path, tiny_encoder, OptimizerConfig(warmup=1.0), max_epochs=steps, accumulate_grad_batches=99)
+    assert module.global_step == steps
+    check_moved(module)
+
+
+@pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        (OptimizerConfig(learning_rate=0.0, head_learning_rate=0.0), {}),
+        (OptimizerConfig(), {"limit_train_batches": 0, "limit_val_batches": 0}),
+        (OptimizerConfig(), {"max_steps": 0}),
+    ],
+)
+def test_a_run_that_changes_nothing_is_known(tmp_path, tiny_encoder, config, options):
+    module = fit(tmp_path, tiny_encoder, config, **options)
+    with pytest.raises(InputError, match="Expected an optimiser step to change a weight, but none of"):
+        check_moved(module)
+
+
+def test_plain_lightning_writes_checkpoints_with_a_checksum(tmp_path, tiny_encoder):
+    fit(tmp_path, tiny_encoder, enable_checkpointing=True, default_root_dir=tmp_path)
+    (written,) = tmp_path.rglob("*.ckpt")
+    assert checksum_of(written) is not None
+
+
+def test_a_reader_of_ones_own_stays(tmp_path, tiny_encoder):
+    class Own(TorchCheckpointIO):
+        pass
+
+    own = Own()
+    fit(tmp_path, tiny_encoder, enable_checkpointing=True, default_root_dir=tmp_path, plugins=[own])
+    (written,) = tmp_path.rglob("*.ckpt")
+    assert checksum_of(written) is None
+    assert torch.load(written, weights_only=True)["textmover"]["moved"]
