@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModel
 
 from textmover import Scorer
@@ -187,6 +188,20 @@ SMALL = {
     "num_decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
     "decoder_ffn_dim": 64, "max_position_embeddings": 130, "pad_token_id": 0,
 }  # fmt: skip
+
+
+def test_the_decoder_takes_no_memory(edited):
+    folder = edited("config.json", {})
+    whole = AutoModel.from_config(AutoConfig.for_model("t5", vocab_size=500, **SMALL)).bfloat16()
+    whole.config.num_decoder_layers = 10**9
+    whole.config.save_pretrained(folder)
+    halves = {
+        name: one for name, one in whole.state_dict().items() if name.startswith(("shared", "encoder.b", "encoder.f"))
+    }
+    save_file(halves, folder / "model.safetensors", metadata={"format": "pt"})  # as T5EncoderModel saves it
+    metric = load(folder)
+    for name, one in metric.encoder.model.named_parameters():
+        assert torch.equal(one, whole.encoder.get_parameter(name).float())
 
 
 @pytest.mark.parametrize("kind", ["t5", "mt5", "bart", "mbart", "longt5", "led"])

@@ -307,6 +307,15 @@ def test_a_disk_that_is_full_is_one_sentence(tiny_metric, tmp_path, most):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"long_texts": "error", "max_length": 4}, {"dtype": "float16"}, {"centering": "batch"}, {"max_length": 3}],
+)
+def test_metrics_that_read_few_texts_are_saved_as_they_are(tiny_metric, tmp_path, fields):
+    folder = save_checkpoint(tiny_metric(**fields), tmp_path / "new", card="")
+    assert load_checkpoint(folder).config == tiny_metric(**fields).config
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_not_saved(tiny_metric, folder, value):
     before = scores(load_checkpoint(folder))

@@ -35,6 +35,9 @@ NUMBER = re.compile(rb'(?<!\\)" ?: ?(\d{8,})')
 ADAPTER = "adapter_config.json"
 """Hugging Face merges the adapter of such a file into the weights, which the encoder's hash then does not describe."""
 
+DECODER_LAYERS = ("decoder_layers", "num_decoder_layers")
+"""Layers of the half of an encoder-decoder that is dropped: no more than one is made."""
+
 LOADING = new_lock()
 """One thread loads at a time: the first import of transformers fails in several, and its logging is set up here."""
 
@@ -68,6 +71,9 @@ def load_config(folder: Path) -> Any:
                 f"Expected {folder} to hold the weights of an encoder, but got {what}: save the whole encoder."
             )
     config.return_dict, config.chunk_size_feed_forward = True, 0  # neither changes a value
+    for name in DECODER_LAYERS:
+        if hasattr(config, name):
+            setattr(config, name, 1)
     return config
 
 

@@ -50,6 +50,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+LOOSE = {"long_texts": "truncate", "unknown_words": "drop"}
+"""Fields by which a metric may refuse texts, with a value by which it does not."""
+
 METRIC_USAGE = """\
 ```python
 from textmover import Scorer
@@ -130,6 +133,9 @@ def check_written(folder: Path) -> None:
         InputError: If it cannot be loaded, or a weight or a score is not finite.
     """
     metric: Any = load_checkpoint(folder)
+    loose = {name: value for name, value in LOOSE.items() if getattr(metric.config, name, value) == "error"}
+    if loose:
+        metric = load_checkpoint(folder, **loose)  # which takes any text
     for name, weight in metric.named_parameters():
         if not weight.isfinite().all():
             raise InputError(
