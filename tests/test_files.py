@@ -117,6 +117,18 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, kind):
     assert "\n" not in str(caught.value)
 
 
+def test_a_folder_that_somebody_made_meanwhile_is_left_alone(tmp_path):
+    path = tmp_path / "folder"
+
+    def write():
+        with atomic_folder(path):
+            (path / "theirs").mkdir(parents=True)
+
+    with pytest.raises(InputError, match="Directory not empty"):
+        write()
+    assert [one.name for one in tmp_path.rglob("*")] == ["folder", "theirs"]
+
+
 def test_a_folder_does_not_replace_a_file(tmp_path):
     (tmp_path / "file").write_text("kept")
     with pytest.raises(InputError, match="but it is a file"):

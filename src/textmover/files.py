@@ -125,7 +125,7 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
         yield beside
         for written in (beside, *beside.rglob("*")):  # temporary folders and safetensors keep others out
             written.chmod((0o777 if written.is_dir() else 0o666) & ~_umask())
-        if path.is_dir():
+        if overwrite and path.is_dir():
             os.replace(path, beside.with_suffix(OLD))
         os.replace(beside, path)
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -447,6 +448,27 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(score, corpus, t
     assert "2 finished shards are kept in s.txt.parts, continue with --resume" in ended.err
     assert score("-i", corpus[0], corpus[2], "--output", "s.txt", "--resume").err.startswith("Kept: 2 shards")
     assert (tmp_path / "s.txt").read_text() == score("-i", corpus[0], corpus[2]).out
+
+
+def test_a_folder_that_is_deleted_meanwhile_loses_only_what_was_in_it(score, corpus, tmp_path, monkeypatch):
+    done, original = [], streaming.score_shard
+
+    def score_shard(*given):
+        done.append(given)
+        if len(done) == 4:
+            shutil.rmtree(tmp_path / "s.txt.parts")
+        return original(*given)
+
+    command = ("-i", corpus[0], corpus[2], "--output", "s.txt")
+    monkeypatch.setattr(streaming, "score_shard", score_shard)
+    ended = score(*command)
+    assert ended.code == 2
+    assert "number 0 is missing" in ended.err
+    assert "4 finished shards are kept in s.txt.parts, continue with --resume" in ended.err
+    ended = score(*command, "--resume")
+    assert ended.err.startswith("Kept: 4 shards of an earlier run\n")
+    assert (tmp_path / "s.txt").read_text() == score("-i", corpus[0], corpus[2]).out
+    assert not (tmp_path / "s.txt.parts").exists()
 
 
 def test_other_texts_or_another_metric_are_refused(score, corpus, stop_after, monkeypatch, tmp_path, write):

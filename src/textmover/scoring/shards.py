@@ -178,6 +178,9 @@ class Parts:
             return
         (self.folder / SUMMARY).unlink(missing_ok=True)  # first, for it says that all others are there
         clear(self.folder, MANIFEST)
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
         with atomic_file(self.folder / MANIFEST) as stream:
             json.dump(self.manifest, stream, indent=1)
 
@@ -233,6 +236,8 @@ class Parts:
         texts, rows = digest_texts(shard.rows)
         file = digest(content)
         record = Record(self._manifest_digest, self.machine, shard.first, texts, rows, file, scores.tally)
+        if not (self.folder / MANIFEST).is_file():  # somebody has deleted the folder meanwhile
+            self._write_manifest()
         with atomic_bytes(self.file(shard.index)) as stream:
             stream.write(content)
         with atomic_file(self._record_file(shard.index)) as stream:
