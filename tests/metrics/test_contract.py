@@ -5,6 +5,8 @@ import pickle
 
 import pytest
 import torch
+from pytorch_lightning import LightningModule, Trainer
+from torch.utils.data import DataLoader
 from torchmetrics import MetricCollection, MetricTracker
 from torchmetrics.wrappers import BootStrapper, ClasswiseWrapper, MinMaxMetric, MultitaskWrapper, Running
 
@@ -234,6 +236,41 @@ def test_there_is_no_mean_of_nothing(build, kind, first):
     else:
         assert numbers(metric.compute()).tolist() == []
     same(of(metric, 0, 1), of(build(kind), 0, 1))
+
+
+class Validating(LightningModule):
+    """Calls a metric in its validation, and logs it where it is one number."""
+
+    def __init__(self, metric):
+        super().__init__()
+        self.metric, self.value = metric, None
+
+    def validation_step(self, rows):
+        self.metric([PREDS[row] for row in rows], [TARGET[row] for row in rows])
+        if isinstance(self.metric, TextMoverScore) and self.metric.reduction == "mean":
+            self.log("score", self.metric)
+
+    def on_validation_epoch_end(self):
+        self.value = self.metric.compute()
+
+    def val_dataloader(self):
+        return DataLoader([[0, 1], [2, 3, 4]], batch_size=None, collate_fn=list)
+
+    def configure_optimizers(self):
+        return None
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trainer_in_half_precision_changes_no_value(build, scorers, kind, precision):
+    expected = of(build(kind), 0, 1, 2, 3, 4)
+    scorers[KINDS[kind][0]].clear_cache()
+    module = Validating(build(kind))
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    logged = Trainer(precision=precision, accelerator="cpu", **quiet).validate(module, verbose=False)
+    same(module.value, expected)
+    if logged[0]:
+        same(torch.tensor(logged[0]["score"]), expected)
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
