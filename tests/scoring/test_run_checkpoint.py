@@ -1,6 +1,8 @@
 """Checkpoints of runs are written with a checksum, and read when it is right."""
 
+import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,19 @@ def test_what_is_written_is_read(written, mmap):
 def test_torch_and_other_programs_read_it_too(tmp_path):
     write_run_checkpoint(CONTENT, tmp_path / "run.ckpt")
     assert torch.load(tmp_path / "run.ckpt", weights_only=True).keys() == CONTENT.keys()
+
+
+def test_what_a_killed_run_left_goes_with_the_next_one(tmp_path, killed, monkeypatch):
+    def dies(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", dies)
+        killed(lambda: write_run_checkpoint(CONTENT, tmp_path / "epoch=1.ckpt"))
+    assert list(tmp_path.iterdir())
+    monkeypatch.setattr("textmover.files._cleaned", set())
+    write_run_checkpoint(CONTENT, tmp_path / "epoch=2.ckpt")
+    assert [one.name for one in tmp_path.iterdir()] == ["epoch=2.ckpt"]
 
 
 def test_no_flipped_bit_changes_a_weight(written):

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import torch
 
+from textmover.files import hidden_folder
 from textmover.types import InputError
 
 __all__ = ["checksum_of", "metric_entry", "read_run_checkpoint", "write_run_checkpoint"]
@@ -43,26 +44,23 @@ def write_run_checkpoint(content: Mapping[str, Any], path: Path) -> bytes:
     Raises:
         InputError: If it cannot be written.
     """
-    beside = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w+b") as stream:
-            torch.save(content, stream)
-            stream.seek(-2, os.SEEK_END)  # the last field of a zip archive: the length of its comment
-            stream.write(COMMENT.to_bytes(2, "little"))
-            size = stream.tell()
-            comment = _comment(stream, size)
-            stream.write(comment)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, path)
+        with hidden_folder(path) as beside:
+            with (beside / path.name).open("w+b") as stream:
+                torch.save(content, stream)
+                stream.seek(-2, os.SEEK_END)  # the last field of a zip archive: the length of its comment
+                stream.write(COMMENT.to_bytes(2, "little"))
+                size = stream.tell()
+                comment = _comment(stream, size)
+                stream.write(comment)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(beside / path.name, path)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
         raise InputError(
             f"Expected to be able to write the checkpoint {path}, but got: {reason}. Make room."
         ) from error
-    finally:
-        beside.unlink(missing_ok=True)
     return comment
 
 
