@@ -38,6 +38,7 @@ MERGING = "a: &a {k: 1}\n" + "".join(
         ("yes: 1\ntrue: 2", "to hold each key once, but got True again in line 2"),
         ("1: 1\n0x1: 2", "to hold each key once, but got 1 again in line 2"),
         ("a: " + "1" * 5000, "numbers of at most 1,000 characters, but got one of 5,000 in line 1"),
+        ("9" * 200_000 + "a: 1", "numbers of at most|to be YAML"),
         ("a: " + "1:" * 5000 + "1", "numbers of at most 1,000 characters"),
         ("a: !!timestamp 2001-99-99", "to be YAML, but got 'a value that is no timestamp' in line 1"),
         ("a: 1\nb: !!bool maybe", "to be YAML, but got 'a value that is no bool' in line 2"),

@@ -221,7 +221,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, UnicodeEncodeError) as error:  # the last: a name that is not UTF-8
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"Expected to be able to write {path}, but got: {reason}. Give a place that can be written."

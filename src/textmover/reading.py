@@ -40,7 +40,7 @@ BOUNDS = {
 """Most bytes of a YAML file and of a JSON file, most levels of lists and keys inside one another, most values of a YAML
 file with its aliases written out, most characters of a number, and how long a named pipe waits for its writer."""
 
-FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 MERGE = "tag:yaml.org,2002:merge"
 

@@ -39,6 +39,10 @@ LEGIBLE = 12
 """Width below which a column of text is not folded further."""
 
 
+LONGEST_SENTENCE = 4_000
+"""Characters of an error at most; its middle is left out beyond them."""
+
+
 @dataclass
 class Outcome:
     """How a command ended: 0 well, 2 unusable input, 130 interrupted, 143 terminated."""
@@ -184,7 +188,10 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 def _complain(message: str, outcome: Outcome, code: int) -> None:
-    sys.stderr.write(f"textmover: {' '.join(message.splitlines())}\n")
+    sentence = " ".join(message.splitlines())
+    if len(sentence) > LONGEST_SENTENCE:  # it quotes something without end
+        sentence = f"{sentence[: LONGEST_SENTENCE // 2]} … {sentence[-LONGEST_SENTENCE // 2 :]}"
+    sys.stderr.write(f"textmover: {sentence}\n")
     outcome.code = code
 
 

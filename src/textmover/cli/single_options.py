@@ -18,7 +18,6 @@ MOST = {
     "--num-nodes": 10_000,
     "--pairs": 1_000_000,
     "--permutations": 1_000_000,
-    "--port": 65_535,
     "--samples": 1_000_000,
     "--segments": 1_000_000,
     "--shard-size": 10_000_000,
