@@ -1,3 +1,4 @@
+import contextlib
 import json
 import random
 import shutil
@@ -102,15 +103,18 @@ def test_kills_at_random_moments_change_nothing_and_leave_nothing(
         folder = tmp_path / str(number)
         folder.mkdir()
         arguments, resume = arguments_of(folder, tiny_encoder), folder / "checkpoints" / "resume.ckpt"
-        moment = draw.uniform(0, unbroken[1])
-        with start(-1, *arguments) as process:
-            time.sleep(moment)
+        # In turn at a random step, and at any moment of start, training and export.
+        step, moment = (draw.randrange(1, 35), 240.0) if number % 2 else (-1, draw.uniform(0, unbroken[1]))
+        with start(step, *arguments) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(moment)
             process.kill()
             process.communicate(timeout=240)
         going_on = ["--ckpt_path", str(resume)] if resume.is_file() else []
         steps.append(read_run_checkpoint(resume)["global_step"] if going_on else 0)
         left = [one for one in names(folder) if "/." in f"/{one}"]
-        print(f"killed after {moment:.2f} of {unbroken[1]:.2f} s, goes on from step {steps[-1]}; left: {left}")  # noqa: T201
+        when = f"at step {step}" if number % 2 else f"after {moment:.2f} of {unbroken[1]:.2f} s"
+        print(f"killed {when}, goes on from step {steps[-1]}; left: {left}")  # noqa: T201  the report
         with start(-1, *arguments, *going_on) as process:
             said = process.communicate(timeout=240)[1]
             assert process.returncode == 0, said
