@@ -19,6 +19,7 @@ from textmover.modules.unknown_tokens import token_keys
 from textmover.modules.weighting import Side
 from textmover.scoring import Scorer
 from textmover.scoring.pair_values import pair_values
+from textmover.scoring.reckoning import check_finite
 from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
 
 __all__ = ["TokenMatches", "idf_values", "match_tokens"]
@@ -68,7 +69,10 @@ def match_tokens(
     matcher = _Matcher(model)
     places = pair_values(scorer, cast("SegmentMetric", matcher), hypotheses, references)["score"]
     sizes = torch.tensor([len(group) for group in references], dtype=torch.long)
-    return matcher.matches().select(torch.from_numpy(places).long())._replace(references=sizes)
+    found = matcher.matches().select(torch.from_numpy(places).long())
+    owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes).repeat_interleave(2)
+    check_finite({"similarity": found.similarities.numpy()}, owners.repeat_interleave(found.lengths).numpy())
+    return found._replace(references=sizes)
 
 
 @own_arithmetic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "first_position", "position_limit"]
+__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "first_position", "position_limit", "sees_locally"]
 
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
@@ -58,6 +58,11 @@ def first_position(config: Any) -> int | None:
     if config.model_type in FROM_PADDING:
         return (config.pad_token_id or 0) + 1
     return FIRST_POSITION.get(config.model_type)
+
+
+def sees_locally(config: Any) -> bool:
+    """Whether some layers let a token see only those near it, so that padding far from a text sees no token."""
+    return getattr(config, "local_attention", None) is not None
 
 
 def default_layer(name: str, matching: str, depth: int) -> int:

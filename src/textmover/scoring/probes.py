@@ -18,6 +18,9 @@ __all__ = ["PROBES", "probe_scores", "probe_states"]
 _Texts = TextFeatures | TokenBatch
 _Read = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
+UNLIKE = 256
+"""Tokens of a text in whose company a short one is probed; more than local attention sees."""
+
 PROBES = (
     ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
     ("She has never been to Norway.", "She has been to Norway many times."),
@@ -91,8 +94,12 @@ def probe_states(
     if limit is not None:
         # Tokens of all texts again and again: a tokenizer may refuse a text as long as that.
         longest = ids[mask].repeat(1 + limit // int(mask.sum()))[None, :limit]
-        # A single text, the shortest that there is, and the longest.
+        # A short text behind much padding, a single text, the shortest that there is, and the longest.
+        unlike = ids[mask].repeat(2)[None, : min(limit, UNLIKE)].repeat(2, 1)
+        held = torch.ones_like(unlike, dtype=torch.bool)
+        held[1, 2:] = False
         cases += [
+            (runner, unlike, held),
             (runner, ids[:1], mask[:1]),
             (runner, ids[:, :2], mask[:, :2]),
             (runner, longest, torch.ones_like(longest, dtype=torch.bool)),

@@ -22,6 +22,7 @@ import torch
 
 from textmover import __version__
 from textmover.files import atomic_folder, remove_leftovers
+from textmover.modules.encoder_facts import sees_locally
 from textmover.modules.encoder_source import file_sha256
 from textmover.reading import read_json
 from textmover.scoring.backends.names import BackendError
@@ -129,6 +130,8 @@ def encoder_hash(encoder: RunnableEncoder) -> str:
     graph: Any = encoder.graph()
     config = {name: value for name, value in graph.model.config.to_dict().items() if name not in UNTRACED}
     about = {"config": config, "layers": list(encoder.computed), "type": type(graph.model).__name__}
+    if sees_locally(graph.model.config):
+        about["padding"] = "sees"  # graphs that were made before give NaN
     digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
     for name, tensor in sorted(graph.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

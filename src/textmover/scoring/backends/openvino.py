@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from textmover.modules.encoder_facts import sees_locally
 from textmover.modules.forking import keep_for_ever, new_lock
 from textmover.scoring.backends.graph import converting, export_graph, graph_limit
 from textmover.scoring.backends.names import BackendError
@@ -32,6 +33,9 @@ MODEL = "model.xml"
 ROWS, ROW_LENGTH = 8, 64
 """Rows of several texts that are read at a time, and tokens of each. In longer rows attention takes more, shorter ones
 fill worse; more rows are no faster."""
+
+MASK = 3
+"""Input of the attention operation that says which places see which."""
 
 ROW_INPUTS = 3
 """Inputs of a graph that reads several texts side by side; others take ids and mask."""
@@ -60,8 +64,11 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
     """
     openvino = package("openvino")
     program = export_graph(encoder, example, rows=graph_limit(encoder) >= ROW_LENGTH)
+    graph: Any = encoder.graph()
     with converting("OpenVINO"), without_telemetry(), torch.no_grad():
         model = openvino.convert_model(program)
+        if sees_locally(graph.model.config):
+            _let_padding_see(model)
         if precision == "int8":
             model = _compressed(model)
         _save(model, folder)
@@ -177,6 +184,24 @@ class Runner(ArtefactRunner):
                 f"Expected {self.folder} to hold a graph for OpenVINO, but reading it failed: "
                 f"{' '.join(str(error).split())}"
             ) from error
+
+
+def _let_padding_see(model: Any) -> None:
+    """Let places that see nothing see everything.
+
+    Padding beyond the window of local attention sees no token. OpenVINO makes NaN of it, and the next layer spreads
+    that to the text; the states of padding are never read.
+    """
+    from openvino import opset13
+
+    for operation in model.get_ordered_ops():
+        if operation.get_type_name() == "ScaledDotProductAttention" and operation.get_input_size() > MASK:
+            seen = operation.input_value(MASK)
+            if seen.get_element_type().is_dynamic() or seen.get_element_type().get_type_name() != "boolean":
+                continue  # masks of numbers are finite
+            nothing = opset13.logical_not(opset13.reduce_logical_or(seen, np.array([-1]), keep_dims=True))
+            operation.input(MASK).replace_source_output(opset13.logical_or(seen, nothing).output(0))
+    model.validate_nodes_and_infer_types()
 
 
 def _compressed(model: Any) -> Any:

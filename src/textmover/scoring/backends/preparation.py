@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -280,7 +281,8 @@ def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderR
 
 def _check(prepared: Prepared, backend: str, precision: str) -> None:
     """Refuse a back-end that deviates too far; hidden states stand in for scores that a metric cannot give yet."""
-    measured = prepared.states if prepared.deviation is None else prepared.deviation
+    unfit = prepared.states is not None and not math.isfinite(prepared.states)
+    measured = prepared.states if prepared.deviation is None or unfit else prepared.deviation
     bound = COARSE_STATES if prepared.deviation is None else COARSE_BOUND
     bound = EXACT_BOUND if precision == "exact" else bound
     if measured is None or measured <= bound:
