@@ -260,9 +260,9 @@ def test_fewer_than_two_texts(parts, texts):
 
 
 def test_arguments_out_of_range(parts):
-    with pytest.raises(InputError, match="`pairs` to be at least 1, but got 0"):
+    with pytest.raises(InputError, match="`pairs` to be a whole number from 1 to 10,000,000, but got 0"):
         analyse_layers(parts, TEXTS, pairs=0)
-    with pytest.raises(InputError, match="`batch_tokens` to be at least 1"):
+    with pytest.raises(InputError, match="`batch_tokens` to be a whole number from 1"):
         analyse_layers(parts, TEXTS, batch_tokens=0)
     with pytest.raises(InputError, match="`centering` to be one of 'none', 'dimension', 'sentence', 'corpus'"):
         analyse_layers(parts, TEXTS, centerings=("batch",))

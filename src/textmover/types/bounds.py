@@ -25,7 +25,7 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "hidden": (0, 4_096),
     "activations": (0, 8),
     "rank": (1, 65_536),
-    "pairs": (1, 100_000_000),
+    "pairs": (1, 10_000_000),
     "batch_tokens": (1, 100_000_000),
 }
 """Least and most of each field of a configuration; of a list, of how many values it has."""
