@@ -140,8 +140,7 @@ def test_moverscore_on_word2vec_against_a_plain_solver(table, build, preset, n):
 
 
 def test_greedy_matching_with_idf_against_numpy(table, build):
-    metric = build("bertscore-f1-idf")
-    scorer = Scorer(metric)
+    scorer = Scorer(build("bertscore-f1-idf"))
     found = scorer.score(*texts())
     idf = smooth_idf(words()[1])
     for row, (hypothesis, reference) in enumerate(zip(*words(), strict=True)):
@@ -149,7 +148,7 @@ def test_greedy_matching_with_idf_against_numpy(table, build):
         cosines = x @ y.T
         assert found.recall[row] == pytest.approx(a @ cosines.max(axis=1), abs=1e-6)
         assert found.precision[row] == pytest.approx(b @ cosines.max(axis=0), abs=1e-6)
-    counts = metric.statistics["idf"].counts
+    counts = scorer.fitted_metric.statistics["idf"].counts
     assert len(counts) == len(VOCABULARY) + 1
     held = Counter(word for one in words()[1] for word in set(one))
     assert counts.tolist() == [held[word] for word in VOCABULARY] + [0]  # dropped words are counted nowhere
@@ -271,9 +270,9 @@ def test_unknown_words_that_are_kept(table, build):
 
 
 def test_unknown_words_have_a_weight_of_their_own(build):
-    metric = build("bertscore-r-idf", unknown_words="zero")
-    Scorer(metric).score(["the dog"] * 3, ["zyx dog", "qqq cat", "the dog"])
-    assert metric.statistics["idf"].counts[-1] == 2
+    scorer = Scorer(build("bertscore-r-idf", unknown_words="zero"))
+    scorer.score(["the dog"] * 3, ["zyx dog", "qqq cat", "the dog"])
+    assert scorer.fitted_metric.statistics["idf"].counts[-1] == 2
 
 
 def test_longer_texts_are_cut_and_counted(build):
