@@ -99,7 +99,7 @@ def test_json_at_the_bound_is_read():
 def test_a_file_beyond_the_bound_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setitem(reading.BOUNDS, "yaml_bytes", 1 << 20)
     (tmp_path / "a.yaml").write_text("a: " + "b" * (1 << 20))
-    with pytest.raises(InputError, match=r"a\.yaml to have at most 1 MiB, but it has more"):
+    with pytest.raises(InputError, match=r"a\.yaml to have at most 1,024 KiB, but it has more"):
         read_yaml(tmp_path / "a.yaml")
 
 

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 BOUNDS = {
-    "yaml_bytes": 1 << 22,
+    "yaml_bytes": 1 << 18,
     "json_bytes": 1 << 28,
     "levels": 100,
     "values": 50_000,
@@ -206,7 +206,7 @@ def check_size(raw: bytes, name: str, bound: str) -> None:
     """Refuse content that exceeds one of the :data:`BOUNDS`, of which one byte more has been read."""
     if len(raw) > BOUNDS[bound]:
         raise InputError(
-            f"Expected {name} to have at most {BOUNDS[bound] >> 20} MiB, but it has more: check that it is the right "
+            f"Expected {name} to have at most {BOUNDS[bound] >> 10:,} KiB, but it has more: check that it is the right "
             "file."
         )
 
