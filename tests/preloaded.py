@@ -8,8 +8,8 @@ therefore the server's. Scripts that a script starts with `sys.executable` run i
     python preloaded.py SOCKET          the server
     python preloaded.py SOCKET SCRIPT … in its place: `client` sends its arguments, folder, environment and streams
 
-`PRELOADED_OPTIONS` in a script's environment are appended to its arguments. With `PRELOADED_ALL_BACKENDS` it sees the
-back-ends that are installed, otherwise torch alone.
+`PRELOADED_OPTIONS` in a script's environment are appended to its arguments, in place of those of their names. With
+`PRELOADED_ALL_BACKENDS` it sees the back-ends that are installed, otherwise torch alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ from pathlib import Path
 
 CLIENT = """#!{python} -SE
 import json, os, shlex, signal, socket, sys
-argv = {prefix!r} + sys.argv[1:] + shlex.split(os.environ.get("PRELOADED_OPTIONS", ""))
+argv, more = {prefix!r} + sys.argv[1:], shlex.split(os.environ.get("PRELOADED_OPTIONS", ""))
+for option in more:  # in place of one of the same name
+    if option.startswith("--") and option in argv:
+        at = argv.index(option)
+        del argv[at : at + 2]
+argv += more
 for option, most in (("--num-nodes", 1), ("--devices", 2)):  # two processes of one machine stand for more
     if option in argv:
         at = argv.index(option) + 1
