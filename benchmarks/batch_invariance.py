@@ -1,0 +1,134 @@
+"""How far a score moves with its batch mates: 500 pairs scored alone, together, in another order and padded.
+
+    python benchmarks/batch_invariance.py            # prints the table of docs/reliability.md
+
+The texts are drawn from words of several scripts, signs, spaces and code points that tokenizers treat oddly; a pair has
+1 to 100 words, so that lengths differ as much as they can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import random
+from collections.abc import Iterator
+from importlib import metadata
+
+import numpy as np
+import torch
+
+from textmover import InputError, Scorer
+from textmover.scoring.precision import CAN, Precision
+
+BACKENDS = ("torch", "openvino", "onnxruntime")
+PLAIN = [
+    "the",
+    "a",
+    "of",
+    "and",
+    "to",
+    "in",
+    "was",
+    "he",
+    "with",
+    "they",
+    "one",
+    "word",
+    "but",
+    "not",
+    "all",
+    "were",
+    "there",
+]
+ODD = [
+    "naïve",
+    "Ærø",
+    "Straße",
+    "ﬁne",
+    "e\u0301te\u0301",
+    "日本語",
+    "한국어",
+    "ไทย",
+    "हिन्दी",
+    "العربية",
+    "עברית",
+    "Ελλάδα",
+    "Москва",
+]
+SIGNS = [
+    "👩\u200d👩\u200d👧",
+    "🇩🇪",
+    "☕",
+    "½",
+    "％",
+    "\u200b",
+    "\u202eabc",
+    "\ufeff",
+    "\u00a0",
+    "\u3000",
+    "……",
+    "!!!",
+    "---",
+    "<b>",
+    "3.14",
+]
+WORDS = [*PLAIN, *PLAIN, *ODD, *SIGNS]
+
+
+def pairs(count: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Pairs of texts that share some of their words."""
+    draw = random.Random(seed)
+    sides: tuple[list[str], list[str]] = ([], [])
+    for _ in range(count):
+        words = draw.choices(WORDS, k=round(100 ** draw.random()))
+        sides[0].append(" ".join(words))
+        sides[1].append(" ".join(word if draw.random() < 0.7 else draw.choice(WORDS) for word in words[::-1]))
+    return sides
+
+
+def settings() -> Iterator[tuple[Precision, str]]:
+    """Every precision on every back-end that has it."""
+    precisions: tuple[Precision, ...] = ("exact", "fast", "int8")
+    yield from ((precision, backend) for precision in precisions for backend in BACKENDS if backend in CAN[precision])
+
+
+def moved(scorer: Scorer, hypotheses: list[str], references: list[str]) -> float:
+    """Largest difference of a score in any company from the score of its pair alone."""
+    alone = np.array(
+        [scorer.score([one], [other]).scores[0] for one, other in zip(hypotheses, references, strict=True)]
+    )
+    order = np.random.default_rng(0).permutation(len(hypotheses))
+    ways = [np.arange(len(hypotheses)), order]
+    found = [float(np.abs(_scores(scorer, hypotheses, references, way) - alone[way]).max()) for way in ways]
+    halves = [_scores(scorer, hypotheses, references, way) for way in np.array_split(order, 7)]
+    return max(*found, float(np.abs(np.concatenate(halves) - alone[order]).max()))
+
+
+def _scores(scorer: Scorer, hypotheses: list[str], references: list[str], way: np.ndarray) -> np.ndarray:
+    return scorer.score([hypotheses[row] for row in way], [references[row] for row in way]).scores
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="textmover-general")
+    parser.add_argument("--pairs", type=int, default=500)
+    options = parser.parse_args()
+    texts = pairs(options.pairs)
+    print("| precision | back-end | largest move of a score |\n|---|---|---|", flush=True)
+    for precision, backend in settings():
+        try:
+            scorer = Scorer.from_pretrained(
+                options.model, precision=precision, backend=backend, device="cpu", cache=False
+            )
+        except InputError as error:
+            print(f"| {precision} | {backend} | not here: {error} |", flush=True)
+            continue
+        arithmetic = scorer.signature.entries["precision"]
+        print(f"| {precision} ({arithmetic}) | {backend} | {moved(scorer, *texts):.1e} |", flush=True)
+    packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "openvino", "onnxruntime"))
+    print(f"\n{platform.machine()} {torch.backends.cpu.get_cpu_capability()}, {packages}.")
+
+
+if __name__ == "__main__":
+    main()
