@@ -2,14 +2,13 @@
 
 import difflib
 import subprocess
-import sys
 
 import surface
 
 
-def test_nothing_that_users_reach_has_changed_unnoticed():
+def test_nothing_that_users_reach_has_changed_unnoticed(programs):
     """In a process of its own: other tests register matchings and import optional packages."""
-    ran = subprocess.run([sys.executable, surface.__file__], capture_output=True, text=True, check=False)
+    ran = subprocess.run([programs / "python", surface.__file__], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     before, after = surface.LIST.read_text(encoding="utf-8").splitlines(), ran.stdout.splitlines()
     assert list(difflib.unified_diff(before, after, "written", "found", n=0, lineterm="")) == [], (

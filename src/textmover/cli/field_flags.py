@@ -93,11 +93,12 @@ def _metavar(hint: Any) -> str:
 
 
 def _metric_fields() -> dict[str, tuple[Any, str | None]]:
-    """Type and comment of every field that a kind of metric has."""
+    """Type and comment of every field that a kind of metric has; the first kind's, where several have it."""
     found: dict[str, tuple[Any, str | None]] = {}
-    for config_class in {metric_class.config_class for metric_class in KINDS.values()}:
+    for config_class in dict.fromkeys(metric_class.config_class for metric_class in KINDS.values()):
         hints, comments = get_type_hints(config_class), _field_comments(config_class)
-        found.update({entry.name: (hints[entry.name], comments.get(entry.name)) for entry in fields(config_class)})
+        for entry in fields(config_class):
+            found.setdefault(entry.name, (hints[entry.name], comments.get(entry.name)))
     return found
 
 
