@@ -60,11 +60,8 @@ def _commands() -> Iterator[str]:
 
 
 def _public_names() -> Iterator[str]:
-    packages = ["textmover"] + [
-        f"textmover.{one.name}"
-        for one in pkgutil.iter_modules(textmover.__path__)
-        if one.name not in ("cli", "__main__")
-    ]
+    rooms = [one.name for one in pkgutil.iter_modules(textmover.__path__) if one.ispkg and one.name != "cli"]
+    packages = ["textmover", "textmover.presets", *(f"textmover.{room}" for room in rooms)]
     for package in packages:
         module = import_module(package)
         for name in sorted(getattr(module, "__all__", ())):
@@ -76,7 +73,8 @@ def _described(path: str, thing: Any) -> Iterator[str]:
         yield f"class {path}{_signature(thing)}"
         if dataclasses.is_dataclass(thing):
             yield from (f"field {path}.{one.name}" for one in dataclasses.fields(thing))
-        for name, member in sorted(vars(thing).items()):
+        ours = [one for one in reversed(thing.__mro__) if one.__module__.startswith("textmover.")]
+        for name, member in sorted({name: member for one in ours for name, member in vars(one).items()}.items()):
             if not name.startswith("_"):
                 kind, reached = "property" if isinstance(member, property) else "member", getattr(thing, name)
                 yield f"{kind} {path}.{name}{_signature(reached) if callable(reached) else ''}"

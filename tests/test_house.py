@@ -15,15 +15,15 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 65_065
-FILE_COUNT = 378
+LINES = 68_400
+FILE_COUNT = 400
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 6
-ALLOWED_LONG_FUNCTIONS = 20
+ALLOWED_LONG_FUNCTIONS = 21
 ALLOWED_FULL_FOLDERS = 9
-ALLOWED_CIRCLES = 7
-ALLOWED_COMPUTING_COMMANDS = 25
-ALLOWED_OPENINGS = 494
+ALLOWED_CIRCLES = 6
+ALLOWED_COMPUTING_COMMANDS = 19
+ALLOWED_OPENINGS = 495
 
 COMPUTING = {"numpy", "torch", "csv", "yaml"}
 """Packages that commands leave to the rooms below them."""
