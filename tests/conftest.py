@@ -58,14 +58,17 @@ WORDS = """
 sys.path.append(str(ROOT / "tests"))  # for preloaded.py; last, so that no folder hides a package
 
 
+LEVELS = {name: logging.getLogger(name).level for name in ("", "textmover")}
+
+
 @pytest.fixture(autouse=True)
 def logging_left_alone() -> Iterator[None]:
-    """Commands set up logging for a process of their own."""
-    root, ours = logging.getLogger(), logging.getLogger("textmover")
-    handlers, levels = list(root.handlers), (root.level, ours.level)
+    """Commands set up logging for a process of their own, also where a fixture of a whole module runs them."""
+    root = logging.getLogger()
+    handlers = [one for one in root.handlers if not type(one).__module__.startswith("textmover.")]
     yield
     root.handlers = handlers
-    for logger, level in zip((root, ours), levels, strict=True):
+    for logger, level in ((logging.getLogger(name), level) for name, level in LEVELS.items()):
         if logger.level != level:  # setting it looks through more than a thousand loggers
             logger.setLevel(level)
 

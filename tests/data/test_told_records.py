@@ -86,7 +86,7 @@ def test_a_mixture_gives_its_seed_to_records_without_one():
         ({"versions": 0}, "`versions` to be at least 1, but got 0"),
         ({"batch_size": 0}, "`batch_size` to be at least 1, but got 0"),
         ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
-        ({"book": "none.yaml"}, "none.yaml cannot be read"),
+        ({"book": "none.yaml"}, "a file at none.yaml, but there is none"),
     ],
 )
 def test_what_cannot_be_made_is_refused(options, expected):

@@ -54,7 +54,8 @@ def texts(tmp_path_factory):
 @pytest.fixture(scope="module")
 def command(tiny_encoder):
     def command(*arguments: object, program: tuple[object, ...] = OWN) -> list[str]:
-        fixed = ["--encoder", tiny_encoder, "--device", "cpu", "--backend", "torch", "--shard-size", 64]
+        fixed = ["--encoder", tiny_encoder, "--backend", "torch", "--shard-size", 64]
+        fixed += [] if "--device" in arguments else ["--device", "cpu"]
         return [str(one) for one in (*program, "score", *fixed, *arguments)]
 
     return command

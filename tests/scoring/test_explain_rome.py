@@ -163,7 +163,7 @@ def test_features_of_a_network_have_their_shapley_values(scorer_of):
 @pytest.mark.parametrize("text", ["", "  ", "!?", "☕"])
 def test_texts_without_words_have_no_plan(scorer_of, text):
     found = explain(scorer_of(), text, REFERENCE)
-    assert found.flags == ("empty",)
+    assert found.flags == (("empty", "unknown") if text == "☕" else ("empty",))
     assert (found.score, found.plan, found.pairs, found.unmatched_hypothesis) == (0, None, (), ())
     assert "no words" in found.steps[-1].how
     json.dumps(found.to_dict(), allow_nan=False)

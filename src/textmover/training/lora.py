@@ -98,6 +98,7 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
         InputError: If the matrices are of another rank than the configuration says, or one of them is missing.
 
     Example:
+        >>> import torch
         >>> state = {"q.base_layer.weight": torch.zeros(1, 2), "q.base_layer.bias": torch.ones(1)}
         >>> state |= {"q.lora_A.default.weight": torch.ones(1, 2), "q.lora_B.default.weight": torch.ones(1, 1)}
         >>> merged_state(state, LoraConfig(rank=1, alpha=3.0))

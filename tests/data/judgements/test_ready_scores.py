@@ -52,7 +52,10 @@ class TestPlain:
 
     @pytest.mark.parametrize("text", ["", "inf", "-inf", "n/a", "0,5", "1 2", "null", "1e999"])
     def test_refused(self, tmp_path, text):
-        with pytest.raises(InputError, match=rf"number or nan in line 2 of .*bleu\.txt, but got '{text}': .*write nan"):
+        with pytest.raises(
+            InputError,
+            match=rf"number \(at most 1e\+15 in size\) or nan in line 2 of .*bleu\.txt, but got '{text}': .*write nan",
+        ):
             read_scores(write(tmp_path, "1", text, "3", "4"), judgements())
 
     def test_arguments_of_tables(self, tmp_path):
