@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins.io import AsyncCheckpointIO
 
 from textmover.cli.main import main as textmover
 from textmover.cli.train import main as train
@@ -133,21 +134,28 @@ def test_no_search_runs_code_of_a_checkpoint(tmp_path, config, refused, evil):
     assert reason in refused(*asked, main=textmover)
 
 
-@pytest.mark.parametrize("call", ["fit", "validate", "load_from_checkpoint"])
+@pytest.mark.parametrize("call", ["fit", "fit behind a plugin", "validate", "load_from_checkpoint"])
 def test_no_call_in_python_runs_code_of_a_checkpoint(tmp_path, tiny_encoder, evil, call):
     path, reason = evil
     module = RatingsModule(overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
     data = RatingsDataModule([str(write_ratings(tmp_path / "ratings.tsv"))], held_back=0.25)
     trainer = pl.Trainer(
-        accelerator="cpu", max_steps=1, logger=False, enable_progress_bar=False, default_root_dir=tmp_path
+        accelerator="cpu",
+        max_steps=1,
+        logger=False,
+        enable_progress_bar=False,
+        default_root_dir=tmp_path,
+        plugins=[AsyncCheckpointIO()] if call == "fit behind a plugin" else None,
     )
     run = {
         "load_from_checkpoint": partial(RatingsModule.load_from_checkpoint, path),
         "fit": partial(trainer.fit, module, datamodule=data, ckpt_path=path),
         "validate": partial(trainer.validate, module, datamodule=data, ckpt_path=path),
-    }[call]
+    }[call.split()[0]]
     with pytest.raises(InputError, match=reason):
         run(weights_only=False)
+    with pytest.raises(InputError, match="arguments of a data module, but got a checkpoint"):
+        RatingsDataModule.load_from_checkpoint(path, weights_only=False)
     assert not (tmp_path / "mark").exists()
 
 

@@ -1,6 +1,9 @@
 """A scorer that was loaded, and has scored, in processes that start from it."""
 
+import json
 import multiprocessing
+import subprocess
+import sys
 import threading
 import time
 
@@ -56,12 +59,7 @@ def scorer(request, tiny_encoder, real_backends):
     ("scorer", "method"),
     [
         ("torch", "fork"),
-        *(
-            pytest.param(backend, method, marks=pytest.mark.slow)
-            for backend in ("torch", "openvino", "onnxruntime")
-            for method in ("fork", "spawn", "forkserver")
-            if (backend, method) != ("torch", "fork") and (method != "forkserver" or backend == "torch")
-        ),
+        *(pytest.param("torch", method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")),
     ],
     indirect=["scorer"],
 )
@@ -70,6 +68,21 @@ def test_a_loaded_scorer_scores_in_a_child(scorer, method):
     expected = scorer.score(*texts("now"))
     assert value == pytest.approx(expected.mean, abs=1e-6)
     assert signature == str(expected.signature)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("backend", ["openvino", "onnxruntime"])
+def test_a_back_end_scores_in_a_child(backend, method, tiny_encoder, real_backends):
+    """In a program of its own: back-ends that other tests have left here start threads whenever they like."""
+    pytest.importorskip(backend)
+    program = [sys.executable, child_jobs.__file__, tiny_encoder, backend, method]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    (mean, signature), (expected, own) = json.loads(ended.stdout.splitlines()[-1])
+    assert mean == pytest.approx(expected, abs=1e-6)
+    assert signature == own
+    assert f"backend:{backend}" in own
 
 
 def test_a_child_waits_for_no_thread_that_scores_in_its_parent(scorer):

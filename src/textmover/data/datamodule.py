@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytorch_lightning as pl
@@ -68,6 +68,18 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
     @abstractmethod
     def read(self) -> list[Source[Any]]:
         """Read the sources from their files."""
+
+    @classmethod
+    def load_from_checkpoint(cls, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
+        """Refuse: checkpoints hold no data, and Lightning would run code of the file.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(
+            "Expected the arguments of a data module, but got a checkpoint, which holds none of them: build the data "
+            "module as for training."
+        )
 
     def setup(self, stage: str | None = None) -> None:
         """Read the files, once."""

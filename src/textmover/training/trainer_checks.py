@@ -6,6 +6,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.plugins.io import TorchCheckpointIO
+from pytorch_lightning.plugins.io.wrapper import _WrappingCheckpointIO
 
 from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints
@@ -80,5 +81,8 @@ def read_safely(strategy: Any) -> None:
     Args:
         strategy: That of the trainer, changed in place.
     """
-    if type(strategy.checkpoint_io) is TorchCheckpointIO:
+    reader = strategy.checkpoint_io
+    if type(reader) is TorchCheckpointIO:
         strategy.checkpoint_io = AtomicCheckpoints()
+    elif isinstance(reader, _WrappingCheckpointIO):  # such as AsyncCheckpointIO, which Lightning has read by torch.load
+        reader.load_checkpoint = AtomicCheckpoints().load_checkpoint  # type: ignore[method-assign]
