@@ -134,6 +134,14 @@ def test_no_search_runs_code_of_a_checkpoint(tmp_path, config, refused, evil):
     assert reason in refused(*asked, main=textmover)
 
 
+def test_no_export_runs_code_of_a_checkpoint(tmp_path, refused, evil):
+    path, reason = evil
+    said = refused("export", path, tmp_path / "out", main=textmover)
+    assert path in said
+    assert reason in said
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("call", ["fit", "fit behind a plugin", "validate", "load_from_checkpoint"])
 def test_no_call_in_python_runs_code_of_a_checkpoint(tmp_path, tiny_encoder, evil, call):
     path, reason = evil

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import pickle
@@ -35,13 +36,14 @@ def net():
     return Net().eval()
 
 
-@pytest.fixture(params=["module", "weights", "json"])
+@pytest.fixture(params=["module", "weights", "legacy", "json"])
 def file(request, net, tmp_path):
     path = tmp_path / "network"
     if request.param == "json":
         path.write_text(json.dumps({name: one.tolist() for name, one in net.state_dict().items()}))
     else:
-        torch.save(net if request.param == "module" else net.state_dict(), path)
+        saved = net if request.param == "module" else net.state_dict()
+        torch.save(saved, path, _use_new_zipfile_serialization=request.param != "legacy")
     return path
 
 
@@ -67,9 +69,11 @@ class Bomb:
         return os.mkdir, (str(self.path),)
 
 
-def test_nothing_in_a_file_is_run(tmp_path, net):
-    torch.save(OrderedDict(x=Bomb(tmp_path / "bang"), **net.state_dict()), tmp_path / "network")
-    with pytest.raises(InputError, match="but got: objects that are no tensors"):
+@pytest.mark.parametrize("zipped", [True, False])
+def test_nothing_in_a_file_is_run(tmp_path, net, zipped):
+    content = OrderedDict(x=Bomb(tmp_path / "bang"), **net.state_dict())
+    torch.save(content, tmp_path / "network", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(InputError, match="but got a damaged file or objects that are no tensors"):
         read_official(tmp_path / "network")
     assert not (tmp_path / "bang").exists()
     torch.load(tmp_path / "network", weights_only=False)
@@ -82,7 +86,7 @@ def test_torchscript_is_refused_and_not_run(tmp_path, net, suffix, monkeypatch, 
     path = tmp_path / f"network{suffix}"
     torch.jit.script(net).save(str(path))
     monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("TorchScript was run"))
-    with pytest.raises(InputError, match="but got: TorchScript, which is code: save the weights"):
+    with pytest.raises(InputError, match="but got TorchScript, which is code: save the weights"):
         read_official(path)
     assert main([str(path), "--output", str(tmp_path / "out.json")]) == 2
     said = capsys.readouterr()
@@ -90,20 +94,38 @@ def test_torchscript_is_refused_and_not_run(tmp_path, net, suffix, monkeypatch, 
     assert not (tmp_path / "out.json").exists()
 
 
+DAMAGED = "RoMe's authors .* but got a damaged file or objects that are no tensors: save"
+OTHERS = (b"", b"text", b"PK\x03\x04 nothing", b"[1, 2]", b'{"hid1.weight": [[1, 2], [3]]}', pickle.dumps({"a": 3}))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "but got: .*Expecting value"),
-        (b"PK\x03\x04 nothing", "but got: "),
-        (b"[1, 2]", "but got: 'list' object has no attribute 'items'"),
-        (b'{"hid1.weight": [[1, 2], [3]]}', "but got: expected sequence of length 2"),
+        *((content, DAMAGED) for content in OTHERS),
+        (b'{"hid1.weight": ', "network to be JSON, but got 'Expecting value' in line 1"),
         (b'{"hid1.weight": [[1, 2, 3]]}', r"to hold hid1.weight of shape \[30, 3\], but got \[1, 3\]"),
-        (pickle.dumps({"hid1.weight": 3}), "but got: "),
     ],
 )
 def test_other_files_are_refused(content, message, tmp_path):
     (tmp_path / "network").write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_official(tmp_path / "network")
+    assert str(caught.value).count("Expected") == 1
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_module_is_read_from_a_zip_archive_alone(tmp_path, net, zipped):
+    torch.save(net, tmp_path / "network", _use_new_zipfile_serialization=zipped)
+    with contextlib.nullcontext() if zipped else pytest.raises(InputError, match="save the weights again"):
+        read_official(tmp_path / "network")
+
+
+def test_a_flipped_bit_is_refused(tmp_path, net):
+    torch.save(net.state_dict(), tmp_path / "network")
+    damaged = bytearray((tmp_path / "network").read_bytes())
+    damaged[damaged.index(net.hid2.weight.detach().numpy().tobytes()) + 3] ^= 64
+    (tmp_path / "network").write_bytes(damaged)
+    with pytest.raises(InputError, match="but got a damaged file"):
         read_official(tmp_path / "network")
 
 

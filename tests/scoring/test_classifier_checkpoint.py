@@ -102,9 +102,15 @@ def test_damaged_and_other_folders_are_refused(classifier, tmp_path):
     entries = json.loads((folder / "config.json").read_text())
     for changed, message in (
         ({**entries, "format": 9}, "in format 9"),
-        ({key: one for key, one in entries.items() if key != "files"}, "not readable as one"),
+        *(
+            ({name: one for name, one in entries.items() if name != key}, f"it holds no such `{key}`: give a folder")
+            for key in entries.keys() - {"textmover"}
+        ),
+        ({**entries, "files": []}, "it holds no such `files`"),
+        ({**entries, "classifier": {"names": ["one"]}}, "`classifier` in .* to describe a classifier"),
+        ({"model_type": "bert"}, "it holds no such `kind`"),
         ({**entries, "classifier": {"classes": ["one"]}}, "at least two `classes`"),
-        ([], "not readable as one"),
+        ([], "it holds no such `kind`"),
     ):
         (folder / "config.json").write_text(json.dumps(changed))
         with pytest.raises(InputError, match=message):

@@ -133,7 +133,7 @@ def test_a_damaged_folder_is_not_pushed(hub, folder):
     with pytest.raises(InputError, match="damaged or was exchanged"):
         push_to_hub(folder, "owner/metric")
     (folder / "config.json").write_text(json.dumps({}))
-    with pytest.raises(InputError, match="not readable as one"):
+    with pytest.raises(InputError, match="it holds no `format`"):
         push_to_hub(folder, "owner/metric")
     assert hub.asked == []
 

@@ -68,6 +68,20 @@ def test_no_flipped_bit_changes_a_weight(written):
     assert refused > 75
 
 
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("https://example.org/run.ckpt", "but only local files are read: download it first"),
+        ("file:///a%20b/run.ckpt", "but only paths are read: give /a b/run.ckpt"),
+        ("file:/a/run.ckpt", "but only paths are read: give /a/run.ckpt"),
+        ("run.ckpt", "but there is no such file"),
+    ],
+)
+def test_an_address_is_refused_with_its_way_out(address, reason):
+    with pytest.raises(InputError, match=rf"Expected {address} .* {reason}\.$"):
+        read_run_checkpoint(address)
+
+
 def test_damage_is_told(written):
     damaged = bytearray(written.read_bytes())
     damaged[damaged.index(torch.tensor(300.0).numpy().tobytes())] ^= 64

@@ -74,21 +74,22 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
         if name in PRESETS:
             metric = load_metric(name)
             return metric, write_card(f"The metric `{name}`", f"from the preset `{name}`", metric)
-    found = _read_run(path)
+    found = _read_run(name)
     metric = _rebuild(found)
     origin = f"from {markdown_code(path.name)}, after step {found.step} (epoch {found.epoch}) of its training run"
     title = f"A text-generation metric trained from {markdown_code(found.start)}"
     return metric, write_card(title, origin, metric, found.config, data=found.data, notices=found.notices)
 
 
-def _read_run(path: Path) -> Run:
+def _read_run(name: str) -> Run:
     """A run's checkpoint, read without running any code in it."""
-    if not path.is_file():
+    path = Path(name)
+    if not path.is_file() and ":/" not in name:
         raise InputError(
             f"Expected {path} to be the checkpoint of a training run, but there is no such file: give its .ckpt file, "
             "the folder of a metric, or a name (see `textmover list`)."
         )
-    content = read_run_checkpoint(path)
+    content = read_run_checkpoint(name)
     about = metric_entry(content, str(path))
     state = _without_lora(path, content["state_dict"], about.get("lora"))
     weights = {name.removeprefix(PREFIX): tensor for name, tensor in state.items() if name.startswith(PREFIX)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import is_zipfile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import torch
 from torch import Tensor
@@ -46,21 +46,18 @@ def read_official(path: Path | str) -> FeatureScorer:
     if not path.is_file():
         raise InputError(f"Expected the network of RoMe's authors, but there is no file {path}.")
     try:
-        if is_zipfile(path):
-            # Every class that the file names stands for its data alone.
-            with safe_globals([(_Opaque, name) for name in get_unsafe_globals_in_checkpoint(path)]):
-                found = _tensors(torch.load(path, map_location="cpu", weights_only=True))
+        if path.read_bytes().lstrip()[:1] == b"{":
+            found = {name: torch.tensor(one) for name, one in read_json(path).items()}
         else:
-            entries = read_json(path)
-            found = {name: torch.tensor(one) for name, one in entries.items()}
-    except (pickle.UnpicklingError, RuntimeError, ValueError, TypeError, AttributeError, EOFError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        if "torchscript" in reason.lower():
-            reason = "TorchScript, which is code: save the weights, torch.save(module.state_dict(), FILE)"
-        elif reason.startswith("Weights only load failed"):
-            reason = "objects that are no tensors: save the weights, torch.save(module.state_dict(), FILE)"
+            found = _tensors(_load(path))
+    except InputError:  # of JSON, with its line
+        raise
+    except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
+        code = "torchscript" in str(error).lower()
+        what = "TorchScript, which is code" if code else "a damaged file or objects that are no tensors"
         raise InputError(
-            f"Expected {path} to be the network of RoMe's authors (a file of torch.save or JSON), but got: {reason}"
+            f"Expected {path} to be the network of RoMe's authors (a file of torch.save or JSON), but got {what}: save "
+            "the weights again, torch.save(module.state_dict(), FILE)."
         ) from error
     scorer = FeatureScorer(OFFICIAL)
     state = scorer.state_dict()
@@ -77,6 +74,19 @@ def read_official(path: Path | str) -> FeatureScorer:
             state[f"{ours}.{number}"] = tensor.detach().float()
     scorer.load_state_dict(state)
     return scorer.eval()
+
+
+def _load(path: Path) -> Any:
+    """Read a file of ``torch.save``: every class that it names stands for its data alone."""
+    names: list[str] = []
+    if is_zipfile(path):
+        with ZipFile(path) as archive:
+            if archive.testzip() is not None:
+                raise BadZipFile
+        names = get_unsafe_globals_in_checkpoint(path)
+    with safe_globals([(_Opaque, name) for name in names]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about pickles that torch did not write
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 class _Opaque:

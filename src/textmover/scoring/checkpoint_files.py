@@ -84,21 +84,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"Expected {folder} to be a checkpoint, but it holds no {CONFIG}: "
             "give a folder that `textmover export` wrote."
         )
-    try:
-        entries = read_json(path)
-        if "format" not in entries and "model_type" in entries:
-            raise InputError(
-                f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "
-                f"({entries['model_type']}): give it as `encoder`, beside a preset such as twmd."
-            )
-        found, kind = entries["format"], entries["kind"]
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    entries = read_json(path)
+    held = entries if isinstance(entries, dict) else {}
+    if "format" not in held and "model_type" in held:
         raise InputError(
-            f"Expected {path} to be the configuration of a textmover checkpoint, but it is not readable as one "
-            f"({type(error).__name__}: {error}): give a folder that `textmover export` wrote."
-        ) from error
+            f"Expected {folder} to be the checkpoint of a metric, but it holds an encoder "
+            f"({held['model_type']}): give it as `encoder`, beside a preset such as twmd."
+        )
+    for key in ("format", "kind"):
+        if key not in held:
+            raise InputError(
+                f"Expected {path} to be the configuration of a textmover checkpoint, but it holds no `{key}`: give a "
+                "folder that `textmover export` wrote."
+            )
+    found, kind = held["format"], held["kind"]
     if not isinstance(found, int) or isinstance(found, bool) or not 1 <= found <= FORMAT:
         raise InputError(
             f"Expected {path} to have format {FORMAT} or earlier, but got {found}: install a newer textmover."
@@ -107,9 +106,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"Expected `kind` in {path} to be one of {', '.join(KINDS)}, but got {kind!r}: install a newer textmover."
         )
-    lacking = [key for key in ("metric", "files") if not isinstance(entries.get(key), Mapping)]
+    lacking = [key for key in ("metric", "files") if not isinstance(held.get(key), Mapping)]
     if lacking:
         raise InputError(
             f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew."
         )
-    return entries
+    return held

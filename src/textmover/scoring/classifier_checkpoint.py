@@ -197,24 +197,25 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         raise InputError(f"Expected {folder} to be a classifier, but it holds no {CONFIG}: give another folder.")
-    try:
-        entries = read_json(path)
-        kind, found = entries["kind"], entries["format"]
-        if kind == KIND and found == FORMAT:
-            entries["classifier"] = ClassifierConfig.from_dict(entries["classifier"])
-            lacking = [key for key in ("metric", "encoder", "files") if key not in entries]
-            if lacking or not isinstance(entries["files"], Mapping):
-                raise KeyError(*lacking[:1])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"Expected {path} to be the configuration of a classifier, but it is not readable as one "
-            f"({type(error).__name__}: {error}): give a folder that `save_classifier` wrote."
-        ) from error
+    entries = read_json(path)
+    held = entries if isinstance(entries, dict) else {}
+    kind, found = held.get("kind", KIND), held.get("format", FORMAT)
     if kind != KIND or found != FORMAT:
         raise InputError(
             f"Expected {path} to be of a {KIND} in format {FORMAT}, but got a {kind} in format {found}: give a "
             "classifier's folder, or install a newer textmover."
         )
-    return entries
+    for key in ("kind", "format", "classifier", "metric", "encoder", "files"):
+        if key not in held or (key in ("classifier", "files") and not isinstance(held[key], Mapping)):
+            raise InputError(
+                f"Expected {path} to be the configuration of a classifier, but it holds no such `{key}`: give a folder "
+                "that `save_classifier` wrote."
+            )
+    try:
+        held["classifier"] = ClassifierConfig.from_dict(held["classifier"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"Expected `classifier` in {path} to describe a classifier, but it does not: give a folder that "
+            "`save_classifier` wrote."
+        ) from error
+    return held

@@ -8,6 +8,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import torch
 
@@ -89,6 +91,8 @@ def read_run_checkpoint(path: str | Path, *, resume: bool = False, mmap: bool = 
     path, name = Path(path), str(path)
     if not path.is_file():
         reason = "only local files are read: download it first" if "://" in name else "there is no such file"
+        if name.startswith("file:"):
+            reason = f"only paths are read: give {url2pathname(urlsplit(name).path)}"
         raise InputError(f"Expected {name} to be the checkpoint of a training run, but {reason}.")
     _check_bytes(path)
     try:
