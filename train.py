@@ -3,6 +3,6 @@
 import sys
 
 if __name__ == "__main__":
-    from textmover.cli.train import main
+    from textmover.cli.training.train import main
 
     sys.exit(main())

@@ -21,7 +21,7 @@ import scipy
 
 from textmover import __version__
 from textmover.meta_evaluation import MetricScores, Protocol, evaluate, permutation_p_values
-from textmover.meta_evaluation.bootstrap import bootstrap_draws
+from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws
 from textmover.types import Judgements
 
 GROUPS, PER_REFERENCE, TIED = 7, 2, 3

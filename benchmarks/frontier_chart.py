@@ -12,7 +12,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from textmover.report.figures import save_figure
+from textmover.report.figures.panels import save_figure
 
 SETS = ("WMT15-16 held back", "STS-B dev", "SICK trial", "SFREST")
 """Columns of the tables that are drawn."""

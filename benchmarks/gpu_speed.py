@@ -31,9 +31,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from textmover import Scorer
-from textmover.scoring.batching import token_batches
-from textmover.scoring.text_work import default_batch_tokens
-from textmover.scoring.workers import spread, worker_count
+from textmover.scoring.engine.batching import token_batches
+from textmover.scoring.engine.text_features import default_batch_tokens
+from textmover.scoring.engine.threads import spread, worker_count
 
 ROOT = Path(__file__).resolve().parents[1]
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")

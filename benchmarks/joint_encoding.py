@@ -40,17 +40,17 @@ import torch
 import yaml
 from torch import Tensor, nn
 
+from textmover.checkpoints.averaging import token_pairs
 from textmover.data import Columns, RatingsDataModule
 from textmover.files import atomic_file
 from textmover.modules.assembly import Parts
 from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
-from textmover.modules.fitting import evaluating
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokenizer import Tokenizer
-from textmover.scoring.averaging import token_pairs
+from textmover.modules.tokens.fitting import evaluating
+from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.training import OptimizerConfig, RatingsModule
-from textmover.training.rating_task import STATISTICS
+from textmover.training.tasks.ratings import STATISTICS
 from textmover.types import InputError, PairScores, Segment, SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings
 
 RECIPE = Path(__file__).resolve().parents[1] / "configs" / "wmt_da.yaml"

@@ -41,13 +41,13 @@ import yaml
 from numpy.typing import NDArray
 
 from textmover import Scorer
+from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.averaging import average_metrics, fitted_names, interpolate
+from textmover.checkpoints.folder import load_metric, save_checkpoint
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.data.overlap import rows_where
 from textmover.files import atomic_file
-from textmover.meta_evaluation.correlation import grouped_correlations, mean_correlation
-from textmover.scoring.adapter import AdapterConfig
-from textmover.scoring.averaging import average_metrics, fitted_names, interpolate
-from textmover.scoring.checkpoint import load_metric, save_checkpoint
+from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.types import Segment, SegmentMetric
 
 ROOT = Path(__file__).parents[1]

@@ -40,8 +40,8 @@ import numpy as np
 import torch
 
 from textmover import Scorer, __version__
-from textmover.data.perturbations import PERTURBATIONS
-from textmover.data.perturbed import perturbed_segments
+from textmover.data.generated.perturbed import perturbed_segments
+from textmover.perturbations.perturbations import PERTURBATIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 SENTENCES = ROOT / "examples/quickstart/sentences.tsv"

@@ -14,8 +14,8 @@ from spacy.tokens import Doc
 from ud_treebank import Sentence, gold_parse, read_conllu, text_of
 
 import textmover
-from textmover.modules.encoder_source import resolve_encoder
-from textmover.rome.parser_spacy import SpacyParser, parsed_doc
+from textmover.modules.encoder.source import resolve_encoder
+from textmover.rome.parsers.spacy import SpacyParser, parsed_doc
 from textmover.types import ParsedText
 
 __all__ = ["agreements", "evaluate", "parser_card"]
@@ -49,7 +49,7 @@ A small spaCy pipeline (tagger, morphologizer, lemmatizer and dependency parser 
 Dependencies.
 
 ```python
-from textmover.rome.parser import load_parser
+from textmover.rome.parsers.names import load_parser
 
 parsed = load_parser("textmover-parser")(["The cats were sleeping."])[0]
 print(parsed.lemmas, parsed.heads, parsed.relations)

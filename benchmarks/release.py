@@ -24,12 +24,12 @@ from ladder import ROOT, Judged, Ladder, averaged, read_set, training_texts
 from numpy.typing import NDArray
 
 from textmover import Scorer, __version__
+from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.checkpoints.averaging import refit
+from textmover.checkpoints.folder import CARD, load_metric, save_checkpoint
 from textmover.files import atomic_file
-from textmover.meta_evaluation.bootstrap import bootstrap_gain, bootstrap_interval
-from textmover.meta_evaluation.correlation import grouped_correlations, mean_correlation
-from textmover.scoring.adapter import AdapterConfig, adapter_report
-from textmover.scoring.averaging import refit
-from textmover.scoring.checkpoint import CARD, load_metric, save_checkpoint
+from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
+from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 
 START = "twmd"
 """The metric that training starts from, whose agreement stands beside that of the released one."""

@@ -24,23 +24,23 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from textmover import __version__
+from textmover.checkpoints.adapter import AdapterConfig, AdapterReport, adapter_report
+from textmover.checkpoints.classifier import METRIC_FOLDER, load_classifier, save_classifier
+from textmover.checkpoints.folder import CARD
 from textmover.data import LabelColumns, LabelsDataModule
-from textmover.data.acceptable import labelled_versions
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.glue import label_names
+from textmover.data.generated.acceptability import labelled_versions
+from textmover.data.generated.ungrammatical import UNGRAMMATICAL
+from textmover.data.label_tasks import label_names
 from textmover.data.labelled import LabelledText, read_labelled
-from textmover.data.readers import read_texts
 from textmover.data.split import taken_by_hash
-from textmover.data.ungrammatical import UNGRAMMATICAL
 from textmover.files import atomic_file
-from textmover.meta_evaluation.bootstrap import Interval
-from textmover.meta_evaluation.labels import bootstrap_labels
+from textmover.meta_evaluation.agreement.labels import bootstrap_labels
+from textmover.meta_evaluation.significance.bootstrap import Interval
 from textmover.modules.classifier import TextClassifier
-from textmover.rome.acceptability import AcceptabilityModel
-from textmover.rome.scorer_network import fitted_logistic
-from textmover.scoring.adapter import AdapterConfig, AdapterReport, adapter_report
-from textmover.scoring.checkpoint import CARD
-from textmover.scoring.classifier_checkpoint import METRIC_FOLDER, load_classifier, save_classifier
+from textmover.readers.segments import read_texts
+from textmover.rome.features.acceptability import AcceptabilityModel
+from textmover.rome.scorer.network import fitted_logistic
 
 SOURCE = "acceptability"
 """Name of the data's source, and so of the classifier's folder beside the metric of a stage."""
@@ -179,7 +179,7 @@ def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], e
         "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
         "tags: [textmover, text-classification, acceptability]\n---\n\n"
         f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
-        "```python\nfrom textmover.scoring.classifier_checkpoint import load_classifier\n\n"
+        "```python\nfrom textmover.checkpoints.classifier import load_classifier\n\n"
         "# probabilities of unacceptable and acceptable\n"
         f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])\n```\n\n'
         "## How well it tells\n\n" + "\n".join(found).strip() + "\n\n"

@@ -34,10 +34,10 @@ from torch import Tensor
 
 from textmover import Scorer
 from textmover.files import atomic_file
-from textmover.meta_evaluation.bootstrap import bootstrap_gain
-from textmover.meta_evaluation.labels import bootstrap_labels
-from textmover.rome.networks import SHIPPED, write_scorer
-from textmover.rome.scorer_network import FeatureScorer
+from textmover.meta_evaluation.agreement.labels import bootstrap_labels
+from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain
+from textmover.rome.scorer.names import SHIPPED, write_scorer
+from textmover.rome.scorer.network import FeatureScorer
 
 MEAN = "mean"
 

@@ -19,11 +19,11 @@ from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.overlap import rows_where
-from textmover.data.parses import Parses
-from textmover.data.readers import read_segments
 from textmover.data.split import taken_by_hash
 from textmover.files import atomic_bytes, atomic_file
-from textmover.rome.parser import load_parser
+from textmover.perturbations.parses import Parses
+from textmover.readers.segments import read_segments
+from textmover.rome.parsers.names import load_parser
 from textmover.types import Segment
 
 __all__ = ["Judged", "Material", "features_of", "gather", "percentiles"]

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import yaml
 from ladder import ROOT
 
+from textmover.data.generated.plain_sentences import read_sentences, taken_sentences
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
-from textmover.data.parses import Parses
-from textmover.data.perturbation_kinds import perturb_texts
-from textmover.data.plain_sentences import read_sentences, taken_sentences
-from textmover.data.readers import Columns, read_segments
-from textmover.data.severity import shipped_table
 from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
+from textmover.perturbations.kinds import perturb_texts
+from textmover.perturbations.parses import Parses
+from textmover.perturbations.severity import shipped_table
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
 __all__ = ["Pair", "balanced", "build_parts", "human_paraphrases", "plain_sentences", "split_parts", "trained_on"]

@@ -14,9 +14,9 @@ from rome_scorer_pairs import Pair
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from textmover.meta_evaluation.correlation import correlations, grouped_correlations, mean_correlation
-from textmover.rome.networks import build_scorer
-from textmover.rome.scorer_network import FeatureScorer
+from textmover.meta_evaluation.statistics.correlation import correlations, grouped_correlations, mean_correlation
+from textmover.rome.scorer.names import build_scorer
+from textmover.rome.scorer.network import FeatureScorer
 
 __all__ = [
     "Bin",

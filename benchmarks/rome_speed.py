@@ -34,9 +34,11 @@ import torch
 import transformers
 
 from textmover import Scorer, __version__
-from textmover.data.perturbations import PERTURBATIONS
-from textmover.data.perturbed import perturbed_segments
-from textmover.rome import pairing, reading, semantic, syntactic
+from textmover.data.generated.perturbed import perturbed_segments
+from textmover.perturbations.perturbations import PERTURBATIONS
+from textmover.rome import reading
+from textmover.rome.features.text_features import pairs as pairing
+from textmover.rome.features.text_features import semantic, syntactic
 from textmover.rome.metric import RomeMetric
 
 BESIDE = "bertscore-f1"

@@ -82,10 +82,10 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
 
     def run(pairs: Pairs) -> Measured:
         from textmover import Scorer
-        from textmover.scoring.batching import token_batches
-        from textmover.scoring.rows import row_groups
-        from textmover.scoring.text_work import default_batch_tokens
-        from textmover.scoring.workers import spread, worker_count
+        from textmover.scoring.engine.batching import token_batches
+        from textmover.scoring.engine.packed_rows import row_groups
+        from textmover.scoring.engine.text_features import default_batch_tokens
+        from textmover.scoring.engine.threads import spread, worker_count
 
         start = time.perf_counter()
         metric = Scorer.from_pretrained("bertscore-f1", device="cpu", **options).metric

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from textmover.report.figures import save_figure
+from textmover.report.figures.panels import save_figure
 
 ROWS = {
     "bert-score": "bert-score",

@@ -27,7 +27,7 @@ from spacy.vectors import Vectors
 from ud_treebank import gold_doc, grouped, read_conllu
 
 from textmover.files import atomic_file, atomic_folder
-from textmover.modules.encoder_source import resolve_encoder
+from textmover.modules.encoder.source import resolve_encoder
 
 VERSION = "0.1.0"
 """Of the released parser."""

@@ -37,7 +37,7 @@ import torch
 from textmover import __version__
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.functional.losses import combined_loss
-from textmover.modules.encoder_source import resolve_encoder
+from textmover.modules.encoder.source import resolve_encoder
 from textmover.presets import build_metric, preset_config
 from textmover.scoring.precision import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule

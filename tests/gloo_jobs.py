@@ -36,7 +36,7 @@ def join(rank: int, folder: Path, job: str, arguments: tuple[Any, ...]) -> None:
 
 def tracked_mean(rank: int, batches: list[list[tuple[torch.Tensor, torch.Tensor]]]) -> dict[str, torch.Tensor]:
     """Corpus mean after tracking this process's share of each batch."""
-    from textmover.modules.statistics import CorpusMean
+    from textmover.modules.tokens.statistics import CorpusMean
 
     mean = CorpusMean(batches[0][0][0].shape[-1], momentum=0.9)
     for shares in batches:
@@ -106,7 +106,7 @@ def update_with_share(metric: Any, rank: int, pairs: list[tuple[str, str]], repe
 
 def joint_gradients(rank: int, rows: int) -> list[torch.Tensor]:
     """Values, loss and gradients of a batch that is spread over the processes, gradients averaged as strategies do."""
-    from textmover.training.joint import joint_values
+    from textmover.training.distributed_values import joint_values
 
     inputs, targets, layer = joint_problem(rows)
     scores = joint_values(layer(inputs[rank::WORLD]).squeeze(1), rows)

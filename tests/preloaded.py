@@ -109,9 +109,11 @@ LIBRARIES = """
     datasets fastapi httpx jinja2 jsonargparse matplotlib.pyplot ot pandas pyarrow.parquet pytorch_lightning.cli
     rich.progress sacrebleu scipy.optimize scipy.stats torch torch.distributed.tensor torchmetrics uvicorn
     transformers.generation transformers.models.auto.modeling_auto transformers.models.bert.modeling_bert
-    transformers.models.bert.tokenization_bert textmover.cli.compare textmover.cli.evaluate textmover.cli.experiment
-    textmover.cli.explain textmover.cli.export textmover.cli.perturb textmover.cli.score textmover.cli.sweep
-    textmover.cli.train textmover.data textmover.scoring.adapter textmover.scoring.lexical textmover.training
+    transformers.models.bert.tokenization_bert textmover.cli.commands.compare textmover.cli.commands.evaluate
+    textmover.cli.commands.paper_experiment textmover.cli.commands.explain textmover.cli.training.export
+    textmover.cli.commands.perturb textmover.cli.commands.score textmover.cli.commands.sweep
+    textmover.cli.training.train textmover.data textmover.checkpoints.adapter textmover.scoring.lexical
+    textmover.training
 """
 
 

@@ -14,31 +14,42 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 PACKAGE = "textmover"
 
-KERNELS = {"functional", "reading", "types"}
-MODELS = KERNELS | {"modules", "rome", "presets"}
-ENGINE = MODELS | {"csv_cells", "data", "files", "markdown", "lazy", "meta_evaluation", "scoring"}
+BASE = {"_version", "csv_cells", "files", "lazy", "markdown", "reading", "terminal", "types"}
+MODELS = BASE | {"functional", "modules", "rome", "presets"}
+TEXTS = BASE | {"readers", "perturbations", "data"}
+SCORERS = MODELS | {"readers", "report", "checkpoints", "explaining", "scoring"}
+STUDIES = SCORERS | TEXTS | {"meta_evaluation"}
 MAY_IMPORT: dict[str, set[str]] = {
+    "_version": set(),
     "types": set(),
     "lazy": set(),
+    "moved": set(),
     "csv_cells": set(),
     "markdown": set(),
+    "terminal": set(),
     "files": {"types"},
     "reading": {"types"},
     "functional": {"types"},
-    "data": {"csv_cells", "types", "lazy", "reading"},
+    "modules": {"files", "functional", "reading", "types"},
+    "rome": {"files", "functional", "lazy", "modules", "reading", "types"},
+    "presets": {"modules", "rome", "types"},
+    "readers": {"csv_cells", "reading", "types"},
+    "perturbations": {"reading", "types"},
+    "data": {"lazy", "perturbations", "readers", "reading", "types"},
     "meta_evaluation": {"types"},
-    "modules": KERNELS | {"files"},
-    "rome": KERNELS | {"files", "lazy", "modules"},
-    "presets": MODELS - {"presets"},
-    "scoring": (ENGINE - {"scoring"}) | {"report"},
-    "metrics": ENGINE,
-    "training": ENGINE | {"metrics"},
-    "report": {"csv_cells", "files", "markdown", "meta_evaluation", "types"},
-    "annotation": {"csv_cells", "data", "files", "markdown", "meta_evaluation", "reading", "types"},
-    "app": ENGINE | {"annotation", "metrics", "report"},
-    "interfaces": {"scoring", "types"},
-    "cli": ENGINE | {"metrics", "training", "report", "annotation", "app", "__init__"},
-    "__init__": ENGINE | {"metrics", "training", "report"},
+    "report": BASE | {"meta_evaluation", "readers"},
+    "checkpoints": MODELS | {"readers"},
+    "explaining": {"functional", "modules", "report", "rome", "types"},
+    "scoring": SCORERS - {"scoring"},
+    "metrics": {"checkpoints", "functional", "modules", "scoring", "types"},
+    "training": STUDIES | {"metrics"},
+    "runs": BASE | {"modules", "readers", "scoring"},
+    "experiments": STUDIES,
+    "annotation": {"csv_cells", "data", "files", "meta_evaluation", "readers", "reading", "types"},
+    "app": {"annotation", "checkpoints", "meta_evaluation", "modules", "presets", "reading", "scoring", "types"},
+    "interfaces": {"modules", "scoring", "types"},
+    "__init__": {"_version", "lazy", "moved", "metrics", "modules", "scoring", "types"},
+    "cli": STUDIES | {"annotation", "app", "experiments", "runs", "training"},
     "__main__": {"cli"},
 }
 """Folder or module directly under the package → those that it may import beside itself; ``__init__`` is the package."""
@@ -63,12 +74,8 @@ def imported_modules(tree: ast.AST, units: set[str]) -> Iterator[tuple[int, str]
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             if node.module == PACKAGE:
-                # `from textmover import scoring` reaches the folder; the version is everyone's to read.
-                names = [
-                    f"{PACKAGE}.{alias.name}" if alias.name in units else PACKAGE
-                    for alias in node.names
-                    if alias.name != "__version__"
-                ]
+                # `from textmover import scoring` reaches the folder.
+                names = [f"{PACKAGE}.{alias.name}" if alias.name in units else PACKAGE for alias in node.names]
             else:
                 names = [node.module or ""]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -154,28 +161,28 @@ DOTTED = {"exec", "eval", "__import__"} | {
 
 MAY_LOAD = {
     "cli/main.py": {"import_module"},
-    "data/tables.py": {"datasets.load_dataset"},
+    "readers/tables.py": {"datasets.load_dataset"},
     "lazy.py": {"import_module"},
-    "modules/encoder_source.py": {"snapshot_download"},
-    "modules/pretrained.py": {
+    "modules/encoder/source.py": {"snapshot_download"},
+    "modules/encoder/pretrained.py": {
         "AutoConfig.from_pretrained",
         "AutoModel.from_config",
         "AutoModel.from_pretrained",
         "AutoTokenizer.from_pretrained",
     },
-    "modules/static_vectors.py": {"np.load"},
-    "rome/official.py": {"torch.load"},
-    "rome/parser_spacy.py": {"spacy.load"},
-    "rome/parser_stanza.py": {"stanza.Pipeline"},
+    "modules/encoder/static_vectors.py": {"np.load"},
+    "rome/scorer/authors_network.py": {"torch.load"},
+    "rome/parsers/spacy.py": {"spacy.load"},
+    "rome/parsers/stanza.py": {"stanza.Pipeline"},
     "scoring/backends/onnxruntime.py": {"onnxruntime.InferenceSession"},
     "scoring/backends/openvino.py": {"_core().read_model"},
     "scoring/backends/packages.py": {"importlib.import_module"},
-    "scoring/checkpoint.py": {"load_file", "snapshot_download"},
-    "scoring/classifier_checkpoint.py": {"load_file"},
-    "scoring/run_checkpoint.py": {"torch.load"},
-    "scoring/state_files.py": {"safe_open"},
-    "scoring/state_places.py": {"safe_open"},
-    "scoring/statistics.py": {"safe_open"},
+    "checkpoints/folder.py": {"load_file", "snapshot_download"},
+    "checkpoints/classifier.py": {"load_file"},
+    "checkpoints/training_run.py": {"torch.load"},
+    "scoring/cache/state_files.py": {"safe_open"},
+    "scoring/cache/state_folders.py": {"safe_open"},
+    "checkpoints/statistics_files.py": {"safe_open"},
 }
 """Every file that loads something, and by which calls. Hugging Face's loaders have one place."""
 
@@ -209,24 +216,36 @@ def test_every_call_that_loads_something_is_known_and_runs_no_code():
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
-        ("functional/cost.py", "import textmover.modules.encoder", "`functional` may not import `modules`"),
+        ("functional/cost.py", "import textmover.modules.encoder.encoder", "`functional` may not import `modules`"),
         ("functional/cost.py", "from textmover.modules.a import Encoder", "`functional` may not import `modules`"),
         ("functional/cost.py", "from textmover import modules", "`functional` may not import `modules`"),
         ("functional/cost.py", "import torch\nimport textmover", "`functional` may not import `__init__`"),
         ("functional/cost.py", "from textmover import Scorer", "`functional` may not import `__init__`"),
-        ("data/readers.py", "def f():\n    from textmover.scoring import engine", "`data` may not import `scoring`"),
-        ("data/readers.py", "if TYPE_CHECKING:\n    import textmover.scoring", "`data` may not import `scoring`"),
-        ("data/readers.py", "import_module('textmover.scoring.engine')", "`data` may not import `scoring`"),
+        (
+            "readers/segments.py",
+            "def f():\n    from textmover.scoring import engine",
+            "`readers` may not import `scoring`",
+        ),
+        (
+            "readers/segments.py",
+            "if TYPE_CHECKING:\n    import textmover.scoring",
+            "`readers` may not import `scoring`",
+        ),
+        (
+            "readers/segments.py",
+            "import_module('textmover.scoring.engine.engine')",
+            "`readers` may not import `scoring`",
+        ),
         ("scoring/deep/er/engine.py", "from textmover.metrics import x", "`scoring` may not import `metrics`"),
         ("training/module.py", "from textmover.cli.main import main", "`training` may not import `cli`"),
         ("__init__.py", "def load():\n    from textmover.cli import main", "`__init__` may not import `cli`"),
         ("__init__.py", "LAZY = {'main': 'textmover.cli.main'}", "`__init__` may not import `cli`"),
         ("types.py", "from textmover.functional import f_score", "`types` may not import `functional`"),
-        ("modules/encoder.py", "from . import layers", "relative import"),
-        ("modules/encoder.py", "from ..functional import cost", "relative import"),
+        ("modules/encoder/encoder.py", "from . import layers", "relative import"),
+        ("modules/encoder/encoder.py", "from ..functional import cost", "relative import"),
         ("helpers/text.py", "", "`helpers` is unknown: add it to the table"),
         ("helpers.py", "", "`helpers` is unknown: add it to the table"),
-        ("scoring/engine.py", "import textmover.helpers", "`helpers` is unknown: add it to the table"),
+        ("scoring/engine/engine.py", "import textmover.helpers", "`helpers` is unknown: add it to the table"),
     ],
 )
 def test_a_violation_is_found_and_named(tmp_path, path, text, message):
@@ -242,7 +261,10 @@ def test_a_violation_is_found_and_named(tmp_path, path, text, message):
     ("path", "text"),
     [
         ("functional/cost.py", "import torch\nfrom textmover.functional.a import x\nfrom textmover.types import y"),
-        ("scoring/engine.py", "from textmover import __version__\nfrom textmover.data.readers import x"),
+        (
+            "scoring/engine/engine.py",
+            "from textmover._version import __version__\nfrom textmover.readers.segments import x",
+        ),
         ("cli/main.py", "from textmover import Scorer\nimport textmover.training.callbacks"),
         ("__init__.py", "def __getattr__(name):\n    import textmover.scoring"),
         ("functional/cost.py", "'''Not an import: textmover.cli is only spoken of.'''\nimport textmover_extras.cli"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from textmover.csv_cells import CsvWriter, guarded, unguarded
-from textmover.data.tables import open_tables
+from textmover.readers.tables import open_tables
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 

@@ -153,11 +153,11 @@ def test_nothing_else_loads_yaml_or_json_from_files():
         and node.func.value.id in ("yaml", "json")
     }
     own = {  # what this program has just written or sent
-        "cli/evaluation_print.py: json.loads",
-        "cli/search_space.py: json.loads",
-        "scoring/distributed.py: json.loads",
-        "scoring/meeting.py: json.loads",
-        "scoring/score_formats.py: json.loads",
+        "experiments/evaluation/printing.py: json.loads",
+        "experiments/search/space.py: json.loads",
+        "runs/distributed.py: json.loads",
+        "runs/process_messages.py: json.loads",
+        "runs/shards/score_formats.py: json.loads",
     }
     here = {"reading.py: yaml.load", "reading.py: yaml.MarkedYAMLError", "reading.py: json.loads"}
     assert loading == own | here

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from textmover.data.perturbations import PERTURBATIONS, Perturbation, SeverityTable, WordPool, perturb
+from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, SeverityTable, WordPool, perturb
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ("reference", "hypothesis", "score", "perturbation", "degree", "sentence_id")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from textmover._version import __version__
 from textmover.lazy import names_of
+from textmover.moved import keep_old_paths
 
-__version__ = "0.1.0"
+keep_old_paths()
 
 if TYPE_CHECKING:
     from textmover.metrics import TextMoverBERTScore, TextMoverScore

@@ -9,9 +9,10 @@ import os
 import platform
 import re
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,17 @@ try:
 except ImportError:  # Windows, where leftovers of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["atomic_bytes", "atomic_file", "atomic_folder", "growing_file", "hidden_folder", "remove_leftovers"]
+__all__ = [
+    "atomic_bytes",
+    "atomic_file",
+    "atomic_folder",
+    "check_folder",
+    "check_output",
+    "growing_file",
+    "hidden_folder",
+    "remove_leftovers",
+    "write_output",
+]
 
 PART, NEW, OLD = ".part", ".new", ".old"
 """Ends of hidden names: the file whose lock says that its writer lives, the folder that is being filled, and the folder
@@ -232,3 +243,59 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def check_output(path: str | Path, inputs: Sequence[str]) -> Path:
+    """Refuse a file that cannot be written, before the work rather than after it.
+
+    Raises:
+        InputError: If it is a folder, one of the inputs, or in a place that cannot be written to.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
+    if any(Path(one).exists() and path.resolve() == Path(one).resolve() for one in inputs):
+        raise InputError(f"Expected `--output` to be a new file, but got the input {path}: give another name.")
+    _check_writable(path, path.absolute().parent)
+    return path
+
+
+def check_folder(path: str | Path, flag: str) -> Path:
+    """Refuse a folder that cannot be made or written to, before the work rather than after it.
+
+    Args:
+        path: The folder, which need not exist.
+        flag: What names it on the command line.
+
+    Raises:
+        InputError: If it is a file, or in a place that cannot be written to.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"Expected `{flag}` to be a folder, but got the file {path}: give the name of a folder.")
+    _check_writable(path, path.absolute())
+    return path
+
+
+def _check_writable(path: Path, folder: Path) -> None:
+    """Make sure that a folder, or the nearest one above it that exists, can be written to."""
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        reason = "is a file" if not existing.is_dir() else "is a folder that may not be written to"
+        raise InputError(
+            f"Expected to be able to write {path}, but {existing} {reason}: give a place that can be written."
+        )
+
+
+def write_output(text: str, path: Path) -> None:
+    """Write a file that appears under its name only when it is complete; print its text where that fails.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    try:
+        with atomic_file(path) as stream:
+            stream.write(text)
+    except InputError as error:
+        sys.stdout.write(text)  # the work behind it is not lost
+        raise InputError(f"{error} The text of the file is on standard output.") from error

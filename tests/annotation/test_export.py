@@ -11,8 +11,8 @@ import yaml
 
 from textmover.annotation import criterion_agreement, export_ratings, open_project
 from textmover.data import RatingsDataModule
-from textmover.data.readers import Columns, read_segments
 from textmover.meta_evaluation import krippendorff_alpha
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError
 
 

@@ -11,9 +11,9 @@ import torch
 import yaml
 
 from textmover import Scorer
-from textmover.cli.train import main as train_command
-from textmover.data.parses import Parses
-from textmover.rome.networks import build_scorer
+from textmover.cli.training.train import main as train_command
+from textmover.perturbations.parses import Parses
+from textmover.rome.scorer.names import build_scorer
 from textmover.types import InputError, ParsedText
 
 ROOT = Path(__file__).resolve().parents[2]

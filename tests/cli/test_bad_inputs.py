@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from textmover import reading
-from textmover.cli import app
+from textmover.cli.commands import app
 from textmover.cli.main import main
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))

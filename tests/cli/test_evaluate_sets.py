@@ -144,7 +144,7 @@ def test_ties_on_a_share_of_the_pairs(run, refused, write, monkeypatch):
     command = ("evaluate", "--data", data, *NAMED, "--statistic", "acc23", "--level", "pooled")
     (entry,) = told(run(*command, "--pair-rate", "0.9", "--format", "json"))
     assert entry["protocol"]["pair_rate"] == 0.9
-    monkeypatch.setattr("textmover.meta_evaluation.ties.MOST_PAIRS", 10)
+    monkeypatch.setattr("textmover.meta_evaluation.statistics.ties.MOST_PAIRS", 10)
     said = refused(*command)
     assert "choose a `--pair-rate` of" in said
     assert "nothing was scored" in said

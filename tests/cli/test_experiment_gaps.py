@@ -10,10 +10,11 @@ import pytest
 from scipy.stats import pearsonr
 
 from textmover import Scorer
-from textmover.cli import experiment_kept, experiment_scores
-from textmover.cli.experiment_kept import KeptScores
-from textmover.data.judgements import SetDescription, read_judgements, read_scores
+from textmover.experiments.papers import score_cache as experiment_kept
+from textmover.experiments.papers import scores as experiment_scores
+from textmover.experiments.papers.score_cache import KeptScores
 from textmover.meta_evaluation import MetricScores
+from textmover.readers.judgements import SetDescription, read_judgements, read_scores
 from textmover.types import InputError, Judgements
 
 EXPERIMENT = """

@@ -14,12 +14,12 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from textmover import Scorer
-from textmover.cli.experiment import Experiment, load_experiment
-from textmover.data.judgements import read_darr, read_tac
+from textmover.cli.commands.paper_experiment import Experiment, load_experiment
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
 from textmover.modules.config import MetricConfig
 from textmover.modules.metric_model import MetricModel
 from textmover.presets import PRESETS
+from textmover.readers.judgements import read_darr, read_tac
 from textmover.types import ParsedText
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def classifier(tiny_encoder):
 def small_parts(monkeypatch, classifier):
     """RoMe's parser and classifier, of which an experiment loads many, are small."""
     monkeypatch.setattr("textmover.rome.reading.load_parser", lambda name: FlatParser())
-    monkeypatch.setattr("textmover.scoring.classifier_checkpoint.load_classifier", lambda name: classifier)
+    monkeypatch.setattr("textmover.checkpoints.classifier.load_classifier", lambda name: classifier)
 
 
 # --- data of the right shape ------------------------------------------------------------------------------------------

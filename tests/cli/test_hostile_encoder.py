@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from textmover import Scorer
-from textmover.modules.encoder_source import file_sha256
-from textmover.rome.neighbours import load_neighbours
+from textmover.modules.encoder.source import file_sha256
+from textmover.rome.features.neighbours import load_neighbours
 from textmover.scoring import load_metric, save_checkpoint
 from textmover.types import InputError
 

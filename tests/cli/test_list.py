@@ -1,7 +1,7 @@
 import json
 
+from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
-from textmover.scoring.released import DEFAULT_METRIC, released_metrics
 
 
 def test_every_preset_is_listed_with_what_there_is_to_know(run):

@@ -9,7 +9,7 @@ import pytest
 from textmover import __version__
 from textmover.cli import main as main_module
 from textmover.cli.console import guarded
-from textmover.cli.single_options import MOST, SEEDS, SingleOption, given_twice
+from textmover.cli.options.types import MOST, SEEDS, SingleOption, given_twice
 from textmover.presets import PRESETS
 from textmover.types import InputError
 
@@ -61,7 +61,7 @@ def test_arguments_that_do_not_exist_are_one_line(refused, arguments, message):
     ],
 )
 def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
-    from textmover.cli import train
+    from textmover.cli.training import train
 
     seen = []
     monkeypatch.setattr(train, "main", lambda arguments: seen.append(arguments) or 0)
@@ -70,7 +70,7 @@ def test_train_passes_the_rest_on_and_means_fit(monkeypatch, given, passed):
 
 
 def test_an_interruption_is_130(run, monkeypatch):
-    from textmover.cli import listing
+    from textmover.cli.commands import list_metrics as listing
 
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
@@ -115,8 +115,8 @@ def test_unusable_input_is_one_line_and_a_defect_keeps_its_traceback(capsys):
 def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
     from dataclasses import fields
 
-    from textmover.cli.field_flags import field_flag
     from textmover.modules.config import MetricConfig
+    from textmover.scoring.field_flags import field_flag
 
     text = run("score", "--help").out
     for entry in fields(MetricConfig):

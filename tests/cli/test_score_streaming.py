@@ -21,8 +21,7 @@ import torch
 import zstandard
 from pyarrow import parquet
 
-from textmover.scoring import streaming
-from textmover.scoring.shards import Parts
+from textmover.runs.shards.shards import Parts, streaming
 
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from textmover.cli import score as module
-from textmover.cli.console import Terminated, heeding_termination
-from textmover.scoring import streaming
+from textmover.cli.commands import score as module
+from textmover.runs.shards.shards import streaming
+from textmover.runs.termination import Terminated, heeding_termination
 from textmover.types import InputError
 
 

@@ -16,11 +16,11 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import AsyncCheckpointIO
 
+from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.training_run import write_run_checkpoint
 from textmover.cli.main import main as textmover
-from textmover.cli.train import main as train
+from textmover.cli.training.train import main as train
 from textmover.data import RatingsDataModule
-from textmover.scoring.checkpoint import load_metric
-from textmover.scoring.run_checkpoint import write_run_checkpoint
 from textmover.training import RatingsModule
 from textmover.types import InputError
 

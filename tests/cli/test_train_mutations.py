@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from textmover.cli.train import main as train
+from textmover.cli.training.train import main as train
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from runs import recipe, write_ratings

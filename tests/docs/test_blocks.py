@@ -236,26 +236,26 @@ def test_yaml(block, tmp_path, monkeypatch):
     if "trainer" in content or "model" in content or "data" in content:
         recipe(path, monkeypatch)
     elif "tables" in content:
-        from textmover.cli.experiment import load_experiment
+        from textmover.cli.commands.paper_experiment import load_experiment
 
         assert load_experiment(path).title == content["title"]
     elif set(content) == {"columns"}:
-        from textmover.data.readers import Columns
+        from textmover.readers.segments import Columns
 
         Columns(**content["columns"])
     elif all("." in key for key in content):
-        from textmover.cli.search_space import read_space
+        from textmover.experiments.search.space import read_space
 
         assert list(read_space(path)) == list(content)
     else:
-        from textmover.data.judgements.description import load_description
+        from textmover.readers.judgements.description import load_description
 
         assert load_description(path)
 
 
 def recipe(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of a recipe, put over a whole one: its classes exist and take these arguments."""
-    from textmover.cli.train import main
+    from textmover.cli.training.train import main
 
     monkeypatch.chdir(ROOT)
     with pytest.raises(SystemExit) as stop:

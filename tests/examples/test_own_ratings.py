@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from textmover.data import RatingsDataModule
-from textmover.data.readers import Columns, read_segments
 from textmover.data.split import normalise_reference
+from textmover.readers.segments import Columns, read_segments
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "own_ratings"

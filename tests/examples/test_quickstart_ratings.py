@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from textmover.data.perturbations import PERTURBATIONS, SeverityTable, WordPool, perturb
+from textmover.perturbations.perturbations import PERTURBATIONS, SeverityTable, WordPool, perturb
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 

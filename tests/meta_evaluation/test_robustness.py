@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation import MetricScores
-from textmover.meta_evaluation.labels import bootstrap_share
+from textmover.meta_evaluation.agreement.labels import bootstrap_share
 from textmover.meta_evaluation.robustness import Versions, robustness
 from textmover.types import InputError
 

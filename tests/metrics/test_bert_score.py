@@ -13,7 +13,7 @@ from torchmetrics.text import BERTScore
 
 from textmover.functional import pairwise_similarity
 from textmover.metrics import TextMoverBERTScore
-from textmover.modules.encoder import Encoder
+from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import EncoderMemory, Scorer
 from textmover.types import InputError
 

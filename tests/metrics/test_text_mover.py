@@ -10,7 +10,7 @@ import torch
 from torchmetrics import MetricCollection, MetricTracker
 
 from textmover.metrics import TextMoverScore
-from textmover.modules.encoder import Encoder
+from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.types import InputError
 

@@ -8,14 +8,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import torch
 
+from textmover.checkpoints.adapter import AdapterConfig
 from textmover.modules import MetricConfig, MetricModel
 from textmover.modules.classifier import ClassifierConfig
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.rome.config import RomeConfig
-from textmover.rome.scorer_network import ScorerConfig
-from textmover.rome.syntactic import SyntacticOptions
+from textmover.rome.features.syntactic import SyntacticOptions
+from textmover.rome.scorer.network import ScorerConfig
 from textmover.scoring import Scorer
-from textmover.scoring.adapter import AdapterConfig
 from textmover.training.lora import LoraConfig
 from textmover.types import InputError
 

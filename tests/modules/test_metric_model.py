@@ -559,7 +559,7 @@ def test_the_signature_follows_what_is_learned(tiny_metric):
 
 
 def test_the_signature_names_encoder_hash_and_layer(tiny_encoder, tiny_metric):
-    from textmover.modules.encoder_source import file_sha256
+    from textmover.modules.encoder.source import file_sha256
 
     entries = tiny_metric(layer=-2).signature.entries
     assert entries["encoder"] == f"tiny@{file_sha256(tiny_encoder / 'model.safetensors')[:8]}"

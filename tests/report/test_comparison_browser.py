@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
-from textmover.report.comparison import ComparedSegment, render_comparison
-from textmover.report.ranking import render_ranking
+from textmover.report.systems.comparison_page import ComparedSegment, render_comparison
+from textmover.report.systems.ranking_page import render_ranking
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textmover.report.explanation_page import ExplainedLine, render_explanations
+from textmover.report.explanation.page import ExplainedLine, render_explanations
 
 pytestmark = pytest.mark.slow
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from textmover.cli.experiment_blocks import Block
-from textmover.cli.experiment_output import Page, as_text
+from textmover.experiments.papers.output import Page, as_text
+from textmover.experiments.papers.table_blocks import Block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
-from textmover.report.figures import Line, Panel
-from textmover.report.heat_map import HeatGroup, draw_heat_map
-from textmover.report.latex import latex_document, latex_text
+from textmover.report.evaluation.latex import latex_document, latex_text
+from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
+from textmover.report.figures.panels import Line, Panel
 from textmover.types import Judgements
 
 NAMES = {

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from textmover.report import explanation_figure
-from textmover.report.lines import BinLine, line_plot, spread, value_range
-from textmover.report.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
-from textmover.report.scatter import (
+from textmover.report.explanation.view import figure as explanation_figure
+from textmover.report.figures.lines import BinLine, line_plot, spread, value_range
+from textmover.report.figures.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
+from textmover.report.figures.scatter import (
     density_steps,
     distribution_plot,
     hexagon_counts,
@@ -21,7 +21,7 @@ from textmover.report.scatter import (
     shown_range,
     step_labels,
 )
-from textmover.report.svg import axis_labels, nice_ticks, padded
+from textmover.report.figures.svg import axis_labels, nice_ticks, padded
 from textmover.report.templating import template_text
 
 THEMES = {"light": 0, "dark": 1}

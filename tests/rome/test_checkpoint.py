@@ -3,11 +3,11 @@ import json
 import numpy as np
 import pytest
 
+from textmover.checkpoints.classifier import classifier_folder, save_classifier
+from textmover.checkpoints.folder import load_checkpoint, load_metric, save_checkpoint
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer
-from textmover.scoring.checkpoint import load_checkpoint, load_metric, save_checkpoint
-from textmover.scoring.classifier_checkpoint import classifier_folder, save_classifier
 from textmover.types import InputError
 
 HYPOTHESES, REFERENCES = ["a cat sat", "the dog", "red boat"], ["the cat sat there", "the dog", "blue sky"]

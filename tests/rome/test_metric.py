@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.checkpoints.folder import complete
 from textmover.functional.cost import pairwise_similarity
 from textmover.rome.config import RomeConfig
-from textmover.rome.features import RomeFeatures
+from textmover.rome.features.text_features import RomeFeatures
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import Scorer
-from textmover.scoring.checkpoint import complete
 from textmover.types import CompositeMetric, InputError, SegmentMetric, TrainableMetric
 
 HYPOTHESES = ["a cat sat on the street", "the dog", "", "the old town by the sea", "red red red", "?!"]
@@ -245,7 +245,7 @@ def test_words_behind_the_limit_are_not_compared_all_with_all(rome, monkeypatch)
     metric = rome(weights="uniform", max_length=16)
     widths = []
     monkeypatch.setattr(
-        "textmover.rome.pairing.pairwise_similarity",
+        "textmover.rome.features.pairs.pairwise_similarity",
         lambda *sides: widths.extend(side.shape[1] for side in sides) or pairwise_similarity(*sides),
     )
     found = scores(metric, ["the old town " * 200, "a cat"], ["the red boat " * 300, "the cat"])
@@ -282,8 +282,8 @@ def test_a_state_holds_what_was_learned_alone(rome):
 
 
 def test_networks_of_other_features_are_refused(rome, tmp_path):
-    from textmover.rome.networks import write_scorer
-    from textmover.rome.scorer_network import FeatureScorer, ScorerConfig
+    from textmover.rome.scorer.names import write_scorer
+    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 
     write_scorer(FeatureScorer(ScorerConfig(("semantic", "chrf"))), tmp_path / "network.json")
     with pytest.raises(InputError, match=r"of the features semantic, syntactic, acceptability, but .* semantic, chrf"):

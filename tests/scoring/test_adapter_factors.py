@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.scoring.adapter import low_rank_factors, restore, spread_ranks
+from textmover.checkpoints.adapter import low_rank_factors, restore, spread_ranks
 
 
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12), (7, 7), (1, 6)])
@@ -57,7 +57,7 @@ def test_a_matrix_is_restored_in_parts_as_in_one(monkeypatch):
     before = {"weight": torch.randn(10, 4), "count": torch.tensor(3)}
     factors = {"weight@left": torch.randn(10, 2), "weight@right": torch.randn(2, 4)}
     whole = restore(before, factors)
-    monkeypatch.setattr("textmover.scoring.adapter.ROWS", 3)
+    monkeypatch.setattr("textmover.checkpoints.adapter.ROWS", 3)
     parts = restore(before, factors)
     torch.testing.assert_close(parts["weight"], before["weight"] + factors["weight@left"] @ factors["weight@right"])
     assert torch.equal(parts["weight"], whole["weight"])

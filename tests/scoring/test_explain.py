@@ -157,7 +157,7 @@ def test_closer_words_add_more_and_cost_less(tiny_metric, output, sign):
 
 
 def test_what_a_plan_does_not_tell_stands_beside_the_words(tiny_metric):
-    from textmover.modules.matching import Greedy
+    from textmover.modules.matching.matchings import Greedy
 
     class Squared(Greedy):
         def forward(self, *sides, **options):

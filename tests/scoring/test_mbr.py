@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from textmover.data.candidates import Candidates
+from textmover.readers.candidates import Candidates
 from textmover.scoring import Scorer
 from textmover.scoring.mbr import choose, choose_each, is_symmetric
 from textmover.types import InputError
@@ -215,8 +215,8 @@ def test_windows_of_any_size_choose_alike(made, sets, monkeypatch):
     whole = choose(scorer, sets)
     for block, stretch in ((1, 1), (6, 3)):
         monkeypatch.setattr("textmover.scoring.mbr.BLOCK", block)
-        monkeypatch.setattr("textmover.scoring.engine.STRETCH", stretch)
-        monkeypatch.setattr("textmover.scoring.engine.WINDOW", 2)
+        monkeypatch.setattr("textmover.scoring.engine.engine.STRETCH", stretch)
+        monkeypatch.setattr("textmover.scoring.engine.engine.WINDOW", 2)
         scorer.clear_cache()
         done = []
         given = (Candidates(tuple(one)) for one in sets)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import textmover
+from textmover.modules.tokens.given_texts import normalize_references
 from textmover.scoring import Scorer, save_checkpoint
-from textmover.scoring.given_texts import normalize_references
 from textmover.types import InputError, SegmentScores
 
 

@@ -9,10 +9,11 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from textmover.checkpoints import shipped
+from textmover.checkpoints.shipped.__main__ import draw, fit_means, main
 from textmover.modules.assembly import Parts
-from textmover.modules.encoder_source import EMBEDDED_SHA256
-from textmover.scoring import Scorer, load_metric, save_checkpoint, shipped
-from textmover.scoring.shipped.__main__ import draw, fit_means, main
+from textmover.modules.encoder.source import EMBEDDED_SHA256
+from textmover.scoring import Scorer, load_metric, save_checkpoint
 
 NAME = "sentence-transformers/all-MiniLM-L6-v2"
 FILE = Path(str(resources.files(shipped).joinpath(shipped.EMBEDDED_MEANS)))

@@ -5,8 +5,8 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from textmover.rome.words import WordIdf
-from textmover.scoring.shipped.words import WORDS, count_words, fill_idf
+from textmover.checkpoints.shipped.words import WORDS, count_words, fill_idf
+from textmover.rome.features.words import WordIdf
 
 
 class Metric:
@@ -35,7 +35,7 @@ def test_tables_that_are_fitted_or_wait_for_a_call_stay_as_they_are():
 
 
 def test_the_file_says_what_it_was_counted_on():
-    with resources.as_file(resources.files("textmover.scoring.shipped").joinpath(WORDS)) as path:
+    with resources.as_file(resources.files("textmover.checkpoints.shipped").joinpath(WORDS)) as path:
         with safe_open(path, "pt") as file:
             about, words = file.metadata(), bytes(file.get_tensor("words").numpy()).decode().split("\n")
             counts, documents = file.get_tensor("counts"), int(file.get_tensor("documents"))

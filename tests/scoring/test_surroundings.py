@@ -7,11 +7,11 @@ import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer
 
+from textmover.explaining.alignment import align_words
 from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
 from textmover.modules.analysis import analyse_layers, with_all_layers
 from textmover.presets import PRESETS
 from textmover.scoring import EncoderMemory, Scorer, load_checkpoint, save_checkpoint
-from textmover.scoring.alignment import align_words
 
 HYPOTHESES = ["the small dog ran home", "she will buy a book", "tea", ""]
 REFERENCES = ["a little dog runs home", "she sold two books", "warm tea and a long walk by the river", "tea"]

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from textmover.cli.system_input import score_pairs
+from textmover.cli.options.systems import score_pairs
 from textmover.interfaces.evaluate import EvaluationModule
 from textmover.presets import PRESETS
 from textmover.scoring import Scorer
-from textmover.scoring.together import score_together
+from textmover.scoring.metric_set import score_together
 from textmover.types import InputError
 
 WORDS = [

@@ -88,8 +88,8 @@ def losses_and_gradients(rank: int, world: int, folder: Path, encoder: Path) -> 
 
     from textmover.data import LabelColumns, LabelsDataModule, ParaphrasesDataModule
     from textmover.modules import MetricConfig, MetricModel
-    from textmover.training.classification_task import ClassificationTask, LabelOptions
-    from textmover.training.contrastive_task import ContrastiveTask
+    from textmover.training.tasks.classification import ClassificationTask, LabelOptions
+    from textmover.training.tasks.paraphrases import ContrastiveTask
 
     torch.set_num_threads(1)
     if world > 1:

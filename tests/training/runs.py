@@ -96,7 +96,7 @@ def main() -> int:
     """Train with the given arguments; at the step and with the signal that the first two name, end this process."""
     import pytorch_lightning as pl
 
-    from textmover.cli.train import main as train
+    from textmover.cli.training.train import main as train
 
     step, name, *arguments = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has children ignore it

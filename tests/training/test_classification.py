@@ -6,12 +6,12 @@ import pytest
 import torch
 from labelled_runs import fit, write_pairs, write_sentences
 
+from textmover.checkpoints.classifier import load_classifier
 from textmover.data import LabelsDataModule, MixtureDataModule, RatingsDataModule
 from textmover.data.labelled import LabelledSource, LabelledText
-from textmover.scoring.classifier_checkpoint import load_classifier
 from textmover.training import ClassificationModule, OptimizerConfig
-from textmover.training.classification_task import LabelOptions, class_weights
-from textmover.training.report import judge
+from textmover.training.reports.ratings import judge
+from textmover.training.tasks.classification import LabelOptions, class_weights
 from textmover.types import InputError
 
 

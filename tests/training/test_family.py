@@ -7,10 +7,10 @@ import pytorch_lightning as pl
 import yaml
 
 from textmover.data.datamodule import RatingsDataModule
-from textmover.data.readers import Columns
+from textmover.readers.segments import Columns
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.ratings import RatingsModule
-from textmover.training.report import judge
+from textmover.training.reports.ratings import judge
 
 ROOT = Path(__file__).parents[2]
 

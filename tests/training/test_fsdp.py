@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from pytorch_lightning.strategies import DDPStrategy, FSDPStrategy
-from runs import recipe, write_ratings, write_recipe
 from safetensors.torch import load_file
 from test_strategies import losses, mixture, steady_encoder  # noqa: F401 - a fixture
 
+from runs import recipe, write_ratings, write_recipe
 from textmover.training.sharding import clip_norm, sharding_mesh
 from textmover.types import InputError
 

@@ -6,9 +6,10 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from labelled_runs import fit, write_pairs, write_paraphrases
-from runs import write_ratings
 
+from runs import write_ratings
 from textmover import Scorer
+from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data import (
     LabelColumns,
     LabelsDataModule,
@@ -19,7 +20,6 @@ from textmover.data import (
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import save_checkpoint
-from textmover.scoring.run_checkpoint import read_run_checkpoint
 from textmover.training import (
     ClassificationModule,
     LoraConfig,

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from runs import recipe, write_ratings, write_recipe
 
-from textmover.cli.train import main as train
+from runs import recipe, write_ratings, write_recipe
+from textmover.cli.training.train import main as train
 from textmover.data import RatingsDataModule
 from textmover.data.sources import RatedSource
 from textmover.training import RatingsModule

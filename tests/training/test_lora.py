@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from textmover.checkpoints.folder import load_checkpoint
 from textmover.scoring import save_checkpoint
-from textmover.scoring.checkpoint import load_checkpoint
 from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora, merged_state
 from textmover.training.optimization import OptimizerConfig, build_optimizer, checkpoint_activations, layer_depths
 from textmover.types import InputError

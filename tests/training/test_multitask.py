@@ -7,8 +7,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from labelled_runs import fit, losses_and_gradients, write_pairs, write_paraphrases, write_sentences
-from runs import recipe, write_ratings, write_recipe
 
+from runs import recipe, write_ratings, write_recipe
 from textmover import Scorer
 from textmover.data import (
     Columns,
@@ -23,8 +23,8 @@ from textmover.data.split import is_held_back
 from textmover.functional.contrastive import contrastive_loss
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RandomState, RatingsModule, TaskOptions
-from textmover.training.contrastive_task import ContrastiveTask, all_scores
-from textmover.training.report import judge
+from textmover.training.reports.ratings import judge
+from textmover.training.tasks.paraphrases import ContrastiveTask, all_scores
 from textmover.types import InputError
 
 BOTH = LabelColumns(("first", "second"))
@@ -189,7 +189,7 @@ def test_mined_negatives_are_negatives_in_both_directions(task_and_batch):
 def test_partners_are_told_by_the_highest_score_among_other_clusters(task_and_batch, monkeypatch):
     task, metric, batch = task_and_batch(size=4)
     scores = torch.tensor([[3.0, 1, 2, 0], [2, 1, 9, 1], [0, 0, 5, 5], [1, 0, 0, 2]])
-    monkeypatch.setattr("textmover.training.contrastive_task.all_scores", lambda *_: scores)
+    monkeypatch.setattr("textmover.training.tasks.paraphrases.all_scores", lambda *_: scores)
     assert task.outcome(metric, batch).tolist() == [1, 0, 0, 1], "a tie is not found"
     batch.clusters[:, 0] = torch.tensor([0, 1, 1, 3])
     assert task.outcome(metric, batch).tolist() == [1, 0, 0, 1]
@@ -354,8 +354,8 @@ def test_stages_are_chained_by_checkpoints(tiny_encoder, tmp_path):
 
 @pytest.mark.slow
 def test_train_py_fits_exports_and_keeps_the_classifier(tiny_encoder, tmp_path, capsys):
-    from textmover.cli.train import main as train
-    from textmover.scoring.classifier_checkpoint import load_classifier
+    from textmover.checkpoints.classifier import load_classifier
+    from textmover.cli.training.train import main as train
 
     config = recipe(tmp_path, tiny_encoder, tmp_path / "none.tsv", trainer__max_epochs=1)
     config["trainer"]["callbacks"][0]["init_args"]["monitor"] = "good/held-back/matthews"

@@ -10,19 +10,19 @@ import pytest
 import pytorch_lightning as pl
 import torch
 import yaml
-from runs import write_ratings
 from safetensors.torch import load_file, save_file
 from scipy.stats import pearsonr
 
+from runs import write_ratings
 from textmover import Scorer
+from textmover.checkpoints.adapter import AdapterConfig
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
-from textmover.scoring.adapter import AdapterConfig
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
-from textmover.training.rating_task import check_batches, segment_scores
-from textmover.training.report import judge
+from textmover.training.reports.ratings import judge
+from textmover.training.tasks.ratings import check_batches, segment_scores
 from textmover.types import InputError, Segment
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
-from runs import recipe, write_ratings, write_recipe
 from safetensors.torch import load_file, save_file
 
+from runs import recipe, write_ratings, write_recipe
+from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data import RatingsDataModule
-from textmover.scoring.run_checkpoint import read_run_checkpoint
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 from textmover.types import InputError
 

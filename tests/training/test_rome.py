@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
-from runs import write_ratings
 
+from runs import write_ratings
 from textmover import Scorer
+from textmover.checkpoints.folder import load_metric
 from textmover.data import Columns, RatingsDataModule
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric
 from textmover.scoring import save_checkpoint
-from textmover.scoring.checkpoint import load_metric
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 import yaml
-from runs import write_recipe
 
+from runs import write_recipe
 from textmover import Scorer
-from textmover.cli.train import main as train
+from textmover.cli.training.train import main as train
 
 ROOT = Path(__file__).parents[2]
 CONFIGS, OWN = ROOT / "configs", ROOT / "examples" / "own_ratings" / "recipe.yaml"
 STAGES = sorted((CONFIGS / "stages").glob("*.yaml"))
 RUN = [*STAGES, CONFIGS / "general.yaml", OWN]
-"""Recipes that run here; the others of ``configs`` do so in ``tests/cli/test_train.py``."""
+"""Recipes that run here; the others of ``configs`` do so in ``tests/cli/training/test_train.py``."""
 OTHERS = ("papers", "search", "ladder", "released")
 """Folders of configurations that are not for ``train.py``."""
 RECIPES = [*(path for path in sorted(CONFIGS.rglob("*.yaml")) if path.parent.name not in OTHERS), OWN]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import recipe, write_ratings, write_recipe
 from safetensors.torch import load_file
+
+from runs import recipe, write_ratings, write_recipe
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,10 +6,10 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
-from runs import write_ratings
 
+from runs import write_ratings
+from textmover.checkpoints.training_run import checksum_of
 from textmover.data import RatingsDataModule
-from textmover.scoring.run_checkpoint import checksum_of
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.trainer_checks import check_moved, check_precision
 from textmover.types import InputError

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
-from runs import recipe, write_ratings, write_recipe
 from safetensors.torch import load_file
 from torch.utils.data import DataLoader
 
-from textmover.cli.train import main
+from runs import recipe, write_ratings, write_recipe
+from textmover.cli.training.train import main
 from textmover.data import RatingsDataModule
 from textmover.training import RatingsModule
 from textmover.training.averaging import WeightAverage

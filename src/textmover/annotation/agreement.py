@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.annotation.project import Project
-from textmover.meta_evaluation.annotator_agreement import (
+from textmover.meta_evaluation.agreement.annotators import (
     AnnotatorAgreement,
     Level,
     annotator_agreement,

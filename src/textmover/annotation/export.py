@@ -18,9 +18,9 @@ from textmover.annotation.project import Project
 from textmover.annotation.scale import RESERVED
 from textmover.annotation.store import inside
 from textmover.csv_cells import CsvWriter
-from textmover.data.readers import Columns, read_segments
 from textmover.data.split import split_held_back
 from textmover.files import atomic_file
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError
 
 __all__ = ["RECIPE", "SINGLE", "TABLE", "Exported", "export_ratings"]

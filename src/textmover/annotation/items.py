@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from textmover.data.lines import empty, unreadable
-from textmover.data.readers import TableRow, check_columns, told
-from textmover.data.tables import named, open_tables
+from textmover.readers.lines import empty, unreadable
+from textmover.readers.segments import TableRow, check_columns, told
+from textmover.readers.tables import named, open_tables
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError
 

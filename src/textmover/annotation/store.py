@@ -19,8 +19,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from textmover.data.lines import unreadable
 from textmover.files import atomic_file
+from textmover.readers.lines import unreadable
 from textmover.reading import load_json
 from textmover.types import InputError
 

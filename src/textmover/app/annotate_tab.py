@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from textmover.app.desk import Desk, Shown
+from textmover.app.annotation_session import Desk, Shown
 from textmover.app.html import notice, shown
 from textmover.reading import load_json
 from textmover.types import InputError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textmover.app.html import notice, shown
+from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
-from textmover.scoring.released import DEFAULT_METRIC, released_metrics
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Explorer:
         Raises:
             InputError: If one cannot be loaded, or this machine does not have the device.
         """
-        from textmover.scoring.devices import resolve_device
+        from textmover.modules.devices import resolve_device
 
         if self._device is not None:
             resolve_device(self._device)

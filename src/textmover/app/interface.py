@@ -1,4 +1,4 @@
-"""The page: what :mod:`~textmover.app.desk`, ``explorer`` and ``review`` know, in Gradio."""
+"""The page: what :mod:`~textmover.app.annotation_session`, ``explorer`` and ``review`` know, in Gradio."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from textmover.app.annotate_tab import AnnotateTab
-from textmover.app.desk import Desk
+from textmover.app.annotation_session import Desk
 from textmover.app.explorer import Explorer, score_table
 from textmover.app.html import notice
 from textmover.app.review import agreement_view, export_view

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from textmover.annotation import CriterionAgreement, Exported, Project, criterion_agreement, export_ratings
 from textmover.app.html import notice, shown
-from textmover.meta_evaluation.annotator_agreement import Level
+from textmover.meta_evaluation.agreement.annotators import Level
 from textmover.types import InputError
 
 __all__ = ["agreement_view", "export_view"]

@@ -14,32 +14,45 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from textmover import __version__
-from textmover.cli.console import guarded, heeding_termination, open_streams
-from textmover.cli.single_options import SingleOption
+from textmover._version import __version__
+from textmover.cli.console import guarded, open_streams
+from textmover.cli.options.types import SingleOption
+from textmover.runs.termination import heeding_termination
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "score": ("textmover.cli.score", "score texts against references"),
-    "explain": ("textmover.cli.explain", "show why a text got its score: words, trees, and how they add up"),
-    "compare": ("textmover.cli.compare", "compare systems on the same references, with tests of their difference"),
-    "mbr": ("textmover.cli.mbr", "choose the best of several candidates by minimum Bayes risk"),
-    "rank": ("textmover.cli.rank", "rank systems, which share a rank where no test tells them apart"),
-    "evaluate": ("textmover.cli.evaluate", "judge a metric against human ratings"),
-    "sweep": ("textmover.cli.sweep", "judge a metric against human ratings for every setting of a grid"),
-    "analyse-layers": ("textmover.cli.analyse", "show how alike an encoder's token vectors are, layer by layer"),
-    "train": ("textmover.cli.train", "fine-tune a metric on human ratings"),
-    "search": ("textmover.cli.search", "search for the settings of a training recipe that agree best"),
-    "export": ("textmover.cli.export", "turn a training checkpoint into a folder that scores"),
-    "fit-idf": ("textmover.cli.fit", "fit idf weights on a corpus"),
-    "fit-mean": ("textmover.cli.fit", "fit the mean that token vectors are centred by on a corpus"),
-    "fit-baseline": ("textmover.cli.fit", "fit the baseline that scores are rescaled by on a corpus"),
-    "perturb": ("textmover.cli.perturb", "write graded corruptions of texts, with their severity"),
-    "robustness": ("textmover.cli.robustness", "show what changes of a text do to the scores of metrics"),
-    "app": ("textmover.cli.app", "score, explain and rate texts in the browser"),
-    "cache": ("textmover.cli.cache", "show or clear what encoders made of texts and what was kept in a folder"),
-    "list": ("textmover.cli.listing", "list the presets"),
+    "score": ("textmover.cli.commands.score", "score texts against references"),
+    "explain": ("textmover.cli.commands.explain", "show why a text got its score: words, trees, and how they add up"),
+    "compare": (
+        "textmover.cli.commands.compare",
+        "compare systems on the same references, with tests of their difference",
+    ),
+    "mbr": ("textmover.cli.commands.mbr", "choose the best of several candidates by minimum Bayes risk"),
+    "rank": ("textmover.cli.commands.rank", "rank systems, which share a rank where no test tells them apart"),
+    "evaluate": ("textmover.cli.commands.evaluate", "judge a metric against human ratings"),
+    "sweep": ("textmover.cli.commands.sweep", "judge a metric against human ratings for every setting of a grid"),
+    "analyse-layers": (
+        "textmover.cli.commands.analyse_layers",
+        "show how alike an encoder's token vectors are, layer by layer",
+    ),
+    "train": ("textmover.cli.training.train", "fine-tune a metric on human ratings"),
+    "search": ("textmover.cli.training.search", "search for the settings of a training recipe that agree best"),
+    "export": ("textmover.cli.training.export", "turn a training checkpoint into a folder that scores"),
+    "fit-idf": ("textmover.cli.commands.fit_statistics", "fit idf weights on a corpus"),
+    "fit-mean": ("textmover.cli.commands.fit_statistics", "fit the mean that token vectors are centred by on a corpus"),
+    "fit-baseline": (
+        "textmover.cli.commands.fit_statistics",
+        "fit the baseline that scores are rescaled by on a corpus",
+    ),
+    "perturb": ("textmover.cli.commands.perturb", "write graded corruptions of texts, with their severity"),
+    "robustness": ("textmover.cli.commands.robustness", "show what changes of a text do to the scores of metrics"),
+    "app": ("textmover.cli.commands.app", "score, explain and rate texts in the browser"),
+    "cache": (
+        "textmover.cli.commands.cache",
+        "show or clear what encoders made of texts and what was kept in a folder",
+    ),
+    "list": ("textmover.cli.commands.list_metrics", "list the presets"),
 }
 """Module and purpose of each command."""
 
@@ -112,7 +125,7 @@ def _train(arguments: list[str]) -> int:
     """Lightning's command line, which parses for itself; ``fit`` where no other command of it stands first."""
     if arguments and arguments[0] not in (*TRAINING_COMMANDS, "-h", "--help"):
         arguments = ["fit", *arguments]
-    from textmover.cli.train import main as train
+    from textmover.cli.training.train import main as train
 
     return train(arguments)
 

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 from textmover.lazy import names_of
 
 if TYPE_CHECKING:
-    from textmover.data.acceptable import AcceptabilityDataModule
     from textmover.data.datamodule import MixtureDataModule, RatingsDataModule
-    from textmover.data.glue import LabelColumns
-    from textmover.data.judgements import (
+    from textmover.data.generated.acceptability import AcceptabilityDataModule
+    from textmover.data.generated.perturbed import PerturbedDataModule
+    from textmover.data.generated.record_ratings import RecordsDataModule
+    from textmover.data.label_tasks import LabelColumns
+    from textmover.data.labelled import LabelsDataModule
+    from textmover.data.overlap import PairFile
+    from textmover.data.paraphrases import ParaphrasesDataModule
+    from textmover.readers.judgements import (
         ReadyScores,
         SetDescription,
         built_in_descriptions,
@@ -21,12 +26,7 @@ if TYPE_CHECKING:
         read_scores,
         read_tac,
     )
-    from textmover.data.labelled import LabelsDataModule
-    from textmover.data.overlap import PairFile
-    from textmover.data.paraphrases import ParaphrasesDataModule
-    from textmover.data.perturbed import PerturbedDataModule
-    from textmover.data.readers import Columns, read_lines, read_segments
-    from textmover.data.told_records import RecordsDataModule
+    from textmover.readers.segments import Columns, read_lines, read_segments
 
 __all__ = [
     "AcceptabilityDataModule",
@@ -55,26 +55,26 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "AcceptabilityDataModule": "textmover.data.acceptable",
-        "Columns": "textmover.data.readers",
-        "LabelColumns": "textmover.data.glue",
+        "AcceptabilityDataModule": "textmover.data.generated.acceptability",
+        "Columns": "textmover.readers.segments",
+        "LabelColumns": "textmover.data.label_tasks",
         "LabelsDataModule": "textmover.data.labelled",
         "MixtureDataModule": "textmover.data.datamodule",
         "PairFile": "textmover.data.overlap",
         "ParaphrasesDataModule": "textmover.data.paraphrases",
-        "PerturbedDataModule": "textmover.data.perturbed",
+        "PerturbedDataModule": "textmover.data.generated.perturbed",
         "RatingsDataModule": "textmover.data.datamodule",
-        "ReadyScores": "textmover.data.judgements",
-        "RecordsDataModule": "textmover.data.told_records",
-        "SetDescription": "textmover.data.judgements",
-        "built_in_descriptions": "textmover.data.judgements",
-        "load_description": "textmover.data.judgements",
-        "read_coco_captions": "textmover.data.judgements",
-        "read_darr": "textmover.data.judgements",
-        "read_judgements": "textmover.data.judgements",
-        "read_lines": "textmover.data.readers",
-        "read_scores": "textmover.data.judgements",
-        "read_segments": "textmover.data.readers",
-        "read_tac": "textmover.data.judgements",
+        "ReadyScores": "textmover.readers.judgements",
+        "RecordsDataModule": "textmover.data.generated.record_ratings",
+        "SetDescription": "textmover.readers.judgements",
+        "built_in_descriptions": "textmover.readers.judgements",
+        "load_description": "textmover.readers.judgements",
+        "read_coco_captions": "textmover.readers.judgements",
+        "read_darr": "textmover.readers.judgements",
+        "read_judgements": "textmover.readers.judgements",
+        "read_lines": "textmover.readers.segments",
+        "read_scores": "textmover.readers.judgements",
+        "read_segments": "textmover.readers.segments",
+        "read_tac": "textmover.readers.judgements",
     },
 )

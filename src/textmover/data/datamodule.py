@@ -14,13 +14,13 @@ import numpy as np
 import pytorch_lightning as pl
 from numpy.typing import NDArray
 
-from textmover.data.apart import warn_of_shared
 from textmover.data.batching import PartLoader, TrainingLoader
+from textmover.data.leakage import warn_of_shared
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.rating_scales import Scales, on_one_scale
-from textmover.data.readers import Columns, read_segments
 from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least, check_reading
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 from textmover.types.arguments import CheckedArguments
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.glue import TASKS, LabelColumns, LabelNames, TaskName, label_names
+from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName, label_names
 from textmover.data.overlap import PairFile, compared_text, read_pairs, rows_where
-from textmover.data.readers import TableRow, read_rows
 from textmover.data.sources import Batch, Source, Tokenize, check_reading
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
+from textmover.readers.segments import TableRow, read_rows
 from textmover.types import InputError, TokenBatch
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ def read_labelled(
 
     Args:
         path: CSV, TSV, JSON Lines or Parquet, or ``hub:owner/name/configuration``
-            (as for :func:`~textmover.data.readers.read_segments`).
+            (as for :func:`~textmover.readers.segments.read_segments`).
         columns: What the columns mean, all named.
         names: How the classes are written.
         split: Split of a hub data set.

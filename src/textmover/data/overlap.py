@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from textmover.data.readers import Columns, read_segments
 from textmover.data.split import normalise_reference
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
 __all__ = ["PairFile", "compared_text", "normalised_pair", "read_pairs", "rows_where", "without_pairs"]

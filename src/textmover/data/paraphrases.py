@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.glue import TASKS, LabelColumns, TaskName, label_names
+from textmover.data.label_tasks import TASKS, LabelColumns, TaskName, label_names
 from textmover.data.labelled import filled_columns, read_labelled
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
-from textmover.data.readers import Columns, read_segments
 from textmover.data.sources import Batch, Source, Tokenize, check_reading
 from textmover.data.split import HELD_BACK_SHARE, normalise_reference, split_held_back, taken_by_hash
+from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, TokenBatch
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from textmover.interfaces.scorers import Model, as_scorer, columns_of
-from textmover.scoring.given_texts import listed_texts, normalize_references
+from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 from textmover.types import InputError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from textmover.interfaces.scorers import Model, as_scorer, columns_of
-from textmover.scoring.given_texts import lists_texts
+from textmover.modules.tokens.given_texts import lists_texts
 from textmover.types import InputError
 
 try:

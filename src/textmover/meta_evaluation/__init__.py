@@ -3,17 +3,14 @@
 :func:`evaluate` judges several metrics on a judgement set by a :class:`Protocol`; the other functions are its parts.
 """
 
-from textmover.meta_evaluation.agreement import Exclusion
-from textmover.meta_evaluation.annotator_agreement import (
+from textmover.meta_evaluation.agreement.annotators import (
     AnnotatorAgreement,
     annotator_agreement,
     cohen_kappa,
     fleiss_kappa,
     krippendorff_alpha,
 )
-from textmover.meta_evaluation.averaging import AveragedCorrelation, averaged_correlation
-from textmover.meta_evaluation.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
-from textmover.meta_evaluation.breakdown import (
+from textmover.meta_evaluation.agreement.breakdown import (
     BinAgreement,
     IntervalOptions,
     MetricCorrelations,
@@ -21,41 +18,36 @@ from textmover.meta_evaluation.breakdown import (
     agreement_by_quantile,
     metric_correlations,
 )
-from textmover.meta_evaluation.clusters import significance_clusters
-from textmover.meta_evaluation.compared_systems import ComparedSystems, Decision, SystemPair, compare_systems
-from textmover.meta_evaluation.correlation import (
-    Correlation,
-    MeanCorrelation,
-    correlations,
-    grouped_correlations,
-    mean_correlation,
-)
-from textmover.meta_evaluation.evaluation import evaluate
-from textmover.meta_evaluation.permutation import PermutationTest, permutation_p_values, permutation_test
-from textmover.meta_evaluation.preferences import (
+from textmover.meta_evaluation.agreement.group_agreement import Exclusion
+from textmover.meta_evaluation.agreement.preferences import (
     PreferenceAgreement,
     darr_tau,
     grouped_darr_tau,
     preferences_from_ratings,
 )
-from textmover.meta_evaluation.protocol import LEVELS, STATISTICS, Protocol
-from textmover.meta_evaluation.ranking import (
-    RankedSystems,
-    SystemMean,
-    mean_over_groups,
-    rank_systems,
-    ranking_agreement,
-)
-from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
-from textmover.meta_evaluation.system_comparison import SystemComparison, paired_bootstrap, paired_randomisation
-from textmover.meta_evaluation.systems import (
+from textmover.meta_evaluation.agreement.protocol import LEVELS, STATISTICS, Protocol
+from textmover.meta_evaluation.agreement.systems import (
     SoftPairwiseAccuracy,
     SystemAgreement,
     soft_pairwise_accuracy,
     system_agreement,
     system_means,
 )
-from textmover.meta_evaluation.ties import (
+from textmover.meta_evaluation.evaluation import evaluate
+from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
+from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
+from textmover.meta_evaluation.significance.clusters import significance_clusters
+from textmover.meta_evaluation.significance.permutation import PermutationTest, permutation_p_values, permutation_test
+from textmover.meta_evaluation.significance.williams import WilliamsTest, williams_test, williams_test_of_scores
+from textmover.meta_evaluation.statistics.averaging import AveragedCorrelation, averaged_correlation
+from textmover.meta_evaluation.statistics.correlation import (
+    Correlation,
+    MeanCorrelation,
+    correlations,
+    grouped_correlations,
+    mean_correlation,
+)
+from textmover.meta_evaluation.statistics.ties import (
     PairCounts,
     TieAgreement,
     TieCalibration,
@@ -63,7 +55,15 @@ from textmover.meta_evaluation.ties import (
     pair_counts,
     tie_agreement,
 )
-from textmover.meta_evaluation.williams import WilliamsTest, williams_test, williams_test_of_scores
+from textmover.meta_evaluation.systems.comparison_table import ComparedSystems, Decision, SystemPair, compare_systems
+from textmover.meta_evaluation.systems.paired_tests import SystemComparison, paired_bootstrap, paired_randomisation
+from textmover.meta_evaluation.systems.ranking import (
+    RankedSystems,
+    SystemMean,
+    mean_over_groups,
+    rank_systems,
+    ranking_agreement,
+)
 
 __all__ = [
     "LEVELS",

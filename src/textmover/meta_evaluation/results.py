@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.agreement import Exclusion
-from textmover.meta_evaluation.drawn_correlation import Vector
-from textmover.meta_evaluation.protocol import Protocol
+from textmover.meta_evaluation.agreement.group_agreement import Exclusion
+from textmover.meta_evaluation.agreement.protocol import Protocol
+from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 from textmover.types import InputError, Judgements
 
 __all__ = ["Evaluation", "MetricAgreement", "MetricScores", "people"]

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.bootstrap import LEAST, Interval, bootstrap_interval, draw_counts, percentiles
-from textmover.meta_evaluation.correlation import finite_scores, kendall
 from textmover.meta_evaluation.results import MetricScores
+from textmover.meta_evaluation.significance.bootstrap import (
+    LEAST,
+    Interval,
+    bootstrap_interval,
+    draw_counts,
+    percentiles,
+)
+from textmover.meta_evaluation.statistics.correlation import finite_scores, kendall
 from textmover.types import InputError
 
 __all__ = ["UNKNOWN", "KindRobustness", "MetricRobustness", "Robustness", "Versions", "robustness"]

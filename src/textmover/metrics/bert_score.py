@@ -9,14 +9,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from textmover.checkpoints.statistics_files import unfitted_statistics
 from textmover.metrics.bert_score_model import bert_score_model, load_bert_score, unavailable
 from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, split_options
 from textmover.metrics.token_matches import TokenMatches, idf_values, match_tokens
 from textmover.modules.config import DEFAULT_ENCODER
 from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 from textmover.scoring import Scorer
-from textmover.scoring.given_texts import listed_texts, normalize_references
-from textmover.scoring.statistics import unfitted_statistics
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["TextMoverBERTScore"]

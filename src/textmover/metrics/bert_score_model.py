@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from textmover.checkpoints.folder import metric_named
 from textmover.modules.config import check_choice
-from textmover.modules.matching import Greedy
+from textmover.modules.matching.matchings import Greedy
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.weighting import Side
+from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
-from textmover.scoring.checkpoint import metric_named
 from textmover.types import InputError, MatchResult
 
 __all__ = ["FlooredGreedy", "bert_score_model", "load_bert_score", "unavailable"]

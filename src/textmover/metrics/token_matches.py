@@ -14,12 +14,12 @@ from textmover.functional import f_score, pairwise_similarity
 from textmover.metrics.bert_score_model import FlooredGreedy
 from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.statistics import IdfTable
-from textmover.modules.unknown_tokens import token_keys
-from textmover.modules.weighting import Side
+from textmover.modules.tokens.statistics import IdfTable
+from textmover.modules.tokens.unknown_tokens import token_keys
+from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
-from textmover.scoring.pair_values import pair_values
-from textmover.scoring.reckoning import check_finite
+from textmover.scoring.engine.pair_values import pair_values
+from textmover.scoring.engine.progress_and_flags import check_finite
 from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
 
 __all__ = ["TokenMatches", "idf_values", "match_tokens"]

@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 
-from textmover.modules.base_encoder import BaseEncoder, base_of, remember_base
 from textmover.modules.config import MetricConfig
-from textmover.modules.encoder import Encoder
-from textmover.modules.encoder_facts import default_layer, position_limit
-from textmover.modules.encoder_source import EncoderSource, resolve_encoder
-from textmover.modules.layers import PowerMeans, Routing, ScalarMix, SingleLayer
-from textmover.modules.pretrained import load_config
-from textmover.modules.static_vectors import StaticEncoder, StaticVectors, is_static
-from textmover.modules.stop_words import stop_words
-from textmover.modules.tokenizer import Tokenizer
-from textmover.modules.weighting import needs_traits
-from textmover.modules.word_tokenizer import WordTokenizer
+from textmover.modules.encoder.base_weights import BaseEncoder, base_of, remember_base
+from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.known_encoders import default_layer, position_limit
+from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, SingleLayer
+from textmover.modules.encoder.pretrained import load_config
+from textmover.modules.encoder.source import EncoderSource, resolve_encoder
+from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
+from textmover.modules.tokens.stop_words import stop_words
+from textmover.modules.tokens.tokenizer import Tokenizer
+from textmover.modules.tokens.weighting import needs_traits
+from textmover.modules.tokens.word_tokenizer import WordTokenizer
 from textmover.types import BOUNDS, InputError, Signature, check_whole
 
 __all__ = ["DIFFERENCE", "ENCODER_FOLDER", "Parts", "assemble", "build_layers", "reassemble", "save_parts", "untrained"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from textmover.modules.matching_names import COSTS, Matching, check_matching, who_reads
+from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
 from textmover.types import InputError, check_whole
 
 logger = logging.getLogger(__name__)

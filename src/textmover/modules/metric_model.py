@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from textmover.functional import normalize_by_self, pairwise_similarity, unit_vectors
 from textmover.modules.assembly import Parts, assemble, build_layers, reassemble, save_parts
-from textmover.modules.calibration import Calibration
-from textmover.modules.centering import Centering
 from textmover.modules.config import MetricConfig
-from textmover.modules.encoder import Encoder
-from textmover.modules.fitting import fit_calibration, fit_statistics, statistic_basis
-from textmover.modules.matching import build_matching
-from textmover.modules.matching_names import COSTS
-from textmover.modules.statistics import Baseline, CorpusMean, IdfTable
-from textmover.modules.unknown_tokens import apart
-from textmover.modules.weighting import Role, Side, TokenWeighting
+from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.matching.calibration import Calibration
+from textmover.modules.matching.matchings import build_matching
+from textmover.modules.matching.names import COSTS
+from textmover.modules.tokens.centering import Centering
+from textmover.modules.tokens.fitting import fit_calibration, fit_statistics, statistic_basis
+from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
+from textmover.modules.tokens.unknown_tokens import apart
+from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 
 __all__ = ["MetricModel"]

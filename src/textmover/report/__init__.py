@@ -3,13 +3,13 @@
 Figures are drawn with matplotlib and the page is filled in by Jinja, which the extra ``report`` brings.
 """
 
-from textmover.report.disagreements import Alignment, Disagreement, Link, largest_disagreements
-from textmover.report.figures import FORMATS, Line, Panel, check_matplotlib, draw_panels, report_files
-from textmover.report.page import ReportHead, check_jinja, render_report, write_report
-from textmover.report.table_formats import TABLE_FORMATS, format_evaluations
-from textmover.report.terminal import print_evaluations
-from textmover.report.views import ReportSection
-from textmover.report.wording import file_remarks, remarks, set_title
+from textmover.report.evaluation.disagreements import Alignment, Disagreement, Link, largest_disagreements
+from textmover.report.evaluation.page import ReportHead, check_jinja, render_report, write_report
+from textmover.report.evaluation.tables import TABLE_FORMATS, format_evaluations
+from textmover.report.evaluation.terminal import print_evaluations
+from textmover.report.evaluation.views import ReportSection
+from textmover.report.evaluation.wording import file_remarks, remarks, set_title
+from textmover.report.figures.panels import FORMATS, Line, Panel, check_matplotlib, draw_panels, report_files
 
 __all__ = [
     "FORMATS",

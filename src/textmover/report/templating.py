@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from textmover.report.palette import diverging, metric_colours, sequential
+from textmover.report.figures.palette import diverging, metric_colours, sequential
 from textmover.types import InputError
 
 __all__ = ["TEMPLATES", "check_jinja", "colour_rules", "fill", "template_text"]

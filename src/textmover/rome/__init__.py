@@ -7,22 +7,28 @@ from typing import TYPE_CHECKING
 from textmover.lazy import names_of
 
 if TYPE_CHECKING:
-    from textmover.rome.acceptability import AcceptabilityModel
     from textmover.rome.config import RomeConfig
-    from textmover.rome.metric import RomeMetric
-    from textmover.rome.official import read_official
-    from textmover.rome.parser import load_parser
-    from textmover.rome.scorer_network import FeatureScorer, ScorerConfig
-    from textmover.rome.semantic import SEMANTICS, SemanticConfig, SemanticResult, semantic_similarity, word_weights
-    from textmover.rome.syntactic import (
+    from textmover.rome.features.acceptability import AcceptabilityModel
+    from textmover.rome.features.semantic import (
+        SEMANTICS,
+        SemanticConfig,
+        SemanticResult,
+        semantic_similarity,
+        word_weights,
+    )
+    from textmover.rome.features.syntactic import (
         SyntacticOptions,
         SyntacticSimilarity,
         WordEdit,
         syntactic_edits,
         syntactic_similarity,
     )
-    from textmover.rome.trees import WordTree, dependency_trees
-    from textmover.rome.words import WordIdf
+    from textmover.rome.features.words import WordIdf
+    from textmover.rome.metric import RomeMetric
+    from textmover.rome.parsers.names import load_parser
+    from textmover.rome.parsers.trees import WordTree, dependency_trees
+    from textmover.rome.scorer.authors_network import read_official
+    from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 
 __all__ = [
     "SEMANTICS",
@@ -50,25 +56,25 @@ __all__ = [
 __getattr__ = names_of(
     __name__,
     {
-        "SEMANTICS": "textmover.rome.semantic",
-        "AcceptabilityModel": "textmover.rome.acceptability",
-        "FeatureScorer": "textmover.rome.scorer_network",
+        "SEMANTICS": "textmover.rome.features.semantic",
+        "AcceptabilityModel": "textmover.rome.features.acceptability",
+        "FeatureScorer": "textmover.rome.scorer.network",
         "RomeConfig": "textmover.rome.config",
         "RomeMetric": "textmover.rome.metric",
-        "ScorerConfig": "textmover.rome.scorer_network",
-        "SemanticConfig": "textmover.rome.semantic",
-        "SemanticResult": "textmover.rome.semantic",
-        "SyntacticOptions": "textmover.rome.syntactic",
-        "SyntacticSimilarity": "textmover.rome.syntactic",
-        "WordEdit": "textmover.rome.syntactic",
-        "WordIdf": "textmover.rome.words",
-        "WordTree": "textmover.rome.trees",
-        "dependency_trees": "textmover.rome.trees",
-        "load_parser": "textmover.rome.parser",
-        "read_official": "textmover.rome.official",
-        "semantic_similarity": "textmover.rome.semantic",
-        "syntactic_edits": "textmover.rome.syntactic",
-        "syntactic_similarity": "textmover.rome.syntactic",
-        "word_weights": "textmover.rome.semantic",
+        "ScorerConfig": "textmover.rome.scorer.network",
+        "SemanticConfig": "textmover.rome.features.semantic",
+        "SemanticResult": "textmover.rome.features.semantic",
+        "SyntacticOptions": "textmover.rome.features.syntactic",
+        "SyntacticSimilarity": "textmover.rome.features.syntactic",
+        "WordEdit": "textmover.rome.features.syntactic",
+        "WordIdf": "textmover.rome.features.words",
+        "WordTree": "textmover.rome.parsers.trees",
+        "dependency_trees": "textmover.rome.parsers.trees",
+        "load_parser": "textmover.rome.parsers.names",
+        "read_official": "textmover.rome.scorer.authors_network",
+        "semantic_similarity": "textmover.rome.features.semantic",
+        "syntactic_edits": "textmover.rome.features.syntactic",
+        "syntactic_similarity": "textmover.rome.features.syntactic",
+        "word_weights": "textmover.rome.features.semantic",
     },
 )

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from textmover.modules.config import DEFAULT_ENCODER, MetricConfig, check_choice, check_fields
-from textmover.rome.acceptability import DEFAULT_CLASSIFIER
-from textmover.rome.parser import DEFAULT_PARSER
-from textmover.rome.semantic import SEMANTICS, SemanticConfig
-from textmover.rome.syntactic import SyntacticOptions
+from textmover.rome.features.acceptability import DEFAULT_CLASSIFIER
+from textmover.rome.features.semantic import SEMANTICS, SemanticConfig
+from textmover.rome.features.syntactic import SyntacticOptions
+from textmover.rome.parsers.names import DEFAULT_PARSER
 from textmover.types import InputError, check_whole
 
 __all__ = ["FEATURES", "NO_PARSER", "RomeConfig"]

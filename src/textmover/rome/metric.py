@@ -11,21 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.arithmetic import lasting, own_arithmetic
-from textmover.modules.calibration import Calibration
 from textmover.modules.classifier import TextClassifier
-from textmover.modules.encoder import Encoder
-from textmover.modules.fitting import evaluating, fit_calibration, windows
-from textmover.rome.acceptability import AcceptabilityModel
+from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.matching.calibration import Calibration
+from textmover.modules.tokens.fitting import evaluating, fit_calibration, windows
 from textmover.rome.config import FEATURES, RomeConfig
-from textmover.rome.features import PARSED_BYTES, RomeFeatures
-from textmover.rome.kept import KeptFeatures
-from textmover.rome.networks import NEW, build_scorer
-from textmover.rome.pairing import match_words, pair_features
+from textmover.rome.features.acceptability import AcceptabilityModel
+from textmover.rome.features.cache import KeptFeatures
+from textmover.rome.features.pairs import match_words, pair_features
+from textmover.rome.features.semantic import SemanticResult
+from textmover.rome.features.text_features import PARSED_BYTES, RomeFeatures
+from textmover.rome.features.words import WordIdf
 from textmover.rome.reading import WordReader
-from textmover.rome.scorer_network import FeatureScorer, ScorerConfig, named_features
-from textmover.rome.semantic import SemanticResult
+from textmover.rome.scorer.names import NEW, build_scorer
+from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
 from textmover.rome.signature import other_parts, rome_signature
-from textmover.rome.words import WordIdf
 from textmover.types import (
     InputError,
     PairScores,
@@ -51,7 +51,7 @@ class RomeMetric(nn.Module):
     The features are :math:`F_{sem}`, 1 less the earth mover's distance of aligned words, :math:`F_{ted}`, the likeness
     of dependency trees, and :math:`F_g`, the probability that the hypothesis is acceptable English, each in [0, 1];
     further ones by configuration are surface measures and scores of other metrics. :math:`f` is a network
-    (:class:`~textmover.rome.scorer_network.FeatureScorer`) or the mean of the features. Encoders and parser are frozen;
+    (:class:`~textmover.rome.scorer.network.FeatureScorer`) or the mean of the features. Encoders and parser are frozen;
     what is trained is :math:`f`.
 
     Hypotheses or references without any word score 0 and have the flag ``"empty"``; texts longer than trees are

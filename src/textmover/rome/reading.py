@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.unknown_tokens import surface_number
+from textmover.modules.tokens.unknown_tokens import surface_number
 from textmover.rome.config import NO_PARSER, RomeConfig
-from textmover.rome.features import ReadText
-from textmover.rome.parser import load_parser
-from textmover.rome.words import Span, token_offsets, word_key, word_spans, word_vectors_of_spans
+from textmover.rome.features.text_features import ReadText
+from textmover.rome.features.words import Span, token_offsets, word_key, word_spans, word_vectors_of_spans
+from textmover.rome.parsers.names import load_parser
 from textmover.types import ParsedText, Parser, TokenBatch
 
 __all__ = ["WordReader"]
@@ -47,7 +47,7 @@ class WordReader(nn.Module):
     def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...], Tensor | None]:
         """Word vectors ``[B, W, D]``, where there are any ``[B, W]``, the texts with their words, and unknown words.
 
-        A word with an unknown token is unknown; see :class:`~textmover.rome.features.RomeFeatures`.
+        A word with an unknown token is unknown; see :class:`~textmover.rome.features.text_features.RomeFeatures`.
         """
         vectors = self.metric.token_vectors(batch)
         offsets = token_offsets(self.metric.tokenizer, batch.texts)

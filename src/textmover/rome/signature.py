@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from textmover.rome.networks import MEAN
+from textmover.rome.scorer.names import MEAN
 from textmover.types import Signature
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 """Scoring: the engine, the scorer over it, and checkpoints."""
 
-from textmover.scoring.adapter import AdapterConfig, adapter_report
-from textmover.scoring.averaging import average_metrics, interpolate
-from textmover.scoring.checkpoint import load_checkpoint, load_metric, save_checkpoint
-from textmover.scoring.encoder_memory import EncoderMemory
-from textmover.scoring.hub import push_to_hub
+from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.checkpoints.averaging import average_metrics, interpolate
+from textmover.checkpoints.folder import load_checkpoint, load_metric, save_checkpoint
+from textmover.checkpoints.hub import push_to_hub
+from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.scorer import Scorer, score
 
 __all__ = [

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from textmover.explaining.rome import explain_rome
+from textmover.explaining.transport import explain_transport
+from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
-from textmover.report.explanation import Explanation
+from textmover.report.explanation.view import Explanation
 from textmover.rome.metric import RomeMetric
-from textmover.scoring.devices import scoring_mode
-from textmover.scoring.explain_rome import explain_rome
-from textmover.scoring.explain_transport import explain_transport
 from textmover.scoring.scorer_statistics import check_fitted
 from textmover.types import InputError, SegmentScores
 
@@ -88,7 +88,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
 
 def _checked(hypothesis: str, references: str | Sequence[str]) -> tuple[str, list[str]]:
     """A hypothesis and its references as :meth:`Scorer.score` would take them."""
-    from textmover.scoring.given_texts import normalize_references
+    from textmover.modules.tokens.given_texts import normalize_references
 
     if not isinstance(hypothesis, str):
         raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")

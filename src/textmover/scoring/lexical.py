@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from textmover.scoring.workers import worker_count
+from textmover.scoring.engine.threads import worker_count
 from textmover.types import InputError, SegmentScores, Signature
 
 __all__ = ["LEXICAL", "LexicalMetric", "lexical_pool", "lexical_scores"]

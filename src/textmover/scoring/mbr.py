@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from textmover.data.candidates import Candidates
-from textmover.data.readers import as_number
 from textmover.modules.metric_model import MetricModel
+from textmover.readers.candidates import Candidates
+from textmover.readers.segments import as_number
 from textmover.scoring.scorer_statistics import check_fitted
 from textmover.types import InputError, SegmentMetric, Signature
 
@@ -331,7 +331,7 @@ def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candid
         InputError: If the numbers differ, or a segment cannot be used.
         TypeError: If something is no list of texts.
     """
-    from textmover.scoring.given_texts import listed_texts, normalize_references
+    from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 
     if isinstance(candidates, str):
         raise TypeError("Expected candidates to be a list of texts for each segment, but got one text: [[text, …], …].")
@@ -356,7 +356,7 @@ def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candid
 
 
 def _group(given: object, name: str, place: int) -> tuple[str, ...]:
-    from textmover.scoring.given_texts import listed_texts
+    from textmover.modules.tokens.given_texts import listed_texts
 
     if isinstance(given, str):
         raise TypeError(

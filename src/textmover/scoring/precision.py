@@ -18,9 +18,9 @@ from typing import Literal
 
 import torch
 
+from textmover.modules.probes import probe_scores
 from textmover.scoring.backends import EXPORTED, BackendError, attach, check_backend, names
 from textmover.scoring.backends.names import UnfitError
-from textmover.scoring.probes import probe_scores
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["AUTO_BOUND", "Precision", "apply_precision", "has_bfloat16", "has_int8"]

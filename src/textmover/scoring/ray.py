@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from textmover.modules.tokenizer import REPAIR, is_unicode
-from textmover.scoring.given_texts import lists_texts
-from textmover.scoring.released import DEFAULT_PRESET
+from textmover.checkpoints.released import DEFAULT_PRESET
+from textmover.modules.tokens.given_texts import lists_texts
+from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import nn
 
+from textmover.checkpoints.folder import checkpoint_folder, load_metric
+from textmover.checkpoints.released import default_metric
+from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.arithmetic import lasting
 from textmover.modules.config import check_choice
+from textmover.modules.devices import resolve_device
+from textmover.modules.tokens.given_texts import References, Texts, listed_texts, normalize_references, paired_texts
 from textmover.scoring.backends import Backend, check_backend
-from textmover.scoring.checkpoint import checkpoint_folder, load_metric
-from textmover.scoring.devices import resolve_device
-from textmover.scoring.encoder_memory import EncoderMemory
-from textmover.scoring.engine import CACHE_BYTES, Engine
-from textmover.scoring.given_texts import References, Texts, listed_texts, normalize_references, paired_texts
+from textmover.scoring.cache.hidden_states import EncoderMemory
+from textmover.scoring.engine.engine import CACHE_BYTES, Engine
 from textmover.scoring.precision import Precision, apply_precision
-from textmover.scoring.released import default_metric
 from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted
-from textmover.scoring.statistics import load_statistics
 from textmover.types import InputError, SegmentMetric, SegmentScores
 
 if TYPE_CHECKING:
-    from textmover.report.explanation import Explanation
+    from textmover.report.explanation.view import Explanation
     from textmover.scoring.mbr import MbrResult
 
 __all__ = ["Scorer", "check_fitted", "score"]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from textmover import __version__
+from textmover._version import __version__
+from textmover.checkpoints.statistics_files import load_statistics, save_statistics, unfitted_statistics
 from textmover.scoring.call_statistics import CallStatistics, features_name, fit_call, with_statistics
-from textmover.scoring.engine import Engine
-from textmover.scoring.statistics import load_statistics, save_statistics, unfitted_statistics
+from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError, SegmentMetric, Signature
 
 __all__ = ["ScorerStatistics", "check_fitted"]
@@ -134,7 +134,7 @@ class ScorerStatistics:
             return self._settled()
 
     def save_statistics(self, path: str | Path, names: Sequence[str] | None = None, corpus: str = "") -> Path:
-        """Write fitted statistics into a file; see :func:`~textmover.scoring.statistics.save_statistics`."""
+        """Write fitted statistics into a file; see :func:`~textmover.checkpoints.statistics_files.save_statistics`."""
         return save_statistics(self.metric, path, names, corpus)
 
     def _settled(self) -> Self:

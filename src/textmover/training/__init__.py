@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from textmover.training.averaging import WeightAverage
     from textmover.training.callbacks import AtomicCheckpoints, RandomState
     from textmover.training.classification import ClassificationModule
-    from textmover.training.curves import LearningCurves
     from textmover.training.lora import LoraConfig
     from textmover.training.multitask import MultiTaskModule, TaskOptions
     from textmover.training.optimization import OptimizerConfig
     from textmover.training.ratings import RatingsModule
+    from textmover.training.reports.learning_curves import LearningCurves
 
 __all__ = [
     "AtomicCheckpoints",
@@ -34,7 +34,7 @@ __getattr__ = names_of(
     {
         "AtomicCheckpoints": "textmover.training.callbacks",
         "ClassificationModule": "textmover.training.classification",
-        "LearningCurves": "textmover.training.curves",
+        "LearningCurves": "textmover.training.reports.learning_curves",
         "LoraConfig": "textmover.training.lora",
         "MultiTaskModule": "textmover.training.multitask",
         "OptimizerConfig": "textmover.training.optimization",

@@ -12,7 +12,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from textmover.scoring.run_checkpoint import checksum_of, read_run_checkpoint, write_run_checkpoint
+from textmover.checkpoints.training_run import checksum_of, read_run_checkpoint, write_run_checkpoint
 
 __all__ = ["AtomicCheckpoints", "RandomState"]
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from textmover.data.labelled import LabelledSource
 from textmover.data.sources import Source
 from textmover.modules.classifier import Pooling
-from textmover.training.classification_task import ClassificationTask, ClassWeights, LabelOptions
 from textmover.training.lora import LoraConfig
 from textmover.training.multitask import MultiTaskModule
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.stage import Bfloat16
+from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.types import InputError
 
 __all__ = ["ClassificationModule"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from textmover.modules.encoder import Encoder
-from textmover.modules.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update, merge_lora
+from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update, merge_lora
 from textmover.types import InputError, check_whole
 
 __all__ = ["LoraConfig", "add_lora", "has_lora", "merge_lora", "merged_state"]
@@ -55,7 +55,8 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
     What ``freeze_layers`` keeps from training gets none. The outputs are those of before until the first step.
 
     Args:
-        encoder: An :class:`~textmover.modules.encoder.Encoder`. One that shares weights with others leaves them first.
+        encoder: An :class:`~textmover.modules.encoder.encoder.Encoder`. One that shares weights with others leaves them
+            first.
         config: Size and place of the matrices.
 
     Raises:

@@ -9,20 +9,20 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from textmover.checkpoints.classifier import save_classifier
+from textmover.checkpoints.training_run import metric_entry
 from textmover.data.labelled import LabelledSource
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.sources import RatedSource, Source
 from textmover.modules.classifier import Pooling
 from textmover.modules.metric_model import MetricModel
-from textmover.scoring.classifier_checkpoint import save_classifier
-from textmover.scoring.run_checkpoint import metric_entry
-from textmover.training.classification_task import ClassificationTask, ClassWeights, LabelOptions
-from textmover.training.contrastive_task import ContrastiveTask
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask, check_batches, check_references, check_weights
 from textmover.training.stage import FITTING_TEXTS, Bfloat16, StageModule
-from textmover.training.tasks import Task
+from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
+from textmover.training.tasks.paraphrases import ContrastiveTask
+from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights
+from textmover.training.tasks.task import Task
 from textmover.types import InputError
 
 __all__ = ["MultiTaskModule", "TaskOptions"]

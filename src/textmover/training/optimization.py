@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from textmover.modules.encoder import Encoder
+from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 
 __all__ = [
@@ -86,8 +86,8 @@ def layer_depths(model: nn.Module) -> dict[str, int]:
     embeddings wherever they are kept (those of relative positions, which all blocks read, stand behind the blocks).
 
     Args:
-        model: An :class:`~textmover.modules.encoder.Encoder`, whose blocks above the highest layer that is read count
-            as the last one below, or a Hugging Face encoder.
+        model: An :class:`~textmover.modules.encoder.encoder.Encoder`, whose blocks above the highest layer that is read
+            count as the last one below, or a Hugging Face encoder.
 
     Returns:
         Depth by the names of ``model.named_parameters()``.
@@ -123,7 +123,7 @@ def check_frozen(encoder: object, freeze_layers: int | None) -> None:
 
     Args:
         encoder: What the metric reads texts with; nothing is refused where it is no
-            :class:`~textmover.modules.encoder.Encoder`.
+            :class:`~textmover.modules.encoder.encoder.Encoder`.
         freeze_layers: Layers that are not trained, counted from the lowest; ``None`` trains all.
 
     Raises:
@@ -254,7 +254,7 @@ def checkpoint_activations(encoder: nn.Module) -> None:
     The gradients are the same. Nothing changes outside of training mode.
 
     Args:
-        encoder: An :class:`~textmover.modules.encoder.Encoder`, changed in place.
+        encoder: An :class:`~textmover.modules.encoder.encoder.Encoder`, changed in place.
 
     Raises:
         InputError: If the encoder has no blocks that can do so.

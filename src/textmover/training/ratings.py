@@ -7,8 +7,8 @@ from typing import Any
 from textmover.data.sources import RatedSource, Source
 from textmover.training.lora import LoraConfig
 from textmover.training.optimization import OptimizerConfig
-from textmover.training.rating_task import RatingTask, check_batches, check_references, check_weights
 from textmover.training.stage import Bfloat16, StageModule
+from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights
 from textmover.types import InputError, PairScores, TokenBatch
 
 __all__ = ["RatingsModule"]
@@ -26,7 +26,7 @@ class RatingsModule(StageModule):
         overrides: Fields of the metric's configuration to change, such as ``{"temperature": 0.1}``.
         losses: Weight of each loss by name (:data:`~textmover.functional.losses.LOSSES`), or its weight and options.
         signals: Weight of further targets by name: ``untrained`` (the metric before training), a metric of surface
-            overlap such as ``chrf``, a preset, or a checkpoint (:class:`~textmover.training.rating_task.RatingTask`).
+            overlap such as ``chrf``, a preset, or a checkpoint (:class:`~textmover.training.tasks.ratings.RatingTask`).
         optimizer: Rates, decay and schedule.
         lora: Train low-rank updates of the encoder in place of its weights; ``None`` trains the weights.
         bfloat16: Autocast the encoder: ``auto`` where the hardware has it, ``yes`` or ``no``.

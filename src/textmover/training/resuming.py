@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from textmover.scoring.encoder_weights import encoder_misfit
-from textmover.scoring.run_checkpoint import metric_entry, read_run_checkpoint
+from textmover.checkpoints.encoder_weights import encoder_misfit
+from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.types import InputError
 
 if TYPE_CHECKING:

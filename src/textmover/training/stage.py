@@ -17,12 +17,12 @@ from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from textmover.checkpoints.encoder_weights import encoder_entry
+from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.training_run import metric_entry
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import Source
-from textmover.scoring.checkpoint import load_metric
-from textmover.scoring.encoder_weights import encoder_entry
 from textmover.scoring.precision import has_bfloat16
-from textmover.scoring.run_checkpoint import metric_entry
 from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora
 from textmover.training.not_finite import NotFiniteError, not_finite
 from textmover.training.optimization import (
@@ -47,7 +47,7 @@ from textmover.training.sharding import (
     sharding_mesh,
     share_again,
 )
-from textmover.training.tasks import Context, Judgement, Task
+from textmover.training.tasks.task import Context, Judgement, Task
 from textmover.training.trainer_checks import check_trainer, read_safely
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.arguments import CheckedArguments, plain

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from textmover.files import atomic_folder
+from textmover.modules.probes import probe_scores
 from textmover.scoring import Scorer, save_checkpoint
 from textmover.scoring.backends import BackendError, artefacts, attach, names, preparation, prepare
 from textmover.scoring.backends.artefacts import RECORD, Artefact, cache_folder, encoder_hash
 from textmover.scoring.precision import apply_precision
-from textmover.scoring.probes import probe_scores
 from textmover.types import InputError
 
 TEXTS = ["the small dog ran home", "she will buy a book"], ["a little dog runs home", "she sold two books"]

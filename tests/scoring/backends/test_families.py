@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.scoring.backends.test_packed import FAMILIES, graph_of
 
-from textmover.modules.encoder import Encoder
+from textmover.modules.encoder.encoder import Encoder
 from textmover.scoring.backends import onnxruntime, openvino
 
 LENGTHS = ([17, 9, 1], [2, 1], [64, 5], [200, 3, 2], [300, 140, 3, 1])

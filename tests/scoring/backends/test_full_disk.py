@@ -10,11 +10,11 @@ import openvino
 import pytest
 import torch
 
+from textmover.modules.probes import probe_scores
 from textmover.scoring.backends import BackendError, attach
 from textmover.scoring.backends import openvino as runner
 from textmover.scoring.backends.artefacts import cache_folder
 from textmover.scoring.precision import apply_precision
-from textmover.scoring.probes import probe_scores
 
 
 @pytest.fixture

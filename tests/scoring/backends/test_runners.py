@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from textmover.presets import preset_config
-from textmover.scoring import EncoderMemory, Scorer, text_work
+from textmover.scoring import EncoderMemory, Scorer
 from textmover.scoring.backends import BackendError, attach, graph, preparation, prepare
+from textmover.scoring.backends.probes import probe_states
 from textmover.scoring.backends.runner import ArtefactRunner
+from textmover.scoring.engine.engine import text_features as text_work
 from textmover.scoring.precision import AUTO_BOUND
-from textmover.scoring.probes import probe_states
 from textmover.types import InputError, TokenBatch
 
 TEXTS = [

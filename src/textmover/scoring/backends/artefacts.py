@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import torch
 
-from textmover import __version__
+from textmover._version import __version__
 from textmover.files import atomic_folder, remove_leftovers
-from textmover.modules.encoder_facts import sees_locally
-from textmover.modules.encoder_source import file_sha256
+from textmover.modules.encoder.known_encoders import sees_locally
+from textmover.modules.encoder.source import file_sha256
 from textmover.reading import read_json
 from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.tidying import bound_versions

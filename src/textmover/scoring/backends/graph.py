@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from textmover.modules.encoder_facts import position_limit
-from textmover.modules.encoder_graph import row_graph
-from textmover.modules.fitting import evaluating
+from textmover.modules.encoder.known_encoders import position_limit
+from textmover.modules.encoder.row_attention import row_graph
+from textmover.modules.tokens.fitting import evaluating
 from textmover.scoring.backends.names import BackendError
 from textmover.types import RunnableEncoder
 
@@ -38,7 +38,7 @@ def export_graph(
         example: Token ids and mask of several texts, int64 ``[B, L]``.
         rows: Let several texts stand side by side where the model allows: the graph takes ids, positions and the
             number of each token's text then, all int64 ``[R, C]`` (see
-            :class:`~textmover.modules.encoder_graph.RowGraph`).
+            :class:`~textmover.modules.encoder.row_attention.RowGraph`).
 
     Raises:
         BackendError: If the model cannot be traced.

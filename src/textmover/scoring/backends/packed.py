@@ -9,8 +9,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.encoder import drop_capturing_hooks
-from textmover.modules.encoder_graph import EncoderGraph
+from textmover.modules.encoder.encoder import drop_capturing_hooks
+from textmover.modules.encoder.row_attention import EncoderGraph
 from textmover.modules.forking import new_lock
 
 __all__ = ["PackedRunner", "packed_linear", "packed_runner"]

@@ -14,6 +14,7 @@ import torch
 
 from textmover.modules.arithmetic import lasting
 from textmover.modules.forking import new_lock
+from textmover.modules.probes import PROBES, probe_scores
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, Refused, Wanted
 from textmover.scoring.backends.compiled import CompiledRunner
@@ -21,9 +22,9 @@ from textmover.scoring.backends.graph import graph_limit
 from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, lacking, version
 from textmover.scoring.backends.packages import package
 from textmover.scoring.backends.packed import packed_runner
+from textmover.scoring.backends.probes import probe_row_scores, probe_states
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.backends.tidying import used
-from textmover.scoring.probes import PROBES, probe_scores, probe_states
 from textmover.types import EncoderRunner, InputError, RunnableEncoder, SegmentMetric
 
 __all__ = ["COARSE_BOUND", "COARSE_STATES", "EXACT_BOUND", "Prepared", "attach", "prepare"]
@@ -272,7 +273,7 @@ def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderR
     try:
         found = [probe_scores(metric)]
         if encoder.row_runner is not None:
-            found.append(probe_scores(metric, encoder.row_runner))
+            found.append(probe_row_scores(metric, encoder.row_runner))
         # Where one is no number, nor is the largest, which no bound lets pass.
         return float((torch.stack(found) - exact).abs().max())
     finally:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from textmover.modules.forking import renew_in_child
 from textmover.scoring.backends.names import version
-from textmover.scoring.workers import worker_count
+from textmover.scoring.engine.threads import worker_count
 from textmover.types import RowRunner
 
 __all__ = ["ArtefactRunner"]

@@ -1,0 +1,1 @@
+"""Checkpoints: metrics saved, loaded, averaged, described and shared."""

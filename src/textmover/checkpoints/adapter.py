@@ -1,0 +1,357 @@
+"""Adapters: an encoder stored as the low-rank difference from the pretrained one that its training started from.
+
+What is stored does not depend on how the encoder was trained: all its weights or LoRA's factors. A matrix becomes the
+factors of its difference, a vector its difference, and what training left alone takes no space. The rank is a mean: the
+space of all matrices is dealt out so that it keeps the most of what training changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from textmover.checkpoints.encoder_weights import encoder_prefix, split_state, trained_encoder
+from textmover.modules.assembly import DIFFERENCE, untrained
+from textmover.modules.config import check_choice
+from textmover.modules.encoder.base_weights import base_of, identity_of, weights_print
+from textmover.reading import read_json
+from textmover.types import InputError, SegmentMetric, check_whole
+
+__all__ = [
+    "AdapterConfig",
+    "AdapterReport",
+    "adapter_report",
+    "as_adapter",
+    "low_rank_factors",
+    "restore",
+    "restore_state",
+    "spread_ranks",
+]
+
+LEFT, RIGHT, WHOLE = "@left", "@right", "@difference"
+"""Ends of the names under which a weight's factors, or its whole difference, are stored."""
+
+ROWS = 8192
+"""Rows of a matrix that are worked on at a time, since an embedding in float64 is large."""
+
+SPREAD = 4
+"""How many times the mean rank a single matrix may get."""
+
+NOTHING = 1e-12
+"""Singular values below this share of the largest add nothing in float64."""
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """How an encoder's difference from its base is stored.
+
+    Attributes:
+        rank: Rank of the differences, at least 1: the factors of all matrices together take no more space than if each
+            had this rank. A single one gets up to :data:`SPREAD` times as much.
+        dtype: Type of the stored numbers.
+
+    Raises:
+        InputError: If a value does not fit.
+    """
+
+    rank: int = 16
+    dtype: Literal["float16", "float32"] = "float16"
+
+    def __post_init__(self) -> None:
+        check_whole("rank", self.rank)
+        check_choice("dtype", self.dtype, ("float16", "float32"))
+
+
+@dataclass(frozen=True)
+class AdapterReport:
+    r"""What an adapter's folder says of itself.
+
+    Attributes:
+        base: Name of the base encoder.
+        sha256: Hash of the base's weights.
+        rank: Rank of the differences, on the mean.
+        dtype: Type of the stored numbers.
+        matrices: Matrices that differ from the base.
+        vectors: Vectors and numbers that do.
+        error: :math:`|D - \tilde D| / |D|` (Frobenius) of all matrices' differences :math:`D` together, 0 to 1.
+        largest_error: Largest such error of a single matrix; 1 where its change was not worth the space.
+        matrix: The matrix that has it; ``None`` where no matrix differs.
+        size: All files of the folder, in bytes.
+    """
+
+    base: str
+    sha256: str
+    rank: int
+    dtype: str
+    matrices: int
+    vectors: int
+    error: float
+    largest_error: float
+    matrix: str | None
+    size: int
+
+
+def adapter_report(folder: Path | str) -> AdapterReport | None:
+    """What the folder of an adapter says of itself; ``None`` for a checkpoint with full weights.
+
+    Args:
+        folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
+    """
+    entries = read_json(Path(folder) / "config.json")
+    if "adapter" not in entries:
+        return None
+    base = entries["encoder"]["base"]
+    size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **entries["adapter"])
+
+
+def low_rank_factors(difference: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    r"""The factors of the nearest matrix of at most a rank.
+
+    .. math:: D \approx U_r \Sigma_r V_r^\top = (U_r \Sigma_r^{1/2}) (\Sigma_r^{1/2} V_r^\top)
+
+    The singular vectors of the shorter side come from :math:`D^\top D`, which is small where ``D`` is an embedding.
+    Balanced by the roots of the singular values, both factors stay within float16.
+
+    Args:
+        difference: ``[m, n]``, finite; computed in float64.
+        rank: At least 1; a matrix of lower rank has fewer columns of factors.
+
+    Returns:
+        Factors ``[m, r]`` and ``[r, n]``, float64, ``r <= min(rank, m, n)``.
+
+    Example:
+        >>> left, right = low_rank_factors(torch.tensor([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]]), 2)
+        >>> left.shape, (left @ right).round(decimals=6).tolist()
+        (torch.Size([3, 1]), [[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]])
+
+    Reference:
+        Eckart and Young 1936.
+    """
+    matrix = difference.double()
+    return _factors(matrix, _singular(matrix, rank)[1])
+
+
+def spread_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: int) -> dict[str, int]:
+    """Ranks of matrices that keep the most of their squares in the space that an equal rank would take.
+
+    Args:
+        values: Singular values of each matrix, the largest first.
+        sizes: What each rank of a matrix takes, ``m + n``.
+        rank: The rank that sets the space: ``rank`` times the sum of the sizes.
+
+    Example:
+        >>> spread_ranks({"a": torch.tensor([3.0, 2.0]), "b": torch.tensor([1.0, 0.1])}, {"a": 8, "b": 8}, 1)
+        {'a': 2, 'b': 0}
+    """
+    space = rank * sum(sizes.values())
+    gains = [(float(one) ** 2 / sizes[name], name) for name, given in values.items() for one in given]
+    ranks = dict.fromkeys(values, 0)
+    for gain, name in sorted(gains, key=lambda one: -one[0]):
+        if gain > 0 and sizes[name] <= space:
+            space -= sizes[name]
+            ranks[name] += 1
+    return ranks
+
+
+def _singular(matrix: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """The largest singular values of a matrix, in falling order, and their vectors ``[min(m, n), r]``."""
+    short = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
+    squares, vectors = torch.linalg.eigh(short.T @ short)
+    return squares[-most:].clamp(min=0).sqrt().flip(0), vectors[:, -most:].flip(1)
+
+
+def _factors(matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """The balanced factors of a matrix's projection on singular vectors of its shorter side."""
+    if matrix.shape[0] < matrix.shape[1]:
+        left, right = _factors(matrix.T, vectors)
+        return right.T, left.T
+    left = matrix @ vectors
+    values = left.norm(dim=0)
+    kept = values > NOTHING * values.max()
+    root = values[kept].sqrt()
+    return left[:, kept] / root, (vectors[:, kept] * root).T
+
+
+def as_adapter(
+    metric: SegmentMetric, state: Mapping[str, Tensor], entry: Mapping[str, Any], config: AdapterConfig
+) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
+    """A metric's state with its encoder as the difference from its base.
+
+    Args:
+        metric: The metric.
+        state: Its state, on the CPU.
+        entry: The ``encoder`` entry of its ``config.json``.
+        config: How the difference is stored.
+
+    Returns:
+        The state to write, the ``encoder`` entry that goes with it, and the ``adapter`` entry.
+
+    Raises:
+        InputError: If the metric's encoder has no base, that cannot be found, or it has other weights by number or
+            shape.
+    """
+    before = untrained(trained_encoder(metric))
+    base = base_of(before)
+    if base is None:
+        raise RuntimeError("Expected the untrained encoder to know what it is, but it does not.")
+    trained, rest = split_state(metric, state)
+    stored, measured = _differences(trained, before.state_dict(), config)
+    after = restore(before.state_dict(), stored)
+    base = replace(base, weights=weights_print(before.state_dict()))
+    told = {
+        **entry,
+        "identity": identity_of(entry["identity"], base, weights_print(after)),
+        "base": base.entry(),
+        "stored": DIFFERENCE,
+        "dtype": str(next(before.parameters()).dtype).removeprefix("torch."),
+    }
+    prefix = encoder_prefix(metric)
+    whole = {**rest, **{f"{prefix}{name}": one for name, one in stored.items()}}
+    return whole, told, {"rank": config.rank, "dtype": config.dtype, **measured}
+
+
+def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights from those of the base and what an adapter stores, summed in float64.
+
+    Args:
+        before: Weights of the base.
+        stored: Factors and differences by the names of the weights and their ends.
+
+    Returns:
+        All weights, in the types of the base.
+
+    Raises:
+        InputError: If the adapter does not fit the base.
+    """
+    found = {name: tensor.detach().cpu() for name, tensor in before.items()}
+    for name in stored:
+        weight, at, end = name.rpartition("@")
+        if weight not in found or f"{at}{end}" not in (LEFT, RIGHT, WHOLE):
+            raise InputError(f"Expected an adapter of weights that its base has, but got {name}: export it anew.")
+    for weight, old in found.items():
+        left, right, whole = (stored.get(f"{weight}{end}") for end in (LEFT, RIGHT, WHOLE))
+        if left is None and right is None and whole is None:
+            continue
+        try:
+            found[weight] = _added(old, left, right, whole)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            shapes = [tuple(one.shape) for one in (left, right, whole) if one is not None]
+            raise InputError(
+                f"Expected what the adapter holds of {weight} to fit the base's shape {tuple(old.shape)}, but got "
+                f"{shapes}: export it anew."
+            ) from error
+    return found
+
+
+def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The whole state of a metric on its base encoder, from what :func:`as_adapter` made of it.
+
+    Args:
+        metric: The metric with the weights of its base.
+        state: What an adapter's file holds.
+
+    Raises:
+        InputError: If the adapter does not fit the base.
+    """
+    stored, rest = split_state(metric, state)
+    weights = restore(trained_encoder(metric).state_dict(), stored)
+    prefix = encoder_prefix(metric)
+    return {**rest, **{f"{prefix}{name}": one for name, one in weights.items()}}
+
+
+def _added(old: Tensor, left: Tensor | None, right: Tensor | None, whole: Tensor | None) -> Tensor:
+    """A weight with its difference, or the product of its factors, added.
+
+    Raises:
+        ValueError: If there is but one factor.
+    """
+    if whole is not None:
+        return (old.double() + whole.double().reshape(old.shape)).to(old.dtype)
+    rows = old.flatten(1)
+    if left is None or right is None or (len(left), right.shape[-1]) != tuple(rows.shape):
+        raise ValueError("one factor without the other, or of another size")
+    # float64 throughout, so that other processors round to the same weights.
+    parts = [
+        (part.double() + factor.double() @ right.double()).to(old.dtype)
+        for part, factor in zip(torch.split(rows, ROWS), torch.split(left, ROWS), strict=True)
+    ]
+    return torch.cat(parts).reshape(old.shape)
+
+
+def _differences(
+    trained: Mapping[str, Tensor], before: Mapping[str, Tensor], config: AdapterConfig
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What is stored of each weight that differs, and how well."""
+    if trained.keys() != before.keys():
+        other = sorted(trained.keys() ^ before.keys())[0]
+        raise InputError(
+            f"Expected an encoder with the weights of its base, but they differ by {other}: merge or remove what "
+            "training added to it."
+        )
+    changed = {
+        name: difference
+        for name, new in trained.items()
+        if (difference := _difference(name, new, before[name].cpu())) is not None
+    }
+    matrices = {name: one.flatten(1) for name, one in changed.items() if one.ndim >= 2}
+    found = {name: _singular(one, SPREAD * config.rank) for name, one in matrices.items()}
+    ranks = spread_ranks(
+        {name: values for name, (values, _) in found.items()},
+        {name: sum(one.shape) for name, one in matrices.items()},
+        config.rank,
+    )
+    dtype = getattr(torch, config.dtype)
+    stored: dict[str, Tensor] = {}
+    lost: dict[str, tuple[float, float]] = {}
+    for name, difference in changed.items():
+        kept = {f"{name}{WHOLE}": difference}
+        rank = ranks.get(name, 0)
+        if name in matrices and rank * sum(matrices[name].shape) < difference.numel():
+            ends = (f"{name}{LEFT}", f"{name}{RIGHT}")
+            kept = dict(zip(ends, _factors(matrices[name], found[name][1][:, :rank]), strict=True)) if rank else {}
+        kept = {key: one.to(dtype).contiguous() for key, one in kept.items()}
+        if not all(bool(one.isfinite().all()) for one in kept.values()):
+            raise InputError(
+                f"Expected the difference of {name} to fit into {config.dtype}, but it is too large: choose float32."
+            )
+        stored.update(kept)
+        if name in matrices:
+            rest = restore({name: torch.zeros_like(difference)}, kept)[name] - difference
+            lost[name] = float(rest.norm()), float(difference.norm())
+    return stored, _measured(lost, len(changed) - len(matrices))
+
+
+def _difference(name: str, new: Tensor, old: Tensor) -> Tensor | None:
+    """What training changed in a weight, in float64; ``None`` if nothing."""
+    if new.shape != old.shape or not (new.is_floating_point() or torch.equal(new, old)):
+        raise InputError(
+            f"Expected {name} to have the shape {tuple(old.shape)} of its base, but got {tuple(new.shape)}: save the "
+            "metric in full."
+        )
+    if torch.equal(new, old):
+        return None
+    difference = new.double() - old.double()
+    if not bool(difference.isfinite().all()):
+        raise InputError(f"Expected finite weights, but {name} holds others: take an earlier checkpoint.")
+    return difference
+
+
+def _measured(lost: Mapping[str, tuple[float, float]], vectors: int) -> dict[str, Any]:
+    """How well matrices are stored, from the norms of what is lost and of what was to be kept."""
+    errors = {name: rest / whole for name, (rest, whole) in lost.items()}
+    worst = max(errors, key=lambda name: errors[name], default=None)
+    rest, whole = (math.hypot(*(pair[side] for pair in lost.values())) for side in (0, 1))
+    return {
+        "matrices": len(errors),
+        "vectors": vectors,
+        "error": rest / whole if whole else 0.0,
+        "largest_error": 0.0 if worst is None else errors[worst],
+        "matrix": worst,
+    }

@@ -1,0 +1,222 @@
+"""Averages of the weights of several metrics, and of a trained metric with the untrained encoder.
+
+Corpus mean, baseline and calibration depend on the encoder in no linear way, so the average of their values is only
+near what a fit with the new weights would give: both functions take texts and rated segments to fit them anew.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.checkpoints.encoder_weights import encoder_prefix, name_weights, trained_encoder
+from textmover.modules.assembly import untrained
+from textmover.modules.encoder.base_weights import base_of
+from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric
+
+__all__ = ["average_metrics", "interpolate", "refit", "token_pairs"]
+
+FREE = ("encoder", "revision", "freeze_layers")
+"""Fields of the configuration that may differ: where the encoder lies (its hash is compared), what was trained."""
+
+BATCH = 64
+"""Rated segments that are scored at a time."""
+
+
+def average_metrics(
+    metrics: Sequence[SegmentMetric],
+    weights: Sequence[float] | None = None,
+    *,
+    texts: Sequence[str] | None = None,
+    rated: Sequence[Segment] | None = None,
+) -> SegmentMetric:
+    r"""One metric with the mean of several metrics' weights, :math:`\sum_k w_k \theta_k / \sum_k w_k`, in float64.
+
+    Everything with real numbers is averaged: encoder, layer mix, temperature (its logarithm), and, as an approximation,
+    corpus mean, baseline, scale and offset, unless there is something to fit them on. Idf tables have to be equal then.
+
+    Args:
+        metrics: At least one, all of one configuration and from one base encoder; they stay as they are.
+        weights: A finite number of at least 0 for each, not all 0; equal ones if ``None``.
+        texts: A corpus to fit corpus mean, idf tables and baseline on, with the averaged weights.
+        rated: Segments with human scores to fit the scale and offset of the calibration head to; needed where the
+            metrics were calibrated to ratings of different scales, whose mean is on none of them.
+
+    Returns:
+        A new metric in evaluation mode.
+
+    Raises:
+        InputError: If the metrics differ in what their weights mean, a statistic is fitted in some of them only, or
+            there is nothing to fit on the texts or ratings.
+
+    Reference:
+        Wortsman et al. 2022 (Model soups), the uniform soup.
+    """
+    shares = _shares(len(metrics), weights)
+    _check_alike(metrics)
+    states = [_module(metric).state_dict() for metric in metrics]
+    result: Any = copy.deepcopy(metrics[0])
+    mixed = {name: _mean(name, [one[name] for one in states], shares, refitted=texts is not None) for name in states[0]}
+    result.load_state_dict(mixed)
+    name_weights(result)
+    refit(result, texts=texts, rated=rated)
+    return result.eval()
+
+
+def interpolate(
+    trained: SegmentMetric,
+    share: float,
+    *,
+    texts: Sequence[str] | None = None,
+    rated: Sequence[Segment] | None = None,
+) -> SegmentMetric:
+    r"""A trained metric on the way back to its untrained encoder: :math:`\theta = (1 - s)\,\theta_1 + s\,\theta_0`.
+
+    Only the encoder moves. Layer mix, temperature, corpus mean, baseline and calibration, which have no untrained
+    counterpart, stay as they were trained, unless there is something to fit them on.
+
+    Args:
+        trained: The metric, which stays as it is; the encoder that it started from has to be at hand.
+        share: ``s`` between 0 (as trained) and 1 (the untrained encoder).
+        texts: See :func:`average_metrics`.
+        rated: See :func:`average_metrics`.
+
+    Returns:
+        A new metric in evaluation mode.
+
+    Raises:
+        InputError: If the share lies outside, or the untrained encoder cannot be found or is another one.
+
+    Reference:
+        Wortsman et al. 2022 (Robust fine-tuning of zero-shot models, WiSE-FT).
+    """
+    if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
+        raise InputError(f"Expected `share` to be between 0 (trained) and 1 (untrained), but got {share!r}.")
+    before, prefix = untrained(trained_encoder(trained)).state_dict(), encoder_prefix(trained)
+    state = dict(_module(trained).state_dict())
+    result: Any = copy.deepcopy(trained)
+    for name, old in before.items():
+        new = state.get(f"{prefix}{name}")
+        if new is None or new.shape != old.shape:
+            raise InputError(
+                f"Expected an encoder with the weights of its base, but {name} is not the same in both: merge or "
+                "remove what training added to it."
+            )
+        state[f"{prefix}{name}"] = _mean(name, [new, old.to(new.device)], [1 - share, share], refitted=False)
+    result.load_state_dict(state)
+    name_weights(result)
+    refit(result, texts=texts, rated=rated)
+    return result.eval()
+
+
+def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: Sequence[Segment] | None = None) -> None:
+    """Fit statistics and calibration of a metric anew, in place; statistics that each call fits are left to it.
+
+    Args:
+        metric: The metric.
+        texts: A corpus for corpus mean, idf tables and baseline; ``None`` leaves them.
+        rated: Segments with human scores for the calibration head, of which the first reference is read; ``None``
+            leaves it.
+
+    Raises:
+        InputError: If the metric has nothing to fit, there are fewer than two ratings, one is missing, or all are
+            equal.
+    """
+    if texts is not None:
+        metric.fit(list(texts), names=fitted_names(metric))
+    if rated is None:
+        return
+    if not isinstance(metric, TrainableMetric):
+        raise InputError("Expected a metric that can be calibrated, but got one without a calibration head.")
+    scores = [math.nan if one.score is None else one.score for one in rated]
+    if len(scores) < 2 or not all(map(math.isfinite, scores)):
+        raise InputError(
+            f"Expected at least two segments, each with a finite human score, to calibrate on, but got {len(scores)}, "
+            f"{sum(not math.isfinite(one) for one in scores)} of them without: leave those out, or give more."
+        )
+    if min(scores) == max(scores):
+        raise InputError(
+            f"Expected ratings that differ, to calibrate on, but all {len(scores)} are {scores[0]:g}: check the column."
+        )
+    metric.fit_calibration(token_pairs(metric, rated), torch.tensor(scores, dtype=torch.float64))
+
+
+def fitted_names(metric: SegmentMetric) -> list[str]:
+    """Names of the statistics that are fitted on a corpus rather than on the texts of each call."""
+    return [name for name in metric.statistics if not (metric.fits_on_call and name.startswith("idf"))]
+
+
+def _shares(count: int, weights: Sequence[float] | None) -> list[float]:
+    """The weight of each metric, with sum 1."""
+    if count < 1:
+        raise InputError("Expected `metrics` to hold at least one metric, but got none.")
+    given = [1.0] * count if weights is None else [float(one) for one in weights]
+    if len(given) != count:
+        raise InputError(f"Expected `weights` to hold {count} numbers, one for each metric, but got {len(given)}.")
+    if not all(math.isfinite(one) and one >= 0 for one in given) or sum(given) <= 0:
+        raise InputError(f"Expected `weights` to be finite, at least 0 and not all 0, but got {given}.")
+    return [one / sum(given) for one in given]
+
+
+def _module(metric: SegmentMetric) -> nn.Module:
+    if not isinstance(metric, nn.Module):
+        raise TypeError(f"Expected a metric that is a torch module, but got {type(metric).__name__}.")
+    return metric
+
+
+def _check_alike(metrics: Sequence[SegmentMetric]) -> None:
+    """Refuse metrics whose weights do not mean the same."""
+    first = _meaning(metrics[0])
+    for position, metric in enumerate(metrics[1:], start=2):
+        other = _meaning(metric)
+        for name in dict.fromkeys([*first, *other]):
+            if first.get(name) != other.get(name):
+                raise InputError(
+                    f"Expected metrics of one configuration to average, but `{name}` is {first.get(name)!r} in the "
+                    f"first and {other.get(name)!r} in number {position}: average only runs of one recipe."
+                )
+
+
+def _meaning(metric: SegmentMetric) -> dict[str, Any]:
+    """What two metrics have to share so that their weights can be averaged."""
+    values = metric.config.to_dict()
+    learned = ("temperature",) if values.get("learn_temperature") else ()
+    base = base_of(metric.runnable_encoder)
+    name = metric.signature.entries.get("encoder", "") if base is None else base.sha256[:8]
+    shapes = {f"shape of {key}": tuple(one.shape) for key, one in _module(metric).state_dict().items()}
+    kept: Mapping[str, Any] = {key: one for key, one in values.items() if key not in (*FREE, *learned)}
+    return {**kept, "encoder": name, **shapes}
+
+
+def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refitted: bool) -> Tensor:
+    """The weighted mean of a tensor; of whole numbers, which only count, those that are equal or the largest."""
+    first = tensors[0]
+    if first.is_floating_point():
+        total = torch.zeros(first.shape, dtype=torch.float64)
+        for share, one in zip(shares, tensors, strict=True):
+            total += share * one.detach().cpu().double()
+        return total.to(first)
+    if all(torch.equal(first.cpu(), one.cpu()) for one in tensors) or refitted:
+        return first
+    counts = torch.stack([one.cpu() for one in tensors])
+    if not name.endswith(".count") or bool((counts == 0).any()):
+        raise InputError(
+            f"Expected {name} to be the same in all metrics, but it is not, so their statistics were fitted on other "
+            "texts or in some of them only: give texts to fit them on anew."
+        )
+    return counts.max(dim=0).values.to(first)
+
+
+def token_pairs(metric: SegmentMetric, rated: Sequence[Segment]) -> Iterator[tuple[TokenBatch, TokenBatch]]:
+    """Tokens of hypotheses and their first references, in batches."""
+    for start in range(0, len(rated), BATCH):
+        chunk = rated[start : start + BATCH]
+        yield (
+            metric.tokenize([one.hypothesis for one in chunk]),
+            metric.tokenize([one.references[0] for one in chunk]),
+        )

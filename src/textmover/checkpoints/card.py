@@ -1,0 +1,147 @@
+"""Model cards of what ``textmover export`` writes: what a metric is, and what is known of those it was made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from textmover._version import __version__
+from textmover.checkpoints.encoder_weights import name_weights
+from textmover.checkpoints.folder import METRIC_USAGE
+from textmover.markdown import markdown_code, markdown_fence, markdown_text
+from textmover.types import SegmentMetric
+
+__all__ = ["made_from", "write_card"]
+
+NOT_HANDED_ON = ("Adapter", "Configuration")
+"""Sections that hold for the very weights of their card alone."""
+
+DATA = "Data"
+"""What sections that tell the data are called, at any level."""
+
+
+def write_card(
+    title: str,
+    origin: str,
+    metric: SegmentMetric,
+    fields: Mapping[str, Any] | None = None,
+    *,
+    data: Mapping[str, str] | None = None,
+    notices: Sequence[str] = (),
+) -> str:
+    """The model card of an exported metric, Markdown.
+
+    Args:
+        title: What it is.
+        origin: What it was made from, behind "Exported by textmover".
+        metric: The metric.
+        fields: Its configuration, where that is told otherwise than the metric's own.
+        data: What it was trained on, where that is known.
+        notices: What a reader of its results must know about these data.
+    """
+    name_weights(metric)
+    config = yaml.safe_dump(
+        dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
+    ).strip()
+    notice = "".join(f"\n**{markdown_text(one)}**\n" for one in notices)
+    about = "".join(f"* {markdown_text(key)}: {markdown_text(value)}\n" for key, value in (data or {}).items())
+    return (
+        "---\nlibrary_name: textmover\ntags: [textmover, text-generation-metric]\n---\n\n"
+        f"# {title}\n{notice}\n"
+        f"Signature: {markdown_code(f'textmover:{__version__}|{metric.signature}')}\n\n"
+        f"{METRIC_USAGE}\n"
+        f"Exported by textmover {__version__} {origin}. How well it agrees with ratings was not measured here: "
+        "`textmover evaluate` does that.\n\n"
+        + (f"## Data\n\n{about}\n" if about else "")
+        + f"## Configuration\n\n{markdown_fence(config, 'yaml')}"
+    )
+
+
+def made_from(cards: Sequence[tuple[str, str]]) -> str:
+    """The section of a card that hands on those of the metrics that another one was made from.
+
+    Agreement, recipe and whatever else is a section are those of the first; notices are those of all, and so are the
+    data, for the weights of each have seen their own.
+
+    Args:
+        cards: Name and card of each.
+
+    Returns:
+        The section, from a blank line on; nothing where the cards tell nothing.
+    """
+    (first, card), *others = cards
+    head, sections = _sections(card)
+    kept = [text for title, text in sections if title not in NOT_HANDED_ON]
+    told = [*_notices(head), *(one for _, other in others for one in _notices(other))]
+    notices = [one for one in dict.fromkeys(told) if not any(one in text for text in kept)]
+    told_data = _data(card)
+    for name, other in others:
+        for text in _data(other):
+            if text not in told_data:
+                told_data.append(text)
+                kept.append(f"## {DATA} of {markdown_code(name)}\n\n{text}")
+    if not kept and not notices:
+        return ""
+    names = ", ".join(markdown_code(name) for name, _ in cards)
+    whose = markdown_code(first) + (
+        f", the first of {names}, data not the same also from those of the others" if others else ""
+    )
+    lines = [
+        "## Made from",
+        f"What follows is from the card of {whose}. Correlations are those of what this metric was made from, not its "
+        "own.",
+        *notices,
+        *(_one_lower(text).strip() for text in kept),
+    ]
+    return "\n" + "\n\n".join(lines) + "\n"
+
+
+def _sections(card: str) -> tuple[str, list[tuple[str, str]]]:
+    """What stands before the first heading of the second level, and title and text of each such section."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for line, code in _lines(card):
+        if line.startswith("## ") and not code:
+            found.append((line.removeprefix("## ").strip(), []))
+        found[-1][1].append(line)
+    (_, head), *sections = found
+    return "\n".join(head), [(title, "\n".join(text)) for title, text in sections]
+
+
+def _data(card: str) -> list[str]:
+    """What stands under each heading of data, whatever its level, without headings."""
+    found: list[list[str]] = []
+    under = False
+    for line, code in _lines(card):
+        heading = None if code else re.match(r"#{2,6} (.*)", line)
+        if heading:
+            under = heading[1].strip() == DATA or heading[1].startswith(f"{DATA} of ")
+            if under:
+                found.append([])
+        elif under:
+            found[-1].append(line)
+    return list(dict.fromkeys(filter(None, ("\n".join(lines).strip() for lines in found))))
+
+
+def _one_lower(text: str) -> str:
+    """The same Markdown with each heading one level lower."""
+    return "\n".join(f"#{line}" if re.match("#{2,5} ", line) and not code else line for line, code in _lines(text))
+
+
+def _notices(text: str) -> list[str]:
+    """Paragraphs that are bold from end to end."""
+    prose = "\n".join("" if code else line for line, code in _lines(text))
+    paragraphs = (one.strip() for one in re.split(r"\n\s*\n", prose))
+    return [one for one in paragraphs if re.fullmatch(r"\*\*[^*].*\*\*", one, re.DOTALL)]
+
+
+def _lines(text: str) -> list[tuple[str, bool]]:
+    """Each line, and whether it is code, in which ``#`` begins a comment."""
+    found, code = [], False
+    for line in text.splitlines():
+        fence = line.lstrip().startswith("```")
+        found.append((line, code or fence))
+        code ^= fence
+    return found

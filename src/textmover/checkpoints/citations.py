@@ -1,0 +1,269 @@
+"""What to cite of a metric: BibTeX of its paper, its encoder, its solvers, the data of its training, and this project.
+
+The entries stand in ``citations.bib``; here is which of them belong to what. A part without an entry is named in a
+comment, so that nobody takes the list for complete.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from textmover._version import __version__
+from textmover.checkpoints.folder import check_checkpoint, checkpoint_folder
+from textmover.modules.config import MetricConfig
+from textmover.presets import KINDS, PRESETS, preset_config
+from textmover.rome.config import RomeConfig
+
+__all__ = ["Cited", "bibliography", "bibtex", "cite", "cited", "configuration"]
+
+SOFTWARE = "textmover"
+"""Key of this project's own entry."""
+
+_ENTRY = re.compile(r"^@(?P<kind>\w+)\{(?P<key>[^,\s]+),\n(?P<body>.*?)\n\}$", re.MULTILINE | re.DOTALL)
+
+_CHEN, _MOVER = "chen-etal-2020-improving", "zhao-etal-2019-moverscore"
+_BERT_SCORE, _LAZY, _WMD = "zhang-etal-2020-bertscore", "chen-etal-2020-lazy-emd", "kusner-etal-2015-word"
+_SBERT, _POT, _SINKHORN = "reimers-gurevych-2019-sentence", "flamary-etal-2021-pot", "cuturi-2013-sinkhorn"
+
+SOURCES: Mapping[str, tuple[str, ...]] = {
+    "Chen et al. 2020 (TWMD)": (_CHEN,),
+    "Zhang et al. 2020 (BERTScore)": (_BERT_SCORE,),
+    "Zhao et al. 2019 (MoverScore)": (_MOVER,),
+    "Zhao et al. 2019 (MoverScore), the authors' second version": (_MOVER,),
+    "Chen et al. 2020 (Lazy-EMD)": (_LAZY,),
+    "Kusner et al. 2015 (WMD)": (_WMD,),
+    "Reimers and Gurevych 2019 (SBERT)": (_SBERT,),
+    "Zhelezniak et al. 2019 (CKA)": ("zhelezniak-etal-2019-correlations",),
+    "Lo 2019 (YiSi)": ("lo-2019-yisi",),
+    "Feydy et al. 2019": ("feydy-etal-2019-interpolating",),
+    "Rony et al. 2022 (RoMe)": ("rony-etal-2022-rome",),
+}
+"""Keys of what a preset names as its source."""
+
+MATCHINGS: Mapping[str, tuple[str, ...]] = {
+    "twmd": (_CHEN,),
+    "trwmd": (_CHEN,),
+    "bertscore": (_BERT_SCORE,),
+    "emd": (_WMD,),
+    "lazy-emd": (_LAZY,),
+    "sinkhorn-divergence": ("feydy-etal-2019-interpolating",),
+    "sbert": (_CHEN,),
+    "sbert-pooled": (_SBERT,),
+    "wordset-cka": ("zhelezniak-etal-2019-correlations",),
+}
+"""Keys of the matchings, for metrics that are no preset."""
+
+SOLVERS: Mapping[str, tuple[str, ...]] = {
+    "twmd": (_SINKHORN,),
+    "emd": (_POT,),
+    "lazy-emd": (_SINKHORN, "chizat-etal-2018-scaling"),
+    "sinkhorn-divergence": (_SINKHORN,),
+}
+"""Keys of what solves the transport of a matching."""
+
+ENCODERS: Mapping[str, tuple[str, ...]] = {
+    "all-minilm-": (_SBERT, "wang-etal-2020-minilm"),
+    "minilm-": ("wang-etal-2020-minilm",),
+    "bert-base-": ("devlin-etal-2019-bert",),
+    "bert-large-": ("devlin-etal-2019-bert",),
+    "roberta-base": ("liu-etal-2019-roberta",),
+    "roberta-large": ("liu-etal-2019-roberta",),
+}
+"""Keys of encoders, by how the last part of their name begins, in small letters."""
+
+_WMT = ("stanojevic-etal-2015-results", "bojar-etal-2016-results")
+_STS = (
+    "agirre-etal-2012-semeval",
+    "agirre-etal-2013-sem",
+    "agirre-etal-2014-semeval",
+    "agirre-etal-2015-semeval",
+    "agirre-etal-2016-semeval",
+)
+_SENTENCES = ("artetxe-schwenk-2019-massively", "silveira-etal-2014-gold")
+_PAIRS = (*_SENTENCES, "yang-etal-2019-paws", *_STS)
+
+TRAINED_ON: Mapping[str, tuple[str, ...]] = {
+    "textmover-general": (*_WMT, *_STS, *_SENTENCES),
+    "textmover-wmt": _WMT,
+    "textmover-acceptability": ("warstadt-etal-2019-neural", *_SENTENCES),
+    "textmover-parser": _SENTENCES,
+    "rome": _PAIRS,
+    "rome-paper": _PAIRS,
+    "rome-ratings": _WMT,
+}
+"""Keys of the data behind what the project itself has trained: metrics, parts of RoMe, and RoMe's scorers."""
+
+
+class Cited(NamedTuple):
+    """What is cited, in the order of the list.
+
+    Attributes:
+        keys: Keys of entries, by what they are cited for; an entry stands where it is needed first.
+        lacking: Parts that have no entry here, in words.
+    """
+
+    keys: Mapping[str, tuple[str, ...]]
+    lacking: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def bibliography() -> Mapping[str, str]:
+    """All entries by their keys, this project's with its version.
+
+    Example:
+        >>> "pages = {51--59}" in bibliography()["chen-etal-2020-improving"]
+        True
+    """
+    text = Path(__file__).with_name("citations.bib").read_text(encoding="utf-8")
+    entries = {found["key"]: found[0] for found in _ENTRY.finditer(text)}
+    entries[SOFTWARE] = entries[SOFTWARE].removesuffix("\n}") + f",\n  version = {{{__version__}}}\n}}"
+    return entries
+
+
+def cite(name: str | Path, *, revision: str | None = None, used_for: Iterable[str] = (), **overrides: Any) -> str:
+    """BibTeX of everything that a metric comes from.
+
+    Args:
+        name: A preset, a released metric, a checkpoint folder or a hub id.
+        revision: Commit or tag on the hub.
+        used_for: Keys of what else was done with it, such as tests.
+        **overrides: Fields of its configuration that are changed.
+
+    Returns:
+        The entries, each group behind a comment that says what it is for.
+
+    Raises:
+        InputError: If there is no such metric or field.
+
+    Example:
+        >>> [line for line in cite("bertscore-f1").splitlines() if line.startswith("@")][0]
+        '@inproceedings{zhang-etal-2020-bertscore,'
+    """
+    return bibtex([cited(name, revision=revision, used_for=used_for, **overrides)])
+
+
+def cited(name: str | Path, *, revision: str | None = None, used_for: Iterable[str] = (), **overrides: Any) -> Cited:
+    """What a metric comes from; see :func:`cite`."""
+    groups: dict[str, list[str]] = {}
+    lacking: list[str] = []
+    for part, key in _parts(str(name), configuration(name, revision, **overrides), overrides):
+        if key is None:
+            lacking.append(part)
+        else:
+            groups.setdefault(part, []).append(key)
+    groups["what was done with the scores"] = list(used_for)
+    groups["the software"] = [SOFTWARE]
+    taken: set[str] = set()
+    keys: dict[str, tuple[str, ...]] = {}
+    for part, found in groups.items():
+        fresh = tuple(key for key in dict.fromkeys(found) if key not in taken)
+        taken.update(fresh)
+        if fresh:
+            keys[part] = fresh
+    return Cited(keys, tuple(dict.fromkeys(lacking)))
+
+
+def bibtex(several: Iterable[Cited]) -> str:
+    """One list of entries for several metrics, each entry once."""
+    groups: dict[str, dict[str, None]] = {}
+    lacking: dict[str, None] = {}
+    for one in several:
+        for part, keys in one.keys.items():
+            groups.setdefault(part, {}).update(dict.fromkeys(keys))
+        lacking.update(dict.fromkeys(one.lacking))
+    groups["the software"] = groups.pop("the software", {SOFTWARE: None})  # stays last
+    taken: set[str] = set()
+    blocks = []
+    for part, found in groups.items():
+        fresh = [key for key in found if key not in taken]
+        taken.update(fresh)
+        if fresh:
+            blocks.append("\n\n".join([f"% {part}", *(bibliography()[key] for key in fresh)]))
+    blocks += [f"% No entry is known for {part}: cite what its authors ask for." for part in lacking]
+    return "\n\n".join(blocks) + "\n"
+
+
+def configuration(name: str | Path, revision: str | None = None, **overrides: Any) -> Any:
+    """The configuration of a metric, without loading it.
+
+    Raises:
+        InputError: If there is no such metric or field.
+    """
+    folder = checkpoint_folder(name, revision)
+    if folder is None:
+        return preset_config(str(name), **overrides)
+    entries = check_checkpoint(folder)
+    return KINDS[entries["kind"]].config_class.from_dict(entries["metric"]).override(**overrides)
+
+
+Part = tuple[str, "str | None"]
+"""What something is cited for and its key; what has no entry, and ``None``."""
+
+
+def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Part]:
+    """Everything that a metric comes from, the metric itself first."""
+    preset = PRESETS.get(name)
+    if preset is not None and "matching" not in overrides:
+        yield from (("the metric", key) for key in SOURCES.get(preset.source, ()))
+        if preset.source not in SOURCES:
+            yield f"the preset {name}", None
+    if isinstance(config, RomeConfig):
+        yield from _rome_parts(config, named=preset is not None)
+    elif isinstance(config, MetricConfig):
+        yield from _transport_parts(config, named=preset is not None and "matching" not in overrides)
+    else:
+        yield f"the metric {name}", None
+    yield from (("data of its training", key) for key in TRAINED_ON.get(name, ()) if preset is None)
+
+
+def _transport_parts(config: MetricConfig, *, named: bool) -> Iterator[Part]:
+    """Matching, representation, encoder and solvers; no matching where a preset has ``named`` its paper."""
+    matching = str(config.matching)
+    if not named:
+        yield from _entries("the metric", MATCHINGS.get(matching), f"the matching {matching}")
+    if config.order_penalty:
+        yield "the metric", "chow-etal-2019-wmdo"
+    if config.centering in ("batch", "corpus"):
+        yield "centring of token vectors", _CHEN
+    if config.aggregation == "power-means":
+        yield "aggregation of layers", "rueckle-etal-2018-concatenated"
+    elif config.aggregation == "routing":
+        yield "aggregation of layers", _MOVER
+    yield from _encoder_parts(config.encoder)
+    yield from (("the solver", key) for key in SOLVERS.get(matching, ()))
+
+
+def _rome_parts(config: RomeConfig, *, named: bool) -> Iterator[Part]:
+    if not named:
+        yield "the metric", "rony-etal-2022-rome"
+    yield from _encoder_parts(config.encoder)
+    if "syntactic" in config.features:
+        yield "distance of trees", "zhang-shasha-1989-simple"
+    if config.parser.startswith("stanza:"):
+        yield "the parser", "qi-etal-2020-stanza"
+    elif config.parser != "none":
+        yield "the parser", "honnibal-etal-2020-spacy"
+    if "chrf" in config.features:
+        yield "a feature", "popovic-2015-chrf"
+    for name in config.metrics:
+        yield from ((f"the feature {name}", key) for keys in cited(name).keys.values() for key in keys)
+    used = [config.parser, config.scorer] + [config.acceptability] * ("acceptability" in config.features)
+    for part in used:
+        yield from (("data of its training", key) for key in TRAINED_ON.get(part, ()))
+
+
+def _encoder_parts(encoder: str) -> Iterator[Part]:
+    last = Path(encoder).name.lower()
+    found = next((keys for start, keys in ENCODERS.items() if last.startswith(start)), None)
+    yield from _entries("the encoder", found, f"the encoder {Path(encoder).name}")
+
+
+def _entries(part: str, keys: tuple[str, ...] | None, lacking: str) -> Iterator[Part]:
+    if keys is None:
+        yield lacking, None
+    else:
+        yield from ((part, key) for key in keys)

@@ -1,0 +1,101 @@
+"""Checkpoints to the Hugging Face Hub; :func:`~textmover.checkpoints.folder.load_metric` takes them from there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from textmover._version import __version__
+from textmover.checkpoints.folder import CARD, CONFIG, check_checkpoint
+from textmover.types import InputError
+
+__all__ = ["check_repository", "push_to_hub"]
+
+ADVICE = {
+    400: "the name or the revision does not suit it",
+    401: "there is no valid token: log in with `hf auth login`, or set HF_TOKEN",
+    403: "the token does not allow writing there: take one with write permission, or a name that is yours",
+    404: "there is no such owner, or the token does not see it: check the name, and log in with `hf auth login`",
+}
+"""What the hub's answers mean, and the way out."""
+
+
+def push_to_hub(
+    folder: Path | str,
+    repo_id: str,
+    *,
+    private: bool = False,
+    revision: str | None = None,
+    token: str | None = None,
+) -> str:
+    """Put a checkpoint's folder on the Hugging Face Hub, as it is; what the repository held before is replaced.
+
+    Args:
+        folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
+        repo_id: The repository, ``"owner/name"``; made if there is none.
+        private: Whether a repository that is made now is private; one that is there stays as it is.
+        revision: Branch to write to, made if there is none; the main one if ``None``.
+        token: Token with write permission; the one of ``hf auth login`` or ``HF_TOKEN`` if ``None``.
+
+    Returns:
+        Address of the repository.
+
+    Raises:
+        InputError: If the folder is no whole checkpoint, the name is no repository's, or the hub cannot be reached or
+            refuses.
+    """
+    from huggingface_hub import HfApi
+
+    folder = Path(folder)
+    check_repository(repo_id)
+    files = check_checkpoint(folder)["files"]
+    card = folder / CARD
+    if not card.is_file() or not card.read_text(encoding="utf-8").strip():
+        raise InputError(
+            f"Expected the checkpoint {folder} to hold a model card, {CARD}, but it holds "
+            f"{'an empty one' if card.is_file() else 'none'}: write one."
+        )
+    api = HfApi(token=token)
+    try:
+        address = api.create_repo(repo_id, private=private, exist_ok=True, repo_type="model")
+        if revision is not None:
+            api.create_branch(repo_id, branch=revision, exist_ok=True, repo_type="model")
+        api.upload_folder(
+            repo_id=repo_id,
+            folder_path=str(folder),
+            revision=revision,
+            repo_type="model",
+            commit_message=f"Checkpoint of textmover {__version__}",
+            allow_patterns=[CONFIG, CARD, *files],  # not what else lies there
+            delete_patterns="*",  # a file of an earlier checkpoint would travel along
+        )
+    except Exception as error:  # the hub's client raises those of its network library too, which changed with versions
+        raise InputError(f"Expected the hub to take {repo_id}, but {_reason(error)}.") from error
+    return str(address)
+
+
+def check_repository(repo_id: str) -> None:
+    """Refuse what cannot be the name of a repository.
+
+    Raises:
+        InputError: If it is not of the form ``owner/name``.
+    """
+    if not isinstance(repo_id, str) or re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", repo_id) is None:
+        raise InputError(f"Expected `repo_id` to be a repository such as owner/name, but got {repo_id!r}.")
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub did not take it, as a clause."""
+    from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
+
+    if isinstance(error, LocalTokenNotFoundError):
+        return ADVICE[401]
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set: unset it to reach the network"
+    line = next((one.strip().rstrip(".") for one in str(error).splitlines() if one.strip()), "no reason given")
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in ADVICE:
+        return f"it answered {status} ({line}), so {ADVICE[status]}"
+    if status is not None:
+        return f"it answered {status} ({line}): try again later"
+    return f"it cannot be reached ({type(error).__name__}: {line}): check the network, and try again"

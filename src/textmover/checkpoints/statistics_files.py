@@ -1,0 +1,277 @@
+"""Fitted statistics (corpus mean, idf tables, baseline) as files that can be loaded without a checkpoint.
+
+One ``.safetensors`` file holds one statistic or several; its metadata say what each was fitted for, so that a mean of
+another layer, or the baseline of another metric, is refused rather than used.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from textmover._version import __version__
+from textmover.files import atomic_bytes
+from textmover.modules.arithmetic import lasting
+from textmover.reading import load_json
+from textmover.types import InputError, SegmentMetric, TrainableMetric
+
+__all__ = [
+    "FIT_COMMANDS",
+    "FORMAT",
+    "fitted_on_corpus",
+    "load_statistics",
+    "save_statistics",
+    "size_of",
+    "unfitted_statistics",
+]
+
+FORMAT = 1
+"""Version of the file's layout; a reader refuses a later one."""
+
+FIT_COMMANDS = {"mean": "fit-mean", "idf": "fit-idf", "idf_hypothesis": "fit-idf", "baseline": "fit-baseline"}
+"""The command that fits each statistic."""
+
+ROOM = {
+    "mean": "centering='corpus'",
+    "idf": "weights='idf'",
+    "idf_hypothesis": "weights='idf' and idf_from='sides'",
+    "baseline": "rescale=True",
+}
+"""What a metric has to be configured with to have room for each statistic."""
+
+UNITS = {"mean": "tokens", "idf": "texts", "idf_hypothesis": "texts", "baseline": "pairs"}
+"""What each statistic counts."""
+
+WROTE = "that `textmover fit-idf`, `fit-mean`, `fit-baseline` or `Scorer.save_statistics` wrote"
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """One statistic of a file: where from, its state, and what its values depend on."""
+
+    path: Path
+    state: Mapping[str, Tensor]
+    basis: Mapping[str, str]
+
+
+def unfitted_statistics(metric: SegmentMetric) -> list[str]:
+    """Names of the statistics that scoring lacks; idf that each call fits on its own texts is not among them."""
+    return [
+        name
+        for name, one in metric.statistics.items()
+        if not one.fitted and not (metric.fits_on_call and name.startswith("idf"))
+    ]
+
+
+def fitted_on_corpus(metric: SegmentMetric) -> list[str]:
+    """Names of the statistics that have been fitted, and not on the texts of one call only."""
+    return [
+        name for name, one in metric.statistics.items() if one.fitted and not bool(getattr(one, "from_call", False))
+    ]
+
+
+def size_of(metric: SegmentMetric, name: str) -> str:
+    """On how much a statistic was fitted, such as ``"350,123 tokens"``."""
+    state = metric.statistics[name].state_dict()
+    return f"{int(state['documents' if name.startswith('idf') else 'count']):,} {UNITS[name]}"
+
+
+def save_statistics(
+    metric: SegmentMetric, path: Path | str, names: Sequence[str] | None = None, corpus: str = ""
+) -> Path:
+    """Write fitted statistics of a metric; the file appears under its name only when it is complete.
+
+    Args:
+        metric: The metric.
+        path: Where to write, by convention ``….safetensors``.
+        names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that have been fitted if ``None``.
+            A table that serves both sides is written once.
+        corpus: What they were fitted on, for readers of the file.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: If a statistic is unknown or has not been fitted, or the place cannot be written to.
+    """
+    from safetensors.torch import save
+
+    ready = fitted_on_corpus(metric)
+    if names is None:
+        names = [name for name in ready if not (name == "idf_hypothesis" and _serves_both_sides(metric))]
+    lacking = [name for name in names if name not in ready]
+    if lacking or not names:
+        raise InputError(
+            f"Expected fitted statistics to write, but {lacking[0] if lacking else 'the metric'} has "
+            f"{'not been fitted' if lacking else 'none'}: fit them with `Scorer.fit(texts)` first."
+        )
+    tensors = {
+        f"{name}.{key}": tensor.detach().cpu().contiguous()
+        for name in names
+        for key, tensor in metric.statistics[name].state_dict().items()
+    }
+    basis = {name: _basis(metric, name) for name in names}
+    about = {
+        "statistics_format": str(FORMAT),
+        "textmover": __version__,
+        "names": ",".join(names),
+        "encoder": basis[names[0]]["encoder"],
+        "basis": json.dumps(basis),
+        "fitted_on": json.dumps({name: size_of(metric, name) for name in names}),
+        "corpus": corpus,
+        "sha256": _digest(tensors),
+    }
+    with atomic_bytes(path) as stream:
+        stream.write(save(tensors, metadata=about))
+    return Path(path)
+
+
+@lasting()
+def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
+    """Put saved statistics into a metric that has room for them; an idf table of one corpus serves both sides.
+
+    Args:
+        metric: The metric; it stays as it was where a file cannot be used.
+        *paths: Files that :func:`save_statistics` wrote, in any order.
+
+    Raises:
+        InputError: If a file is none of statistics, damaged or of a later version, the metric has no room for one of
+            them, or it was fitted for another encoder, layer or, for a baseline, metric.
+    """
+    found: dict[str, _Saved] = {}
+    for path in paths:
+        for name, one in _read(Path(path)).items():
+            if name in found:
+                raise InputError(f"Expected each statistic once, but got {name} from {found[name].path} and {path}.")
+            found[name] = one
+    room = metric.statistics
+    for name, one in found.items():
+        if name not in room:
+            way = f"choose {ROOM[name]}" if name in ROOM else "install a newer textmover"
+            raise InputError(
+                f"Expected {one.path} to hold statistics that the metric has room for, but got {name}: {way}, or leave "
+                "the file out."
+            )
+    if "idf" in found and "idf_hypothesis" in room and "idf_hypothesis" not in found:
+        found["idf_hypothesis"] = found["idf"]
+    before = {name: copy.deepcopy(one.state_dict()) for name, one in room.items()}
+    try:
+        _put(metric, found)
+    except InputError:
+        for name, state in before.items():
+            room[name].load_state_dict(state)
+        raise
+
+
+def _put(metric: SegmentMetric, found: Mapping[str, _Saved]) -> None:
+    """Load the statistics, the baseline last, since it depends on the others."""
+    room = metric.statistics
+    rescaled = "baseline" in room and "baseline" not in found and room["baseline"].fitted
+    for_baseline = _basis(metric, "baseline") if rescaled else {}
+    for name in sorted(found, key=lambda name: name == "baseline"):
+        one = found[name]
+        _check_basis(one.path, name, one.basis, _basis(metric, name))
+        try:
+            room[name].load_state_dict(one.state)
+        except RuntimeError as error:
+            raise _damaged(one.path, " ".join(str(error).split())) from error
+    if rescaled and _basis(metric, "baseline") != for_baseline:
+        raise InputError(
+            f"Expected a baseline along with {' and '.join(found)}, since the metric's own was fitted with others, but "
+            "got none: fit one with `textmover fit-baseline`, or turn rescale off."
+        )
+
+
+def _check_basis(path: Path, name: str, theirs: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    """Refuse a statistic whose values would be others for this metric."""
+    for key in dict.fromkeys([*ours, *theirs]):
+        one, other = theirs.get(key, "none"), ours.get(key, "none")
+        # An encoder is its hash: a folder may have any name.
+        same = one.rpartition("@")[2] == other.rpartition("@")[2] if key == "encoder" else one == other
+        if not same:
+            raise InputError(
+                f"Expected the {name} in {path} to be fitted for this metric, but it was for {key}:{one} instead of "
+                f"{key}:{other}: fit it anew with `textmover {FIT_COMMANDS[name]}` and the options that you score with."
+            )
+
+
+def _basis(metric: SegmentMetric, name: str) -> dict[str, str]:
+    """What the values of a statistic depend on beside its texts."""
+    basis = metric.statistic_basis(name)
+    if not name.startswith("idf") and isinstance(metric, TrainableMetric):
+        basis["encoder weights"] = _weights_print(metric)
+    return basis
+
+
+def _weights_print(metric: TrainableMetric) -> str:
+    """A short hash of the encoder's weights, which tells a trained encoder from the one that it is named after.
+
+    It reads the beginning of each weight, rounded to bfloat16, so that it is quick and the same in both precisions.
+    """
+    digest = hashlib.sha256()
+    with torch.no_grad():
+        for _, parameter in metric.encoder_parameters():
+            start = parameter.detach().reshape(-1)[:256].to(torch.bfloat16).cpu()
+            digest.update(start.view(torch.int16).numpy().tobytes())
+    return digest.hexdigest()[:8]
+
+
+def _serves_both_sides(metric: SegmentMetric) -> bool:
+    sides = [metric.statistics[name].state_dict() for name in ("idf", "idf_hypothesis")]
+    return all(torch.equal(tensor, sides[1][key]) for key, tensor in sides[0].items())
+
+
+def _read(path: Path) -> dict[str, _Saved]:
+    """The statistics of a file by name."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        what = "it is a folder" if path.is_dir() else "there is no such file"
+        raise InputError(f"Expected {path} to be a file of statistics, but {what}: give one {WROTE}.")
+    try:
+        with safe_open(str(path), framework="pt") as content:
+            about: dict[str, str] = content.metadata() or {}
+            tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+    if "statistics_format" not in about:
+        raise InputError(f"Expected {path} to be a file of statistics, but it holds something else: give one {WROTE}.")
+    version = about["statistics_format"]
+    if version.isdecimal() and int(version) > FORMAT:
+        raise InputError(
+            f"Expected {path} to have format {FORMAT} or earlier, but got {version}: install a newer textmover."
+        )
+    if about.get("sha256") != _digest(tensors):
+        raise _damaged(path, "its values have another hash than the file names")
+    try:
+        bases: dict[str, dict[str, str]] = load_json(about["basis"], str(path))
+        return {name: _Saved(path, _state(tensors, name), dict(bases[name])) for name in about["names"].split(",")}
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _state(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key.removeprefix(f"{name}."): one for key, one in tensors.items() if key.partition(".")[0] == name}
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _damaged(path: Path, reason: Any) -> InputError:
+    return InputError(
+        f"Expected {path} to be a whole file of statistics, but it is damaged or of another kind ({reason}): give one "
+        f"{WROTE}."
+    )

@@ -1,0 +1,175 @@
+"""``textmover app``: score, explain and rate texts in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+import webbrowser
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textmover.cli.console import set_up_logging
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.app.annotation_session import Desk
+    from textmover.app.explorer import Explorer
+    from textmover.app.server import Application
+
+__all__ = ["add_arguments", "run"]
+
+HOST, PORT = "127.0.0.1", 7860
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        default=".",
+        metavar="FOLDER",
+        help="where the texts to rate lie, and ratings are saved; nothing else is read or written. This one by default",
+    )
+    texts = parser.add_argument_group("texts and ratings")
+    texts.add_argument(
+        "--items", metavar="FILE", help="the texts to rate: .json, .jsonl, .csv or .tsv; those of the folder by default"
+    )
+    texts.add_argument("--hypothesis-column", metavar="COLUMN", help="texts to rate; 'hypothesis' if not given")
+    texts.add_argument(
+        "--reference-column",
+        action="append",
+        metavar="COLUMN",
+        help="references; 'reference', 'reference_2' and so on if not given; repeat it for several columns",
+    )
+    texts.add_argument("--annotator", default="", metavar="NAME", help="who rates; asked for in the page if not given")
+    texts.add_argument(
+        "--scale", metavar="LOW-HIGH", help="1-3 if nothing has been rated yet; 0-100 and the like are a slider"
+    )
+    texts.add_argument(
+        "--criteria",
+        nargs="+",
+        metavar="NAME",
+        help="what to rate, as 'name' or 'name: hint'; what was rated before by default, first fluency, semantic and "
+        "grammatical correctness",
+    )
+    scores = parser.add_argument_group("scores")
+    scores.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further metric to try: checkpoint folder or hub id; repeat it for several",
+    )
+    scores.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
+    server = parser.add_argument_group("server")
+    server.add_argument(
+        "--host", default=HOST, help="address to listen at; %(default)s, which only this computer reaches"
+    )
+    server.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="further name or address by which browsers ask for this computer, such as that of a proxy; repeat it for "
+        "several",
+    )
+    server.add_argument("--port", type=int, default=PORT, help="%(default)s; 0 for any that is free")
+    server.add_argument("--no-browser", action="store_true", help="open no browser")
+    parser.add_argument("--quiet", action="store_true", help="print the address alone")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve the page until somebody ends it.
+
+    Raises:
+        InputError: If folder, texts, options or address cannot be used, or Gradio is not installed.
+    """
+    set_up_logging(quiet=True)
+    desk = _desk(options)
+    _check_gradio()
+    from textmover.app.explorer import Explorer
+    from textmover.app.hosts import is_loopback, names_of_this_computer
+    from textmover.app.server import listen, private_temporary_folder, serve, url_of
+
+    explorer = Explorer(options.model, options.device)
+    with listen(options.host, options.port) as listening, private_temporary_folder():
+        explorer.load()  # says what is wrong before the browser opens
+        loopback = is_loopback(options.host)
+        names = (
+            None if loopback and not options.allow_host else names_of_this_computer(options.host, options.allow_host)
+        )
+        application = _application(desk, explorer, options.annotator, names)
+        if not loopback:
+            sys.stderr.write(
+                f"Warning: everyone who reaches {options.host} over the network can read these texts and rate them "
+                "under any name. Leave out --host to keep it to this computer.\n"
+            )
+        url = url_of(listening)
+        with contextlib.suppress(KeyboardInterrupt):  # the usual end
+            serve(application, listening, lambda: _announce(url, desk, options))
+    if not options.quiet:
+        sys.stderr.write("Stopped; all ratings are saved.\n")
+
+
+def _desk(options: argparse.Namespace) -> Desk:
+    """Where annotators work, once it is clear that the texts can be used."""
+    from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
+    from textmover.app.annotation_session import Desk
+
+    folder = Path(options.folder)
+    if not folder.is_dir():
+        raise InputError(f"Expected a folder, but got {folder}: make it, and put the texts to rate into it.")
+    if options.annotator:
+        options.annotator = clean_name(options.annotator)
+    desk = Desk(
+        folder,
+        None if options.items is None else _within(folder, options.items),
+        criteria=None if options.criteria is None else parse_criteria(options.criteria),
+        scale=None if options.scale is None else Scale.parse(options.scale),
+        columns=ItemColumns(options.hypothesis_column or "hypothesis", tuple(options.reference_column or ())),
+    )
+    if len(desk.files()) == 1:
+        desk.project(desk.files()[0])  # says what is wrong before the browser opens
+    return desk
+
+
+def _within(folder: Path, items: str) -> str:
+    """A file as a path in the folder, whether it was given from there or from here."""
+    for path in (folder / items, Path(items)):
+        if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+            return path.resolve().relative_to(folder.resolve()).as_posix()
+    if Path(items).is_file():
+        raise InputError(
+            f"Expected `--items` to lie in {folder}, outside of which nothing is read, but got {items}: name its "
+            "folder in place of this one, or copy it there."
+        )
+    raise InputError(f"Expected a file of texts at {items}, but there is none in {folder}: correct the name.")
+
+
+def _check_gradio() -> None:
+    if find_spec("gradio") is None:
+        raise InputError('Expected Gradio for the page, but it is not installed: pip install "textmover[app]".')
+
+
+def _application(desk: Desk, explorer: Explorer, annotator: str, names: frozenset[str] | None) -> Application:
+    from textmover.app.interface import build_page, page_options
+    from textmover.app.server import make_application
+
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    page = build_page(desk, explorer, annotator)
+    return make_application(page, page_options(), names=names)
+
+
+def _announce(url: str, desk: Desk, options: argparse.Namespace) -> None:
+    """Say where the page is, and open it."""
+    if options.quiet:
+        sys.stdout.write(f"{url}\n")
+    else:
+        texts = ", ".join(desk.files()) or "none yet"
+        sys.stdout.write(f"{url}\nTexts to rate in {desk.folder}: {texts}. Stop with Ctrl-C.\n")
+    sys.stdout.flush()
+    if not options.no_browser:
+        webbrowser.open(url)

@@ -1,0 +1,66 @@
+"""``textmover cache``: what `--cache FOLDER` has kept, and how to be rid of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+
+from textmover.cli.console import set_up_logging
+from textmover.scoring.cache.state_folders import Place, other_versions, places, remove
+from textmover.terminal import print_table
+from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["add_arguments", "run"]
+
+HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "versions", "texts", "MB")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("folder", metavar="FOLDER", help="what was given as --cache")
+    parser.add_argument("--clear", action="store_true", help="remove everything that was kept there, by any version")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what a folder holds, and remove it if asked to.
+
+    Raises:
+        InputError: If there is no such folder.
+    """
+    set_up_logging(quiet=True)
+    folder = Path(options.folder).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"Expected {folder} to be a folder that was given as --cache, but there is none.")
+    if options.clear:
+        sys.stdout.write(f"Removed {remove(folder) / 1e6:.1f} MB from {folder}\n")
+        return
+    found = places(folder)
+    for other in other_versions(folder):
+        logger.warning("%s was written by another version of textmover: --clear removes it with the others.", other)
+    if options.format == "json":
+        sys.stdout.write(json.dumps([_entry(one) for one in found], indent=2) + "\n")
+    elif found:
+        print_table(HEADERS, [tuple(map(str, _entry(one).values())) for one in found], numbers=HEADERS[-2:])
+    else:
+        sys.stdout.write(f"{folder} holds nothing\n")
+
+
+def _entry(place: Place) -> dict[str, str | int | float]:
+    told = place.identity
+    return {
+        "encoder": told["type"],
+        "weights": told["weights"][:8],
+        "layers": told["layers"],
+        "backend": told["backend"],
+        "precision": told["precision"],
+        "device": told["device"],
+        "versions": told["versions"],
+        "texts": place.texts,
+        "mb": round(place.nbytes / 1e6, 1),
+    }

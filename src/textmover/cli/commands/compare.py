@@ -1,0 +1,88 @@
+"""``textmover compare``: which of several systems is better, how sure that is, and where they differ."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from textmover.cli.console import set_up_logging
+from textmover.cli.options.systems import add_system_options, check_numbers, inputs_of, scored_systems
+from textmover.files import check_output, write_output
+from textmover.meta_evaluation import compare_systems
+from textmover.report.systems.comparison import Comparison, as_html, as_json, as_latex, print_comparison
+from textmover.report.templating import check_jinja
+from textmover.scoring.scorer_options import take_default
+from textmover.types import InputError
+
+__all__ = ["add_arguments", "run"]
+
+SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
+"""Formats by the suffix of the output."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument(
+        "--tie", type=float, default=0.0, metavar="X", help="largest difference of two scores that counts as a tie; 0"
+    )
+    parser.add_argument(
+        "--segments", type=int, default=5, metavar="N", help="segments to show on which systems differ most; 5"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "latex", "html"),
+        help="for reading, for programs, for a paper, or a page; by the suffix of --output, else text",
+    )
+    parser.add_argument("--output", metavar="FILE", help="write it there instead of printing it; json, latex or html")
+    add_system_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Score the systems that the options name, compare them, and print or write what was found.
+
+    Raises:
+        InputError: If texts, metric, numbers or output cannot be used.
+    """
+    set_up_logging(quiet=True)
+    if options.scores is None:
+        take_default(options)
+    check_numbers(options, segments=0)
+    shape = options.format or SUFFIXES.get(Path(options.output or "").suffix.lower(), "text")
+    output = None
+    if shape == "html":
+        check_jinja()
+    if options.output is not None:
+        if shape == "text":
+            raise InputError(
+                f"Expected `--output` to end in .json, .tex or .html, or --format to name one, but got "
+                f"{options.output}: text is printed only."
+            )
+        output = check_output(options.output, inputs_of(options))
+    given = scored_systems(options)
+    found = compare_systems(
+        given.scores,
+        samples=options.samples,
+        trials=options.trials,
+        seed=options.seed,
+        tie=options.tie,
+        higher_is_better=given.higher_is_better,
+    )
+    comparison = Comparison(found, given.rows, given.lines, given.signature, options.segments, _command(options))
+    if shape == "text":
+        print_comparison(comparison, signature=not options.quiet)
+        return
+    text = as_html(comparison) if shape == "html" else as_latex(comparison)
+    if shape == "json":
+        text = json.dumps(as_json(comparison), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_output(text, output)
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What was typed."""
+    return shlex.join(["textmover", *options.command_line])

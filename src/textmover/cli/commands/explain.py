@@ -1,0 +1,218 @@
+"""``textmover explain``: why a text got its score."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from textmover.cli.console import set_up_logging
+from textmover.cli.options.metric import add_metric_options
+from textmover.readers.lines import check_once, is_read_once, told_once
+from textmover.readers.streams import Row, TextFiles
+from textmover.report.explanation.output import Target, add_output_options, choose_target, write_explained
+from textmover.scoring.scorer_options import load_scorer, take_default
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.report.explanation.page import ExplainedLine
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["add_arguments", "run"]
+
+
+class _Wanted(NamedTuple):
+    """Lines of the files, from 1.
+
+    Attributes:
+        first: The first one.
+        last: The last one; ``None`` where all that follow are meant.
+        named: Whether the user named them.
+    """
+
+    first: int
+    last: int | None
+    named: bool = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument(
+        "texts",
+        nargs="*",
+        metavar="TEXT",
+        help="the hypothesis and its reference, or several references; behind '--' where one begins with a dash",
+    )
+    parser.add_argument(
+        "-i",
+        "--input",
+        nargs="+",
+        metavar=("HYPOTHESES", "REFERENCES"),
+        help="text files of one segment a line instead, as `textmover score` reads them; weights that a metric fits on "
+        "the texts of a call are those of the whole files",
+    )
+    lines = parser.add_mutually_exclusive_group()
+    lines.add_argument("--line", type=int, metavar="N", help="line of the files to explain, from 1; 1 if not given")
+    lines.add_argument(
+        "--lines",
+        metavar="A-B",
+        help="several lines of the files, such as 1-20, or 5- for all from the fifth; a page shows its first 200 lines "
+        "if neither is given",
+    )
+    add_output_options(parser)
+    add_metric_options(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Explain the scores of the pairs that the options name.
+
+    Raises:
+        InputError: If texts or metric cannot be used, the metric cannot be explained, or the output not be written.
+    """
+    set_up_logging(quiet=True)
+    take_default(options)
+    files = _files(options)
+    target = choose_target(options, options.input or ())
+    rows, remark = ([_given(options)], "") if files is None else _lines(files, _wanted(options, target), target)
+    # Not before it is known that the options make sense: these bring torch along.
+    from textmover.modules.tokens.given_texts import normalize_references
+
+    for row in rows:  # says what is wrong before the metric is loaded
+        with _placed(row, several=len(rows) > 1):
+            normalize_references(row.hypotheses, [row.references])
+    scorer = load_scorer(options)
+    if scorer.metric.fits_on_call:
+        _fit(scorer, rows[0], files)
+    explained = _explained(scorer, rows, of_file=files is not None, quiet=options.quiet)
+    signature = write_explained(target, explained, remark=remark, expected=len(rows))
+    if not options.quiet:
+        if remark:
+            sys.stderr.write(f"{remark}\n")
+        if target.format in ("text", "picture") or target.path is not None:
+            sys.stderr.write(f"Signature: {signature}\n")
+
+
+def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
+    """Explain row after row."""
+    from textmover.report.explanation.page import ExplainedLine
+    from textmover.runs.progress_bars import progress_bars
+    from textmover.scoring.explain import explain_fitted
+
+    with progress_bars(shown=not quiet and len(rows) > 1 and not sys.stdout.isatty()) as advance:
+        for row in rows:
+            with _placed(row, several=len(rows) > 1):
+                found = explain_fitted(scorer, row.hypotheses[0], list(row.references))
+            advance("explaining", 1, len(rows))
+            yield ExplainedLine(found, row.line if of_file else None)
+
+
+@contextlib.contextmanager
+def _placed(row: Row, *, several: bool) -> Iterator[None]:
+    """Name the line in errors, where there are several."""
+    try:
+        yield
+    except InputError as error:
+        if not several:
+            raise
+        raise InputError(f"Line {row.line}: {error}") from error
+
+
+# --- what is explained ------------------------------------------------------------------------------------------------
+
+
+def _files(options: argparse.Namespace) -> TextFiles | None:
+    """The files that the options name; ``None`` where the texts themselves are given."""
+    if options.input is None:
+        for name in ("line", "lines"):
+            if getattr(options, name) is not None:
+                raise InputError(f"Expected `--{name}` together with -i, but got it alone: name the files.")
+        return None
+    if options.texts:
+        raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
+    if len(options.input) < 2:
+        raise InputError(
+            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
+        )
+    if options.fit_on is not None:
+        check_once([*options.input, options.fit_on])
+    return TextFiles((options.input[0],), tuple(options.input[1:]))
+
+
+def _given(options: argparse.Namespace) -> Row:
+    if len(options.texts) < 2:
+        raise InputError(
+            f"Expected a hypothesis and a reference, but got {len(options.texts) or 'no'} "
+            f"text{'' if len(options.texts) == 1 else 's'}: put each into quotation marks, or name files with -i."
+        )
+    return Row(1, (options.texts[0],), tuple(options.texts[1:]))
+
+
+def _wanted(options: argparse.Namespace, target: Target) -> _Wanted:
+    """The lines that the options name, or that the format shows."""
+    if options.line is not None:
+        if options.line < 1:
+            raise InputError(f"Expected `--line` to be 1 or above, but got {options.line}: lines are counted from 1.")
+        return _Wanted(options.line, options.line)
+    if options.lines is None:
+        return _Wanted(1, None, named=False) if target.format == "html" else _Wanted(1, 1, named=False)
+    found = re.fullmatch(r"\s*(\d+)\s*(?:(-)\s*(\d+)?)?\s*", options.lines, re.ASCII)
+    if found is None:
+        raise InputError(f"Expected `--lines` to be like 3, 1-20 or 5-, but got {options.lines!r}.")
+    first = int(found[1])
+    last = int(found[3]) if found[3] else None if found[2] else first
+    if first < 1 or (last is not None and last < first):
+        raise InputError(
+            f"Expected `--lines` to go from a line to itself or a later one, but got {options.lines}: lines are "
+            "counted from 1."
+        )
+    return _Wanted(first, last)
+
+
+def _lines(files: TextFiles, wanted: _Wanted, target: Target) -> tuple[list[Row], str]:
+    """The lines that are wanted, and what is to be said of them."""
+    from textmover.report.explanation.page import MOST_LINES
+
+    most = {"html": MOST_LINES, "picture": 1}.get(target.format)
+    piped = any(map(is_read_once, files.paths))
+    rows: list[Row] = []
+    count = 0
+    with contextlib.closing(iter(files)) as read:
+        for row in read:
+            count = row.line
+            if row.line >= wanted.first and (wanted.last is None or row.line <= wanted.last):
+                if most is None or len(rows) < most:
+                    rows.append(row)
+                elif wanted.named:
+                    raise InputError(_too_many(most))
+            if wanted.last is not None and row.line >= wanted.last and piped:
+                break  # what else comes may be waited for; of files the rest is read too, for others may be shorter
+    asked = wanted.first if wanted.last is None else wanted.last
+    if asked > count:
+        flag = "line" if wanted.first == wanted.last else "lines"
+        raise InputError(f"Expected `--{flag}` to be of the files, but got {asked}: they have {count}.")
+    cut = wanted.last is None and len(rows) < count
+    return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""
+
+
+def _too_many(most: int) -> str:
+    if most == 1:
+        return "Expected one line for a picture, but got several: name it with --line, or write a page (.html)."
+    return f"Expected at most {most} lines for a page, but got more: choose fewer with --lines."
+
+
+def _fit(scorer: Scorer, row: Row, files: TextFiles | None) -> None:
+    """Fit the weights of a metric that fits them on each call, as ``textmover score`` would on these texts."""
+    if files is None:
+        scorer.fit_on_call(row.hypotheses, [row.references])
+        return
+    once = next(filter(is_read_once, files.paths), None)
+    if once is not None:
+        raise InputError(
+            f"Expected files where the metric fits idf weights on the texts, but got {told_once(once)}, which can be "
+            "read only once: give a file, or statistics with --statistics FILE."
+        )
+    rows = list(files)
+    scorer.fit_on_call([one.hypotheses[0] for one in rows], [one.references for one in rows])

@@ -1,0 +1,92 @@
+"""``textmover list``: the released metrics and the presets, and what there is to know about each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from textmover.checkpoints.citations import bibtex, cited
+from textmover.checkpoints.folder import CARD
+from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
+from textmover.presets import KINDS, PRESETS, Preset, preset_config
+from textmover.reading import read_json
+from textmover.terminal import print_table
+
+__all__ = ["add_arguments", "run"]
+
+HEADERS = ("name", "formula", "better", "trainable", "source")
+NARROW = ("name", "better", "trainable")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what to list; everything if nothing is named")
+    parser.add_argument("--cite", action="store_true", help="BibTeX of what they come from instead")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="a table, or everything as JSON")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the released metrics, of which the default one is marked, and the presets.
+
+    Raises:
+        InputError: If there is none of a name.
+    """
+    wanted = tuple(dict.fromkeys(options.names))
+    released = released_metrics()
+    for name in wanted:
+        if name not in released:
+            preset_config(name)  # says what there is
+    if options.cite:
+        sys.stdout.write(bibtex(cited(name) for name in wanted or (*released, *PRESETS)))
+        return
+    listed = [_released_entry(name, folder) for name, folder in released.items() if name in wanted or not wanted]
+    listed += [_entry(name, preset) for name, preset in PRESETS.items() if name in wanted or not wanted]
+    if options.format == "json":
+        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+        return
+    print_table(HEADERS, [_row(entry) for entry in listed], narrow=NARROW)
+
+
+def _entry(name: str, preset: Preset) -> dict[str, Any]:
+    trainable = hasattr(KINDS[preset.config.kind], "fit_calibration")  # a TrainableMetric
+    return {
+        "name": name,
+        "formula": preset.formula,
+        "higher_is_better": preset.higher_is_better,
+        "trainable": trainable,
+        "source": preset.source,
+        "config": preset.config.to_dict(),
+    }
+
+
+def _released_entry(name: str, folder: Path) -> dict[str, Any]:
+    config = read_json(folder / "config.json")["metric"]
+    return {
+        "name": name,
+        "formula": _title(folder),
+        "higher_is_better": True,
+        "trainable": True,
+        "source": f"trained by this project{', the default' if name == DEFAULT_METRIC else ''}",
+        "config": config,
+    }
+
+
+def _title(folder: Path) -> str:
+    """What a released metric is for, in a few words: what its card's heading says behind its name."""
+    for line in (folder / CARD).read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            return line.partition(": ")[2]
+    raise RuntimeError(f"Expected a heading in {folder / CARD}, but there is none.")
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        entry["name"],
+        entry["formula"],
+        "higher" if entry["higher_is_better"] else "lower",
+        "yes" if entry["trainable"] else "no",
+        entry["source"],
+    )

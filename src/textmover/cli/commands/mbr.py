@@ -1,0 +1,202 @@
+"""``textmover mbr``: of several candidates for each segment, the one that is best on average against all of them."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from textmover.cli.console import set_up_logging
+from textmover.cli.options.columns import add_format_option, add_split_option
+from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
+from textmover.readers.column_flags import flags_named
+from textmover.readers.lines import check_once
+from textmover.runs.mbr_files import FORMATS, choose_output, open_output, refuse_breaks
+from textmover.runs.progress import Advance, progress_bar
+from textmover.scoring.scorer_options import load_scorer, take_default
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring.mbr import Choice
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["add_arguments", "run"]
+
+COLUMNS = {
+    "candidates": "--candidates-column",
+    "references": "--references-column",
+    "weights": "--weights-column",
+    "name": "--id-column",
+}
+"""The flag behind each column of a table of candidates."""
+
+FLAGS = {**COLUMNS, "number": "--num-candidates"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    texts = parser.add_mutually_exclusive_group(required=True)
+    texts.add_argument(
+        "-i",
+        "--input",
+        nargs="+",
+        metavar="FILE",
+        help="text files of one candidate a line, also compressed as .gz or .zst: one file for each system, where "
+        "lines of the same number belong together, or a single one with --num-candidates; '-' is standard input",
+    )
+    texts.add_argument(
+        "--data",
+        metavar="FILE",
+        help="JSON Lines or Parquet instead, with a list of candidates in each row; '-' is standard input, see "
+        "--data-format",
+    )
+    parser.add_argument(
+        "--num-candidates",
+        type=int,
+        metavar="N",
+        help="consecutive lines of a single file that belong to one segment",
+    )
+    parser.add_argument("--candidates-column", metavar="COLUMN", help="lists of texts; 'candidates' if not given")
+    parser.add_argument(
+        "--references-column",
+        metavar="COLUMN",
+        help="lists of texts to compare the candidates with, instead of with one another",
+    )
+    parser.add_argument(
+        "--weights-column",
+        metavar="COLUMN",
+        help="lists of numbers, such as probabilities: what each text that candidates are compared with weighs",
+    )
+    parser.add_argument("--id-column", metavar="COLUMN", help="what segments are called, for tsv and jsonl")
+    parser.add_argument(
+        "--include-self",
+        action=argparse.BooleanOptionalAction,
+        help="whether a candidate is also compared with itself; with weights it is if not given, else with the others",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="text: the chosen texts, one a line, and the signature on standard error; tsv, jsonl: also which it is, "
+        "counted from 0, and the expected utility of each; from the suffix of --output if not given, else text",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write there instead of to standard output; .gz or .zst at its end compresses it",
+    )
+    add_split_option(parser)
+    add_format_option(parser)
+    add_metric_options(parser)
+    add_cache_option(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Choose among the candidates that the options name.
+
+    Raises:
+        InputError: If texts, metric or output cannot be used.
+    """
+    set_up_logging(quiet=True)
+    take_default(options)
+    with flags_named(FLAGS):
+        sets = _sets(options)
+    paths = [sets.path] if isinstance(sets, CandidateTable) else list(sets.paths)
+    if options.fit_on is not None:
+        check_once([*paths, options.fit_on])
+    output = choose_output(options.format, options.output, paths)
+    if options.include_self is not None and options.references_column is not None:
+        raise InputError(
+            "Expected `--include-self` only where candidates are compared with one another, but got "
+            "--references-column: leave one out."
+        )
+    reading = _reading(sets, output.format)
+    first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
+    scorer = load_scorer(options)
+    # Not before it is known that the options make sense: these bring torch along.
+    from textmover.scoring.mbr import fit_on_candidates, mbr_signature
+
+    given: Iterable[Candidates] = itertools.chain(first, reading)
+    if scorer.metric.fits_on_call:
+        held = list(given)
+        fit_on_candidates(scorer, held)
+        given = held
+    counts: Counter[str] = Counter()
+    with open_output(output) as write, progress_bar("choosing", shown=not options.quiet, unit="segments") as advance:
+        for one, choice in _choices(scorer, given, sets, options.include_self, counts, advance):
+            write(one, choice)
+    scorer.warn(counts)
+    if not options.quiet:
+        signature = mbr_signature(
+            scorer,
+            include_self=options.include_self,
+            references=options.references_column is not None,
+            weights=options.weights_column is not None,
+        )
+        sys.stderr.write(f"Signature: {signature}\n")
+        if output.path is not None:
+            sys.stderr.write(f"Choices: {output.path}\n")
+
+
+def _choices(
+    scorer: Scorer,
+    given: Iterable[Candidates],
+    sets: CandidateSets,
+    include_self: bool | None,
+    counts: Counter[str],
+    advance: Advance,
+) -> Iterator[tuple[Candidates, Choice]]:
+    """Each segment with what was chosen for it; the bar is told how far the work is."""
+    from textmover.scoring.mbr import choose_each
+
+    read = finished = 0
+
+    def counted(given: Iterable[Candidates]) -> Iterator[Candidates]:
+        nonlocal read
+        for one in given:
+            read += 1
+            yield one
+
+    def count(segments: int) -> None:
+        nonlocal finished
+        finished += segments
+        share = sets.share  # of what has been read, which is ahead of what is finished
+        advance(segments, None if share is None else share * finished / read, True)
+
+    segments, copies = itertools.tee(counted(given))  # apart by the segments that are worked on at a time
+    found = choose_each(scorer, segments, include_self=include_self, on_progress=count, counts=counts)
+    yield from zip(copies, found, strict=True)
+
+
+def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
+    """The candidates that the options name.
+
+    Raises:
+        InputError: If an option has no use for what is given.
+    """
+    columns = {name: getattr(options, flag[2:].replace("-", "_")) for name, flag in COLUMNS.items()}
+    if options.data is None:
+        given = [flag for name, flag in COLUMNS.items() if columns[name] is not None]
+        given += [f"--{name.replace('_', '-')}" for name in ("data_format", "split") if getattr(options, name)]
+        if given:
+            raise InputError(
+                f"Expected `{given[0]}` together with --data, but got -i: lines have no columns, so leave it out."
+            )
+        return CandidateFiles(tuple(options.input), options.num_candidates)
+    if options.num_candidates is not None:
+        raise InputError(
+            "Expected `--num-candidates` together with -i, but got --data, whose rows hold lists: leave it out."
+        )
+    columns["candidates"] = columns["candidates"] or "candidates"
+    return CandidateTable(options.data, **columns, format=options.data_format, split=options.split or "train")
+
+
+def _reading(sets: CandidateSets, format: str) -> Generator[Candidates, None, None]:
+    """The segments, those refused whose texts would break the lines of the output."""
+    with flags_named(FLAGS):
+        for one in sets:
+            refuse_breaks(one, format)
+            yield one

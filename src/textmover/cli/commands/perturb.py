@@ -1,0 +1,197 @@
+"""``textmover perturb``: graded corruptions of any texts, with type, degree, severity and rating."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from textmover.cli.console import set_up_logging
+from textmover.cli.options.columns import add_split_option
+from textmover.cli.options.perturbations import (
+    NEEDED,
+    PERTURBATION_FLAGS,
+    add_perturbation_options,
+    chosen_types,
+    left_out_types,
+    load_neighbour_search,
+    load_parses,
+)
+from textmover.files import atomic_file, check_output
+from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
+from textmover.perturbations.perturbations import Perturbation
+from textmover.perturbations.severity import shipped_table
+from textmover.readers.column_flags import flags_named
+from textmover.readers.segments import read_texts
+from textmover.terminal import console, print_table
+from textmover.types import InputError
+
+__all__ = ["add_arguments", "run"]
+
+COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
+SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument(
+        "-i",
+        "--input",
+        metavar="FILE",
+        help="texts in English, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines, Parquet or "
+        "hub:owner/name",
+    )
+    parser.add_argument("--column", metavar="COLUMN", help="column of the table that holds the texts")
+    add_split_option(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="where the perturbed texts go, as .tsv or .jsonl; to standard output if not given",
+    )
+    parser.add_argument(
+        "--format", choices=("tsv", "jsonl"), help="of the output; from the suffix of --output if not given, else tsv"
+    )
+    add_perturbation_options(parser)
+    parser.add_argument(
+        "--versions", type=int, default=1, metavar="N", help="different results for each text, type and degree, at most"
+    )
+    parser.add_argument("--list", action="store_true", help="list the types and their degrees instead")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no notes; warnings remain")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Perturb the texts that the options name, or list what can be done to them.
+
+    Raises:
+        InputError: If texts, types, parser, encoder or output cannot be used.
+    """
+    set_up_logging(quiet=True)
+    if options.list:
+        _print_list()
+        return
+    if options.input is None:
+        raise InputError("Expected `--input FILE` with texts, but got none: name it ('-' is standard input).")
+    if options.versions < 1:
+        raise InputError(f"Expected --versions to be at least 1, but got {options.versions}.")
+    if options.split is not None and options.column is None:
+        raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
+    format = _format(options)
+    target = None if options.output is None else check_output(options.output, [options.input])
+    with flags_named(PERTURBATION_FLAGS):
+        types, left_out = chosen_types(options)
+        texts = read_texts(options.input, options.column, split=options.split or "train")
+        if format == "tsv":
+            _check_one_line(texts)
+        parses, neighbours = load_parses(options), load_neighbour_search(options)
+    made: Counter[str] = Counter()
+    with _sink(target) as write, _progress(len(texts), shown=not options.quiet) as advance:
+        if format == "tsv":
+            write("\t".join(COLUMNS) + "\n")
+        work = perturb_texts(
+            texts, types, versions=options.versions, seed=options.seed, parses=parses, neighbours=neighbours
+        )
+        for place, found in work:
+            applied = set()
+            for one in found:
+                write(_row(texts[place], one, format))
+                applied.add(one.type)
+            made.update([*applied, *([""] * len(found))])
+            advance()
+    if not options.quiet:
+        _report(len(texts), types, left_out, made, target)
+
+
+def _format(options: argparse.Namespace) -> str:
+    """How the output is written."""
+    if options.format is not None or options.output is None:
+        return options.format or "tsv"
+    suffix = Path(options.output).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InputError(
+            f"Expected `--output` to end in {', '.join(SUFFIXES)}, but got {options.output}: rename it, or say "
+            "--format tsv or jsonl."
+        )
+    return SUFFIXES[suffix]
+
+
+def _check_one_line(texts: Sequence[str]) -> None:
+    """Refuse texts that a table without quoting cannot hold."""
+    for number, text in enumerate(texts, start=1):
+        if re.search(r"[\t\n\r]", text):
+            raise InputError(
+                f"Expected texts without tabs and line breaks for a .tsv, but got one in text {number}: write JSON "
+                "Lines, with --format jsonl or --output FILE.jsonl."
+            )
+
+
+@contextlib.contextmanager
+def _sink(path: Path | None) -> Iterator[Callable[[str], object]]:
+    """What takes the lines: a file that appears when it is complete, or standard output."""
+    if path is None:
+        yield sys.stdout.write
+        return
+    with atomic_file(path) as stream:
+        yield stream.write
+
+
+@contextlib.contextmanager
+def _progress(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """A bar on standard error, if that is a terminal; yields what counts a text."""
+    stream = console(stderr=True)
+    columns = (TextColumn("perturbing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
+        task = bar.add_task("perturbing", total=total)
+        yield lambda: bar.update(task, advance=1)
+
+
+def _row(original: str, made: Perturbation, format: str) -> str:
+    cells = (original, made.text, made.type, made.degree, made.severity, made.rating)
+    if format == "jsonl":
+        return json.dumps(dict(zip(COLUMNS, cells, strict=True)), ensure_ascii=False) + "\n"
+    return "\t".join(map(str, cells)) + "\n"
+
+
+def _report(
+    texts: int, types: dict[str, tuple[int, ...]], left_out: Sequence[str], made: Counter[str], target: Path | None
+) -> None:
+    """How much there is of what, on standard error."""
+    versions, counts = made[""], ", ".join(f"{name} {made[name]:,}" for name in types)
+    said = [
+        f"{versions:,} version{'' if versions == 1 else 's'} of {texts:,} text{'' if texts == 1 else 's'}; "
+        f"texts that each type applied to: {counts}\n"
+    ]
+    said += [f"{one}\n" for one in left_out_types(left_out)]
+    if target is not None:
+        said.append(f"Written to {target}\n")
+    sys.stderr.write("".join(said))
+
+
+def _print_list() -> None:
+    """Every type with its degrees, the severities that it can have, and its other names."""
+    table = shipped_table()
+    rows = []
+    for name, kind in KINDS.items():
+        degrees = table.degrees(name)
+        low = table.severity(name, degrees[0])
+        also = [f"{other} ({', '.join(map(str, only))})" if only else other
+                for other, (meant, only) in ALIASES.items() if meant == name]  # fmt: skip
+        counted = "" if kind.degree == "1" else f" ({kind.degree})"
+        rows.append(
+            (
+                name,
+                kind.summary,
+                " ".join(map(str, degrees)) + counted,
+                f"{low:g} to {table.ceilings[name]:g}" if table.ceilings[name] > low else f"{low:g}",
+                NEEDED.get(kind.needs, "-"),
+                ", ".join(also) or "-",
+            )
+        )
+    print_table(("type", "what is done", "degrees", "severity", "needs", "also called"), rows, narrow=("type",))

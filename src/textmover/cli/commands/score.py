@@ -1,0 +1,212 @@
+"""``textmover score``: texts in, one number a line or a table out, however long the input is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, get_args
+
+from textmover.cli.console import set_up_logging
+from textmover.cli.options.columns import add_column_options, add_format_option, refuse_table_options
+from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.readers.lines import check_once
+from textmover.readers.streams import MissingReferences, OnError, TableFile, TextFiles
+from textmover.runs.progress import ShardProgress, progress_bar
+from textmover.runs.score_files import Target, add_output_options, choose_target, keeping, open_sink
+from textmover.runs.score_inputs import check_scored, confirm_complete, fit_on_input, parts_of, shards_of
+from textmover.runs.score_processes import add_process_options, score_in_processes, several
+from textmover.runs.termination import heeding_termination
+from textmover.scoring.scorer_options import load_scorer, take_default
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.runs.score_summary import Summary
+    from textmover.runs.shards.shards import Parts, Shard
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["add_arguments", "run"]
+
+logger = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    texts = parser.add_mutually_exclusive_group(required=True)
+    texts.add_argument(
+        "-i",
+        "--input",
+        nargs="+",
+        metavar=("HYPOTHESES", "REFERENCES"),
+        help="text files of one segment a line, hypotheses first, also compressed as .gz or .zst; '-' is standard "
+        "input. Of several references, empty lines are left out as long as another reference remains. Presets that "
+        "fit idf weights on the texts read all of them before",
+    )
+    texts.add_argument(
+        "--data",
+        metavar="FILE",
+        help="CSV, TSV or JSON Lines (also compressed as .gz or .zst), Parquet, a folder of Parquet files, or "
+        "hub:owner/name instead; '-' is standard input, see --data-format",
+    )
+    texts.add_argument(
+        "--hypotheses",
+        nargs="+",
+        metavar="FILE",
+        help="text files of several systems instead, which share --references; one column of scores for each",
+    )
+    parser.add_argument("--references", nargs="+", metavar="FILE", help="references of --hypotheses")
+    parser.add_argument(
+        "--on-error",
+        choices=get_args(OnError),
+        default="stop",
+        help="what a row does that is malformed or not UTF-8: end the work, or be left out, with nan for its score",
+    )
+    parser.add_argument(
+        "--missing-references",
+        choices=get_args(MissingReferences),
+        help="what a row of a table does that has no reference: end the work, or be left out, with nan for its score",
+    )
+    add_output_options(parser)
+    add_process_options(parser)
+    add_column_options(parser, score=False, systems=True)
+    add_format_option(parser)
+    add_metric_options(parser)
+    add_cache_option(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Score the texts that the options name.
+
+    Raises:
+        InputError: If texts, metric or output cannot be used.
+    """
+    set_up_logging(quiet=True)
+    take_default(options)
+    rows = _rows(options)
+    if several(options):
+        shared, whole, earlier = score_in_processes(options, rows)
+        _report(options, shared, whole, earlier)
+        return
+    # Not where several processes score: Lightning and the other processes have their own ways with signals.
+    with heeding_termination():
+        _score_here(options, rows)
+
+
+def _score_here(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
+    """Score in this process."""
+    target = choose_target(options, rows.systems, rows.paths)
+    if options.fit_on is not None:
+        check_once([*rows.paths, options.fit_on])
+    if options.resume and target.complete:
+        confirm_complete(options, rows, target)
+        _report(options, target, None, 0)
+        return
+    with contextlib.ExitStack() as held:
+        if target.in_parts:
+            # Not before it is known that the options make sense: these bring torch along.
+            from textmover.runs.shards.folder import check_folder, locked
+
+            held.enter_context(locked(target.parts_folder, target.named))
+            check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
+        summary, kept = _scored(options, rows, target)
+    _report(options, target, summary, kept)
+
+
+def _scored(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> tuple[Summary, int]:
+    """Read, score and write; see :func:`_score`."""
+    from textmover.runs.shards.shards import rows_per_shard
+
+    size = rows_per_shard(options.shard_size, len(rows.systems))
+    with contextlib.ExitStack() as stack:
+        reading = stack.enter_context(contextlib.closing(shards_of(rows, size)))
+        first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
+        scorer = load_scorer(options)
+        if scorer.metric.fits_on_call:
+            reading.close()  # to be read again from the start
+            fit_on_input(scorer, rows, options.model)
+            first, reading = [], stack.enter_context(contextlib.closing(shards_of(rows, size)))
+        with _begun(target, scorer, options, size) as parts, keeping(target, parts):
+            return _score(scorer, itertools.chain(first, reading), target, parts, shown=not options.quiet)
+
+
+def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
+    """The rows that the options name."""
+    if options.references is not None and options.hypotheses is None:
+        raise InputError("Expected `--references` together with --hypotheses, but got it alone: name the hypotheses.")
+    if options.data is not None:
+        return TableFile(
+            options.data,
+            tuple(options.hypothesis_column or ["hypothesis"]),
+            tuple(dict.fromkeys(options.reference_column or ["reference"])),
+            format=options.data_format,
+            split=options.split or "train",
+            on_error=options.on_error,
+            missing_references=options.missing_references or "error",
+        )
+    flag = "-i" if options.input is not None else "--hypotheses"
+    refuse_table_options(options, flag)
+    if options.input is None:
+        return TextFiles(tuple(options.hypotheses), tuple(options.references or ()), options.on_error)
+    if len(options.input) < 2:
+        raise InputError(
+            f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
+        )
+    return TextFiles((options.input[0],), tuple(options.input[1:]), options.on_error)
+
+
+@contextlib.contextmanager
+def _begun(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Iterator[Parts | None]:
+    """Where shards are kept, ready to take them; ``None`` where they are not kept."""
+    if not target.in_parts:
+        yield None
+        return
+    parts = parts_of(target, scorer, options, size)
+    parts.begin(resume=options.resume, overwrite=options.overwrite)
+    yield parts
+
+
+def _score(
+    scorer: Scorer, shards: Iterable[Shard], target: Target, parts: Parts | None, *, shown: bool
+) -> tuple[Summary, int]:
+    """Score and write; returns the summary and how many shards an earlier run had finished."""
+    from textmover.runs.score_summary import summarize
+    from textmover.runs.shards.streaming import score_shards
+
+    systems = target.layout.systems
+    tallies, kept = [], 0
+    with open_sink(target, parts) as sink, progress_bar("scoring", shown=shown) as advance:
+        progress = ShardProgress(advance, len(systems))
+        for done in score_shards(scorer, shards, systems, parts, progress.within):
+            sink.take(done)
+            tallies.append(done.tally)
+            kept += done.scores is None
+            progress.finished(done)
+        summary = summarize(tallies, systems, str(scorer.signature))
+        check_scored(summary, parts)
+        sink.finish(len(tallies), summary)
+    scorer.warn(summary.counts)
+    return summary, kept
+
+
+def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:
+    """Say what the numbers depend on, where they are, and what is not among them; no summary if they were there."""
+    if summary is None:
+        _note(options, f"Complete already: {target.path} (--overwrite computes it again)")
+        return
+    if summary.skipped:
+        rows = "row was" if summary.skipped == 1 else "rows were"
+        logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
+    if kept:
+        _note(options, f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
+    if target.layout.format != "json":
+        _note(options, f"Signature: {summary.signature}")
+    if target.path is not None:
+        _note(options, f"Scores: {target.path}")
+
+
+def _note(options: argparse.Namespace, text: str) -> None:
+    if not options.quiet:
+        sys.stderr.write(f"{text}\n")

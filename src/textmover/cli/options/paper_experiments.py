@@ -1,0 +1,187 @@
+"""Options of an experiment: which ones are refused, where the page goes, and the command that computes it anew."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from textmover.experiments.papers.config import Experiment
+from textmover.experiments.papers.output import FORMATS
+from textmover.experiments.papers.results import figure_metrics
+from textmover.files import check_output
+from textmover.report import check_matplotlib
+from textmover.scoring.field_flags import FIELD, field_flag, given_fields
+from textmover.types import InputError
+
+__all__ = ["PRINTED", "add_experiment_option", "check_options", "figure_path", "page_path", "rebuilding_command"]
+
+FIXED = (
+    "set",
+    "dimension",
+    "group",
+    "item_column",
+    "system_column",
+    "hypothesis_column",
+    "reference_column",
+    "score_column",
+    "missing_references",
+    "missing_ratings",
+    "duplicates",
+    "split",
+    "model",
+    "baselines",
+    "scores",
+    "metric_column",
+    "lower_is_better",
+    "against",
+    "statistic",
+    "level",
+    "preference_gap",
+    "pair_rate",
+    "report",
+)
+"""Options of the command that an experiment decides."""
+
+WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command_line")
+"""Entries of the options that change no number, or that the command writes in a place of their own."""
+
+PRINTED = ("table", "markdown", "csv", "json")
+"""Formats that an experiment can be printed in."""
+
+
+def add_experiment_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names an experiment."""
+    parser.add_argument(
+        "--experiment",
+        metavar="FILE",
+        help="rebuild an experiment of a paper, such as configs/papers/moverscore_wmt17.yaml (docs/experiments.md): "
+        "the file names sets, metrics and tables; --data gives its data (KEY=FILE where it needs several), --encoder "
+        "the encoder, --output a page (.md, .csv or .json) with the published numbers beside the new ones; the scores "
+        "go into a folder PAGE.scores",
+    )
+
+
+def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
+    """Refuse what the experiment decides itself.
+
+    Args:
+        options: The command's options.
+        experiment: The experiment.
+
+    Raises:
+        InputError: If an option is given that it decides, or a value is out of range.
+    """
+    changed = dict(_changed(options))
+    for name in FIXED:
+        if name in changed:
+            raise InputError(
+                f"Expected {experiment.origin} to decide what is computed, but got --{name.replace('_', '-')} as well: "
+                "leave it out, or change a copy of the file."
+            )
+    if options.format not in PRINTED:
+        raise InputError(
+            f"Expected --format of an experiment to be {', '.join(PRINTED)}, but got {options.format}: choose one."
+        )
+    for name, least in (("samples", 1), ("permutations", 1)):
+        if getattr(options, name) < least:
+            raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
+    given = list(given_fields(options))
+    everything = {**experiment.metrics, **figure_metrics(experiment)}
+    for name in given:
+        if everything and all(name in one.fields for one in everything.values()):
+            raise InputError(
+                f"Expected {experiment.origin} to leave {field_flag(name)} open, but it sets `{name}` for every "
+                "metric: change a copy of the file."
+            )
+
+
+def page_path(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> Path | None:
+    """Where the page goes, checked before the work; figures need matplotlib.
+
+    Args:
+        options: The command's options.
+        experiment: The experiment.
+        files: File of each key.
+
+    Returns:
+        The page; nothing where none is wanted.
+
+    Raises:
+        InputError: If page or figures cannot be written, or matplotlib is not there.
+    """
+    if options.output is None:
+        return None
+    inputs = [*files.values(), experiment.origin]
+    path = check_output(options.output, inputs)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"Expected --output of an experiment to end in {', '.join(FORMATS)}, but got {path}: give another name."
+        )
+    names = [one.name for one in experiment.figures] + ([experiment.layers.name] if experiment.layers else [])
+    for name in names:
+        check_output(figure_path(path, name), inputs)
+    if names:
+        check_matplotlib()
+    return path
+
+
+def figure_path(page: Path, name: str) -> Path:
+    """Where a figure goes: beside its page.
+
+    Example:
+        >>> str(figure_path(Path("pages/twmd.md"), "heat"))
+        'pages/twmd_heat.png'
+    """
+    return page.with_name(f"{page.stem}_{name}.png")
+
+
+def rebuilding_command(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> str:
+    """What computes the page anew: every option that was changed and changes numbers; files by their names alone.
+
+    Args:
+        options: The command's options.
+        experiment: The experiment.
+        files: File of each key.
+
+    Returns:
+        A command line.
+    """
+    alone = len(experiment.files) == 1
+    parts = ["python", "evaluate.py", "--experiment", experiment.origin, "--data"]
+    for key, path in files.items():
+        parts.append(_shown(path) if alone else f"{key}={_shown(path)}")
+    for name, value in _changed(options):
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            parts.append(flag)
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            parts += [flag, _shown(one)]
+    for name, value in vars(options).items():
+        if name.startswith(FIELD):
+            parts += [field_flag(name.removeprefix(FIELD)), _shown(value)]
+    if options.output is not None:
+        parts += ["--output", options.output]
+    return shlex.join(parts)
+
+
+def _changed(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
+    """Options that have another value than their default and can change a number, without fields of the metric."""
+    from textmover.cli.commands.evaluate import add_arguments  # here, as that module imports this one
+
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    for name, value in vars(options).items():
+        if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != parser.get_default(name):
+            yield name, value
+
+
+def _shown(value: object) -> str:
+    """A value as it is written on the command line; of a file or folder its name alone."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    text = str(value)
+    return Path(text).name if os.path.exists(text) else text

@@ -1,0 +1,180 @@
+"""What commands that perturb texts share: which kinds of change, how much of each, and what some of them need."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from textmover.perturbations.kinds import KINDS, resolve_types
+from textmover.perturbations.parses import Parses
+from textmover.perturbations.severity import shipped_table
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.perturbations.substitutions import Neighbours
+
+__all__ = [
+    "NEEDED",
+    "PERTURBATION_FLAGS",
+    "add_perturbation_options",
+    "chosen_types",
+    "left_out_types",
+    "load_neighbour_search",
+    "load_parses",
+]
+
+PERTURBATION_FLAGS: Mapping[str, str] = {
+    "column": "--column",
+    "types": "--types",
+    "degrees": "--degrees",
+    "parses": "--parser NAME",
+    "neighbours": "--neighbours ENCODER",
+    "encoder": "--neighbours",
+}
+"""The flag behind each argument that an error may name."""
+
+NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbours ENCODER"}
+"""The flag that gives what a kind of change needs."""
+
+
+def add_perturbation_options(
+    parser: argparse.ArgumentParser,
+    *,
+    types: str = "--types",
+    parses: str = "--parser",
+    usual: Sequence[str] | None = None,
+) -> None:
+    """Add the options that say what is done to texts.
+
+    Args:
+        parser: The command's parser.
+        types: The flag that names kinds of change.
+        parses: The flag that names the parser.
+        usual: Degrees where none are given; ``None`` for the mildest of each kind.
+    """
+    parser.add_argument(
+        types,
+        dest="types",
+        nargs="+",
+        metavar="NAME",
+        help="what is done to the texts (see `textmover perturb --list`); everything that needs nothing that is not "
+        "given, if not given",
+    )
+    parser.add_argument(
+        "--degrees",
+        nargs="+",
+        metavar="N",
+        default=usual,
+        help="how much is done, where a type has that degree (see `textmover perturb --list`), or 'all'; "
+        f"{'the mildest' if usual is None else ' '.join(usual)} if not given",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all choices")
+    parser.add_argument(
+        parses,
+        dest="parser",
+        metavar="NAME",
+        help="parser that decides what adjectives and names are, and makes passive and active possible: a released one "
+        "(textmover-parser), a folder, a spaCy package or stanza:en",
+    )
+    parser.add_argument(
+        "--neighbours",
+        metavar="ENCODER",
+        help="encoder, or file of word vectors, whose nearest words type substitute takes",
+    )
+
+
+def chosen_types(
+    options: argparse.Namespace, needed: Mapping[str, str] = NEEDED
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """The wanted types with their degrees, and those that are left out since something is not given for them.
+
+    Args:
+        options: The command's options.
+        needed: The flag that gives what a kind of change needs.
+
+    Raises:
+        InputError: If a type or degree is unknown, or a type is named without what it needs.
+    """
+    given = {"": True, "parser": options.parser is not None, "neighbours": options.neighbours is not None}
+    lacking = [name for name, kind in KINDS.items() if not given[kind.needs]]
+    named = None if options.types is None else [name for entry in options.types for name in entry.split(",") if name]
+    degrees = _degrees(options.degrees)
+    if named is None:
+        table = shipped_table()
+        names = [name for name in KINDS if name not in lacking]
+        if degrees is not None:
+            names = [name for name in names if set(degrees) & set(table.degrees(name))]
+        if not names:
+            raise InputError(
+                "Expected `degrees` to hold one that some type has, but got none: see `textmover perturb --list`."
+            )
+        return resolve_types(names, degrees), lacking
+    types = resolve_types(named, degrees)
+    if not types:
+        raise InputError("Expected `types` to name something, but got none: see `textmover perturb --list`.")
+    for name in types:
+        if name in lacking:
+            raise InputError(
+                f"Expected {needed[KINDS[name].needs]} for type {name}, but got none: give it, or leave the type out."
+            )
+    return types, []
+
+
+def _degrees(given: Sequence[str] | None) -> list[int] | None:
+    """The wanted degrees; all that there are for ``all``."""
+    if given is None:
+        return None
+    entries = [entry for one in given for entry in one.split(",") if entry]
+    if entries == ["all"]:
+        table = shipped_table()
+        return sorted({degree for name in KINDS for degree in table.degrees(name)})
+    if not entries or not all(re.fullmatch(r"[1-9]\d{0,8}", entry) for entry in entries):
+        raise InputError(f"Expected `degrees` to be whole numbers from 1 on, or 'all', but got {' '.join(given)!r}.")
+    return [int(entry) for entry in entries]
+
+
+def left_out_types(names: Sequence[str], needed: Mapping[str, str] = NEEDED) -> list[str]:
+    """Sentences on types that were left out, with the flag that each needs.
+
+    Args:
+        names: The types.
+        needed: The flag that gives what a kind of change needs.
+
+    Example:
+        >>> left_out_types(["passive", "active"])
+        ['Left out: passive and active (give --parser NAME)']
+    """
+    found = []
+    for need, flag in needed.items():
+        lacking = [name for name in names if KINDS[name].needs == need]
+        if lacking:
+            found.append(f"Left out: {' and '.join(lacking)} (give {flag})")
+    return found
+
+
+def load_parses(options: argparse.Namespace) -> Parses | None:
+    """The parses of the parser that the options name, if any.
+
+    Raises:
+        InputError: If it cannot be loaded.
+    """
+    if options.parser is None:
+        return None
+    from textmover.rome.parsers.names import load_parser
+
+    return Parses(load_parser(options.parser))
+
+
+def load_neighbour_search(options: argparse.Namespace) -> Neighbours | None:
+    """The search for neighbours in the embedding space that the options name, if any.
+
+    Raises:
+        InputError: If it cannot be loaded.
+    """
+    if options.neighbours is None:
+        return None
+    from textmover.rome.features.neighbours import load_neighbours
+
+    return load_neighbours(options.neighbours)

@@ -1,0 +1,1 @@
+"""Commands that train, search and export."""

@@ -1,0 +1,345 @@
+"""``train.py`` and ``textmover train``: LightningCLI, and what happens when a fit has ended.
+
+After ``fit`` the best weights are loaded, the parts kept from training are scored with the metric as it was and as it
+is, the gain is printed with its confidence interval, and the checkpoint is exported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import pytorch_lightning as pl
+from jsonargparse import ActionConfigFile, Namespace, set_loader
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
+from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
+
+from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.folder import check_replaceable
+from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
+from textmover.cli.console import causes, guarded, set_up_logging
+from textmover.cli.options.types import given_twice
+from textmover.data.datamodule import SourcesDataModule
+from textmover.experiments.search.space import read_mapping
+from textmover.reading import NotYamlError, load_yaml
+from textmover.runs.termination import Terminated
+from textmover.training.callbacks import AtomicCheckpoints, RandomState
+from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
+from textmover.training.sharding import ShardedStrategy
+from textmover.training.stage import NotFiniteError, StageModule
+from textmover.training.trainer_checks import check_moved, check_precision
+from textmover.types import InputError
+
+__all__ = ["TrainCLI", "main", "quiet_lightning", "run_training"]
+
+logger = logging.getLogger(__name__)
+
+FOUND = ("last", "hpc")
+"""Values of `ckpt_path` for which Lightning looks among the run's own checkpoints."""
+
+WRAPPING = (
+    "Parser key",
+    "Does not validate",
+    "Subtypes:",
+    "Errors:",
+    "Given value",
+    "Problem with",
+    "Expected a <class 'NoneType'>",
+)
+"""Beginnings of the lines that jsonargparse wraps around what is wrong."""
+
+HELP = " (see --help)."
+
+THEIRS = ("jsonargparse", "lightning_fabric", "pytorch_lightning")
+"""Packages whose errors are about the values of a recipe."""
+
+
+def _load(text: str, path: str = "") -> Any:
+    """Return the value of an option or a file; ``a:`` and ``{a}`` stay text, as jsonargparse has it."""
+    value = load_yaml(text, str(path) or "an option")
+    is_text = isinstance(value, dict) and not path and ":" not in text.strip().removesuffix(":")
+    return text if is_text else value
+
+
+BOUNDED = "bounded_yaml"
+"""The mode of our parsers: YAML that is read by :mod:`textmover.reading`."""
+
+set_loader(BOUNDED, _load, (NotYamlError,))
+
+
+class _Recipe(ActionConfigFile):
+    """Reads a recipe, which must be a file: what is wrong with it is named with its line."""
+
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
+        """Check the file before jsonargparse reads it."""
+        read_mapping(values, "a recipe")
+        super().__call__(parser, cfg, values, option_string)
+
+
+class _OneSentenceParser(LightningArgumentParser):
+    """Raises what is wrong with the arguments, in place of printing the usage of some hundred options."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Raise the innermost of what jsonargparse says, with the key it is about."""
+        lines = [line.strip().removeprefix("- ") for line in message.splitlines()]
+        told = [line for line in lines if line and not line.startswith(WRAPPING)]
+        key = re.search(r'Parser key "(.+?)"', message)
+        value = next((line for line in lines if line.startswith("Given value:") and "NestedArg" not in line), "")
+        sentence = (told[0] if told else message.strip()).removesuffix(HELP).rstrip(". ")
+        if key is not None and not sentence.startswith(key[1]):
+            sentence = f"{key[1]}: {sentence}"
+        if value and "value" not in sentence:
+            sentence += f". {value}"
+        raise InputError(sentence + HELP) from ex
+
+
+class TrainCLI(LightningCLI):
+    """LightningCLI over modules and data by class path, with a report and an export after ``fit``."""
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser that refuses in one sentence."""
+        parser = _OneSentenceParser(**{**kwargs, "parser_mode": BOUNDED})
+        parser.add_argument("-c", "--config", action=_Recipe, help="A recipe, YAML.")
+        return parser
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """What can be done: the modules have no steps to test or predict with, which `textmover` does."""
+        return {name: taken for name, taken in LightningCLI.subcommands().items() if name in ("fit", "validate")}
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add what is neither trainer, model nor data."""
+        parser.add_argument("--export", type=str | None, default=None, help="Folder for the checkpoint that scores.")
+        parser.add_argument(
+            "--adapter",
+            type=AdapterConfig | None,
+            default=None,
+            help="Export low-rank differences from the pretrained encoder in place of all weights.",
+        )
+        parser.add_argument(
+            "--untrained_share", type=float, default=0.0, help="Share of the untrained encoder in what is exported."
+        )
+        parser.add_argument(
+            "--resume_other_data",
+            type=bool,
+            default=False,
+            help="Go on from --ckpt_path although data or batch size have changed since it was written.",
+        )
+
+    def _parse_ckpt_path(self) -> None:
+        """Read the checkpoint to go on from, wherever its path was given; the values of the recipe hold.
+
+        Raises:
+            InputError: If it is no local file, damaged, or no checkpoint of a run.
+        """
+        path = self.config[self.config.subcommand].get("ckpt_path")
+        if path and path not in FOUND:
+            metric_entry(read_run_checkpoint(path, resume=True, mmap=True), str(path))
+
+    def before_instantiate_classes(self) -> None:
+        """Put checkpoints with a relative ``dirpath`` below ``default_root_dir``, where they are not there already."""
+        trainer = self.config[self.subcommand].trainer
+        if not isinstance(trainer, Namespace):
+            raise InputError(f"Expected `trainer` to hold options, but got {trainer!r}: leave it out or name some.")
+        root = trainer.default_root_dir
+        for callback in trainer.callbacks or () if root else ():
+            options = callback.get("init_args", {})
+            place = options.get("dirpath")
+            if isinstance(place, str) and not Path(os.path.abspath(place)).is_relative_to(os.path.abspath(root)):
+                options["dirpath"] = os.path.join(root, place)  # which an absolute path stays in
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do.
+
+        Raises:
+            InputError: If it is asked for a precision that the modules cannot be trained in.
+        """
+        plugins = self.config_init[self.subcommand].trainer.plugins or []
+        plugins = plugins if isinstance(plugins, list) else [plugins]
+        check_precision(self.config_init[self.subcommand].trainer.precision)
+        if self.config_init[self.subcommand].trainer.strategy == "fsdp":
+            kwargs["strategy"] = ShardedStrategy()
+        return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
+
+    def before_fit(self) -> None:
+        """Refuse an export that cannot be written, before the work rather than after it.
+
+        Raises:
+            InputError: If the folder cannot be written, or the encoder that the metric started from is not at hand for
+                an adapter or a share of it.
+        """
+        options = self._export_options()
+        if options.folder is not None:
+            _check_writable(Path(options.folder))
+        if isinstance(self.model, StageModule):
+            check_base(self.model.metric, options)
+        if isinstance(self.datamodule, SourcesDataModule):
+            self.datamodule.resume_other_data = self._setting("resume_other_data")
+
+    def after_fit(self) -> None:
+        """Report the gain on every part that was kept from training, and export."""
+        module, data, trainer = self.model, self.datamodule, self.trainer
+        if not isinstance(module, StageModule) or not isinstance(data, SourcesDataModule):
+            return
+        if trainer.fast_dev_run or trainer.interrupted:
+            return
+        check_moved(module)
+        module.gather()  # by all processes together, before the others leave
+        if not trainer.is_global_zero:
+            return
+        finish_run(module, data, trainer, self._export_options(), self._recipe())
+
+    def _export_options(self) -> ExportOptions:
+        share = self._setting("untrained_share")
+        return ExportOptions(self._setting("export"), self.config_init[self.subcommand].adapter, share)
+
+    def _setting(self, name: str) -> Any:
+        return self.config[self.subcommand].get(name)
+
+    def _recipe(self) -> str:
+        """The configuration of this run as YAML, for the model card."""
+        return self._parser(self.subcommand).dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
+
+
+class SayHowToResume(pl.Callback):
+    """After an interruption, or numbers that are none, names the checkpoint to go on from."""
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
+        path = _last_written(trainer)
+        if path is None:
+            return
+        if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
+            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
+        elif isinstance(exception, NotFiniteError):
+            way = "Go on from the last good checkpoint, or an earlier one, or start anew"
+            exception.args = (f"{exception} {way}: --ckpt_path {path}",)
+
+
+def _last_written(trainer: pl.Trainer) -> Path | None:
+    """The checkpoint to go on from: the last one in this run's own place, else the one that it went on from."""
+    watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
+    paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
+    # A resumed run knows the path of the run before, which may lie elsewhere or be gone.
+    own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
+    return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run LightningCLI with this project's defaults; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    set_up_logging()
+    quiet_lightning()
+    with guarded() as outcome:
+        if problem := given_twice(arguments):
+            raise InputError(f"{problem}.")
+        run_training(arguments)
+    return outcome.code
+
+
+CommandLine = TypeVar("CommandLine", bound=TrainCLI)
+
+
+def run_training(
+    arguments: Sequence[str], kind: type[CommandLine] = TrainCLI, callbacks: Sequence[pl.Callback] = ()
+) -> CommandLine:
+    """Parse the arguments and do what they say, such as a fit.
+
+    Args:
+        arguments: What stands behind ``train.py``.
+        kind: The command line, or one that does less or more than it.
+        callbacks: Beside those of the recipe.
+
+    Returns:
+        The command line, with configuration, trainer, model and data.
+
+    Raises:
+        InputError: If the arguments or what they name cannot be used.
+        KeyboardInterrupt: If the run was interrupted; a :class:`~textmover.cli.console.Terminated` after SIGTERM.
+    """
+    with _lightning_errors():
+        return kind(
+            pl.LightningModule,
+            pl.LightningDataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            auto_configure_optimizers=False,  # the module brings its own
+            args=list(arguments),
+            save_config_kwargs={"overwrite": True},
+            trainer_defaults={
+                "callbacks": [RandomState(), SayHowToResume(), *callbacks],
+                "use_distributed_sampler": False,  # the data module deals out the batches itself
+                "enable_model_summary": False,
+                "enable_progress_bar": sys.stdout.isatty(),
+            },
+        )
+
+
+@contextlib.contextmanager
+def _lightning_errors() -> Iterator[None]:
+    """Turn errors of Lightning into ours: for settings, and exits with 1 after an interruption and 0 after SIGTERM."""
+    try:
+        yield
+    except Exception as error:
+        found = re.match(r"Early stopping conditioned on metric `(.*?)` which .*following: (.*)", str(error))
+        chain = list(causes(error))
+        if found is None and (any(isinstance(one, InputError) for one in chain) or not _of_lightning(error)):
+            raise
+        if found is None:  # the command line wraps what a class says
+            told = next((one for one in chain if isinstance(one, MisconfigurationException)), error)
+            raise InputError(f"{' '.join(str(told).split()) or type(told).__name__}{HELP}") from error
+        raise InputError(
+            f"Expected `monitor` of EarlyStopping to be among what is logged when it looks ({found[2].replace('`', '')}"
+            f"), but got {found[1]!r}: name one of these, or set its `check_on_train_epoch_end` to false where the run "
+            "may end before the first validation."
+        ) from error
+    except SIGTERMException as stop:
+        raise Terminated from stop
+    except SystemExit as stop:
+        if isinstance(stop.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from stop
+        raise
+
+
+def _of_lightning(error: BaseException) -> bool:
+    """Whether code of Lightning, or of its command line, has refused what a recipe gave it."""
+    names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    packages = [name.partition(".")[0] for name in names]
+    if isinstance(error, (TypeError, ValueError)):  # torch may have refused what Lightning handed on
+        packages = [one for one in packages if one in (*THEIRS, "textmover")]
+    return isinstance(error, MisconfigurationException) or packages[-1] in THEIRS
+
+
+def _check_writable(folder: Path) -> None:
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InputError(f"Expected `export` to be a folder that can be written, but got {folder}: give another place.")
+    check_replaceable(folder, overwrite=True)
+
+
+def quiet_lightning() -> None:
+    """Leave out what Lightning says of hardware that is not there and of workers that would bring nothing."""
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
+    warnings.filterwarnings("ignore", message=".*isinstance\\(treespec, LeafSpec\\).*")  # Lightning on recent PyTorch
+    warnings.filterwarnings("ignore", message=".*Checkpoint directory .* exists and is not empty.*")
+    logging.getLogger("pytorch_lightning.utilities.rank_zero").addFilter(
+        lambda record: (
+            not record.getMessage().startswith(
+                ("GPU available", "TPU available", "HPU available", "💡", "Loading `train_dataloader`")
+            )
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Generated ratings: damaged sentences, ungrammatical ones and made-up records."""

@@ -1,0 +1,199 @@
+"""Records: facts about made-up things, as a file describes them, drawn at random and changed for the worse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from textmover.perturbations.edits import mixed, one_by_chance
+
+__all__ = ["SIZES", "Act", "Domain", "Fact", "Record", "RecordBook"]
+
+COUNTS = (2, 3, 5, 12, 40, 137)
+"""Numbers of results."""
+
+SIZES = {
+    "state": (1, 2, 2, 3, 3, 4, 4, 5),
+    "confirm": (1, 2, 2, 3),
+    "none": (1, 2, 2, 3),
+    "count": (1, 2, 2),
+    "ask": (1,),
+}
+"""Numbers of facts that a text of each act has, one by chance."""
+
+CHANGES = (0, 1, 1, 1, 2, 2, 3)
+"""Numbers of changes, one by chance: a text without one is the same record told anew."""
+
+KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "act": 0.7}
+"""Weights of the changes; `name` changes the number where results are counted."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What can be said of a thing.
+
+    Attributes:
+        asked: How it is asked for, such as ``"number of rooms"``.
+        values: What it can be; of each, the ways to say it.
+        says: What follows the name, the value in place of ``{}``: ``"has {}"``.
+        adds: What can follow the kind: ``"with {}"``.
+    """
+
+    asked: str
+    values: tuple[tuple[str, ...], ...]
+    says: tuple[str, ...]
+    adds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Things of one kind.
+
+    Attributes:
+        kinds: What they are called after *a* or *the*.
+        names: Of single ones.
+        facts: What can be said of them.
+        relative: *that* or *who*.
+        pronoun: For a second sentence; ``None`` where the kind is said again.
+    """
+
+    kinds: tuple[str, ...]
+    names: tuple[str, ...]
+    facts: Mapping[str, Fact]
+    relative: str
+    pronoun: str | None
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a text does, such as to confirm, how often among texts, and the ways to say it."""
+
+    weight: float
+    ways: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one text tells.
+
+    Attributes:
+        domain: Of the thing.
+        act: What the text does.
+        name: Of the thing; told where it is stated.
+        count: Number of results; told where they are counted.
+        facts: Number of the value of each fact, by the fact's name.
+    """
+
+    domain: str
+    act: str
+    name: str
+    count: int
+    facts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RecordBook:
+    """What records are drawn from.
+
+    Attributes:
+        domains: Kinds of things.
+        acts: What texts do.
+        severities: How bad each change is.
+
+    Example:
+        >>> from textmover.data.generated.record_files import load_records
+        >>> book = load_records()
+        >>> record = book.draw(Random(2))
+        >>> book.severity(record, record), 0 <= book.severity(record, book.change(record, Random(2))) <= 0.95
+        (0.0, True)
+    """
+
+    domains: Mapping[str, Domain]
+    acts: Mapping[str, Act]
+    severities: Mapping[str, float]
+
+    def draw(self, rng: Random) -> Record:
+        """A record by chance."""
+        name = one_by_chance(sorted(self.domains), rng)
+        domain = self.domains[name]
+        act = rng.choices(list(self.acts), [one.weight for one in self.acts.values()])[0]
+        facts = mixed(list(domain.facts), rng)[: one_by_chance(SIZES[act], rng)]
+        values = {fact: int(rng.random() * len(domain.facts[fact].values)) for fact in facts}
+        return Record(name, act, one_by_chance(domain.names, rng), one_by_chance(COUNTS, rng), values)
+
+    def change(self, record: Record, rng: Random) -> Record:
+        """The record with up to three changes, as :data:`CHANGES` has it."""
+        changed = record
+        for _ in range(one_by_chance(CHANGES, rng)):
+            kind = rng.choices(list(KINDS_OF_CHANGE), list(KINDS_OF_CHANGE.values()))[0]
+            changed = self._changed(changed, kind, rng) or changed
+        return changed
+
+    def severity(self, reference: Record, told: Record) -> float:
+        r"""How bad it is to tell one record where another is meant.
+
+        With :math:`n`, the number of facts of the reference, and 1 for its name where that is told or half for what it
+        does where it is not,
+
+        .. math::
+            \min\Bigl(s_{most},\ \frac{s_{omitted} O + s_{altered} A + s_{added} B + s_{name} N}{n}
+            + s_{count} C + s_{asked} Q + s_{act} D\Bigr)
+
+        where O facts are omitted, A altered and B added, and N, C, Q and D are 1 where another thing is named, another
+        number counted, something else asked for, or another act done, and 0 elsewhere. Of what is asked for, Q and D
+        alone count; what asks tells no fact.
+
+        Args:
+            reference: What is meant.
+            told: What is told.
+
+        Returns:
+            From 0, for what says the same, to what the table has at most; rounded to three places, so that ratings are
+            the same on every machine.
+        """
+        cost = self.severities
+        if told.domain != reference.domain:
+            return cost["unrelated"]
+        of_told = {} if told.act == "ask" != reference.act else told.facts
+        both = reference.facts.keys() & of_told.keys()
+        total = cost["act"] * (told.act != reference.act)
+        if reference.act == "ask":
+            total += cost["asked"] * (not both)
+        else:
+            altered = sum(reference.facts[fact] != of_told[fact] for fact in both)
+            of_facts = cost["omitted"] * (len(reference.facts) - len(both)) + cost["altered"] * altered
+            of_facts += cost["added"] * (len(of_told) - len(both))
+            if reference.act == told.act == "state":
+                of_facts += cost["name"] * (told.name != reference.name)
+            if reference.act == told.act == "count":
+                total += cost["count"] * (told.count != reference.count)
+            # What is told of a thing counts with its name; of what only seeks one, the seeking counts half a fact.
+            total += of_facts / (len(reference.facts) + (1.0 if reference.act == "state" else 0.5))
+        return round(min(cost["most"], total), 3)
+
+    def _changed(self, record: Record, kind: str, rng: Random) -> Record | None:
+        """The record with one change, or ``None`` where it cannot be made."""
+        domain, told = self.domains[record.domain], dict(record.facts)
+        others = [fact for fact in domain.facts if fact not in told]
+        if kind == "act":
+            acts = [act for act in ("state", "confirm", "none") if act in self.acts and act != record.act]
+            return replace(record, act=one_by_chance(acts, rng)) if acts else None
+        if kind == "name":
+            if record.act == "count":
+                return replace(record, count=one_by_chance([one for one in COUNTS if one != record.count], rng))
+            names = [name for name in domain.names if name != record.name]
+            return replace(record, name=one_by_chance(names, rng)) if record.act == "state" and names else None
+        if record.act == "ask":  # what is asked for has no value
+            return replace(record, facts={one_by_chance(others, rng): 0}) if kind == "altered" and others else None
+        if kind == "added":
+            if not others:
+                return None
+            fact = one_by_chance(others, rng)
+            return replace(record, facts={**told, fact: int(rng.random() * len(domain.facts[fact].values))})
+        fact = one_by_chance(list(told), rng)
+        if kind == "omitted":
+            rest = {name: value for name, value in told.items() if name != fact}
+            return replace(record, facts=rest) if rest else None
+        values = [number for number in range(len(domain.facts[fact].values)) if number != told[fact]]
+        return replace(record, facts={**told, fact: one_by_chance(values, rng)}) if values else None

@@ -1,0 +1,1 @@
+"""Evaluations, robustness tests, hyper-parameter searches and experiments of papers."""

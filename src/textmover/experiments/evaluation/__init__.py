@@ -1,0 +1,1 @@
+"""Evaluations of metrics against human judgements."""

@@ -1,0 +1,347 @@
+"""What ``textmover evaluate`` finds: agreement with each kind of ratings, or why there is none."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from textmover.meta_evaluation import (
+    LEVELS,
+    STATISTICS,
+    Evaluation,
+    Exclusion,
+    MetricScores,
+    Protocol,
+    evaluate,
+    people,
+    preferences_from_ratings,
+)
+from textmover.readers.column_flags import flags_named
+from textmover.readers.judgements import repeated_rows
+from textmover.readers.judgements.formats import READERS
+from textmover.report import file_remarks
+from textmover.types import InputError, Judgements
+
+__all__ = ["Failure", "Finding", "Judged", "Question", "add_protocol_options", "chosen_protocol", "judge", "questions"]
+
+FLAGS = {"pair_rate": "--pair-rate", "samples": "--samples", "permutations": "--permutations"}
+"""The flag behind each argument of the evaluation."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no agreement with one dimension of the ratings.
+
+    Attributes:
+        name: Of the set.
+        dimension: Of its ratings; ``None`` of preferences.
+        reason: A sentence.
+    """
+
+    name: str
+    dimension: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        title = self.name if self.dimension is None else f"{self.name} · {self.dimension}"
+        return f"{title}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A set, and the dimension of its ratings that metrics should agree with.
+
+    Attributes:
+        judgements: The set, with the preferences that follow from the dimension where those are wanted.
+        dimension: Of the ratings; ``None`` of preferences that came with the set.
+        notes: What has to be said of it.
+    """
+
+    judgements: Judgements
+    dimension: str | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How well metrics agree with one dimension.
+
+    Attributes:
+        question: What they should agree with.
+        rows: The metrics that have a score.
+        evaluation: Their agreement.
+        shown: The same, with rows without a value for metrics that have no score.
+    """
+
+    question: Question
+    rows: tuple[MetricScores, ...]
+    evaluation: Evaluation
+    shown: Evaluation
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A set, the scores of all metrics for its texts, and how well they agree with people.
+
+    Attributes:
+        judgements: The set.
+        rows: The scores.
+        results: One for each dimension.
+        path: Where the scores are.
+    """
+
+    judgements: Judgements
+    rows: tuple[MetricScores, ...]
+    results: tuple[Finding | Failure, ...]
+    path: Path
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The results that are no failures."""
+        return [one for one in self.results if isinstance(one, Finding)]
+
+    def notes(self, finding: Finding) -> list[str]:
+        """What has to be said of the set and of what was asked, whatever the protocol."""
+        notes = [*file_remarks(self.judgements), *finding.question.notes]
+        if repeated := repeated_rows(self.judgements):
+            rows = "1 row has" if repeated == 1 else f"{repeated:,} rows have"
+            notes.append(f"Kept: {rows} the group, item and system of an earlier row (duplicates).")
+        falling = [row.name for row in self.rows if not row.higher_is_better]
+        if falling:
+            notes.append(f"Lower scores are better for {', '.join(falling)}: agreement is that of the negated scores.")
+        return notes
+
+
+def add_protocol_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what agreement means."""
+    parser.add_argument(
+        "--statistic", choices=tuple(STATISTICS), help="of agreement; pearson if not given, darr for --set darr"
+    )
+    parser.add_argument(
+        "--level",
+        choices=tuple(LEVELS),
+        help="what the statistic is computed over: " + "; ".join(f"{name}: {what}" for name, what in LEVELS.items()),
+    )
+    parser.add_argument(
+        "--preference-gap",
+        type=float,
+        metavar="POINTS",
+        help="for --statistic darr on rated sets: two outputs for one item whose ratings differ by so much or more are "
+        "a preference. In the unit of the ratings: WMT takes 25 points of raw ratings from 0 to 100",
+    )
+    parser.add_argument(
+        "--pair-rate",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="of the pairs that acc23 and tau23 calibrate ties on; needed beyond 33 million pairs",
+    )
+
+
+def chosen_protocol(options: argparse.Namespace) -> Protocol:
+    """What agreement means.
+
+    Raises:
+        InputError: If statistic and level do not go together or with the set.
+    """
+    statistic = options.statistic or ("darr" if options.set == "darr" else "pearson")
+    of_systems = options.set == "coco-captions"
+    if of_systems and options.level not in (None, "systems"):
+        raise InputError(
+            f"Expected `--level` to be systems for {options.set}, since people rated systems, but got "
+            f"{options.level}: leave it out."
+        )
+    level = options.level or ("systems" if of_systems else STATISTICS[statistic][0])
+    with flags_named(FLAGS):
+        protocol = Protocol(statistic, level, options.pair_rate)
+    if options.preference_gap is not None and statistic != "darr":
+        raise InputError(
+            f"Expected `--preference-gap` with --statistic darr, but got {statistic}: leave one of them out."
+        )
+    return protocol
+
+
+def questions(
+    sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
+) -> list[list[Question | Failure]]:
+    """What the metrics should agree with in each set, as far as people's part of it allows for agreement.
+
+    Args:
+        sets: The sets.
+        protocol: What agreement means.
+        options: The command's options.
+
+    Returns:
+        For each set a question for each dimension, or why it cannot be answered, whatever the metrics.
+
+    Raises:
+        InputError: If a set lacks what the protocol needs, or no question can be answered.
+    """
+    found = [_questions(one, protocol, options) for one in sets]
+    if not any(isinstance(one, Question) for several in found for one in several):
+        listed = " ".join(str(one) for several in found for one in several)
+        raise InputError(f"{listed.removesuffix('.')}; nothing was scored.")
+    return found
+
+
+def _questions(judgements: Judgements, protocol: Protocol, options: argparse.Namespace) -> list[Question | Failure]:
+    if protocol.statistic == "darr":
+        return [_answerable(one, protocol, options) for one in _of_preferences(judgements, options)]
+    if not judgements.ratings:
+        raise InputError(
+            f"Expected {judgements.name} to have ratings for {protocol}, but got preferences alone: choose --statistic "
+            "darr."
+        )
+    protocol.check(judgements)
+    dimensions = options.dimension or list(judgements.ratings)
+    return [_answerable(Question(judgements, one), protocol, options) for one in dimensions]
+
+
+def _of_preferences(judgements: Judgements, options: argparse.Namespace) -> list[Question]:
+    """Questions about preferences: those that came with the set, or those that follow from each dimension."""
+    gap = options.preference_gap
+    if (judgements.preferences is None) == (gap is None):
+        if gap is None:
+            raise InputError(
+                f"Expected {judgements.name} to say preferences for darr, but got ratings alone: derive them with "
+                f"--preference-gap POINTS, or give a set of preferences (--set {' or '.join(_PREFERRING)})."
+            )
+        raise InputError(
+            f"Expected `--preference-gap` for a set of ratings, but got {judgements.name}, which has preferences: "
+            "leave it out."
+        )
+    if gap is None:
+        return [Question(judgements, None)]
+    if not gap > 0 or not math.isfinite(gap):
+        raise InputError(f"Expected `--preference-gap` to be above 0, but got {gap}: WMT takes 25 of 100 points.")
+    if judgements.items is None:
+        raise InputError(
+            f"Expected {judgements.name} to say what each text is an output for, but got no items: name their column "
+            "with --item-column, or `item` in the description of the set."
+        )
+    items = [f"{group}\n{item}" for group, item in zip(judgements.groups, judgements.items, strict=True)]
+    if len(set(items)) == len(items):
+        raise InputError(
+            f"Expected {judgements.name} to hold several outputs for an item, but got one for each of {len(items)}: "
+            "choose another statistic."
+        )
+    asked = []
+    for dimension in options.dimension or judgements.ratings:
+        pairs = preferences_from_ratings(judgements.ratings[dimension], items, least=gap)
+        note = f"Preferences: {len(pairs):,} pairs of outputs for one item whose ratings differ by {gap:g} or more."
+        asked.append(Question(replace(judgements, preferences=pairs), dimension, (note,)))
+    return asked
+
+
+_PREFERRING = tuple(name for name, (_, files) in READERS.items() if "preferences" in files)
+
+
+def _answerable(question: Question, protocol: Protocol, options: argparse.Namespace) -> Question | Failure:
+    """The question, or why no metric can answer it: ratings as scores of their own show what people's part lacks."""
+    judgements, dimension = question.judgements, question.dimension
+    if protocol.statistic == "darr" and judgements.preferences is not None and not len(judgements.preferences):
+        reason = "Expected two outputs for one item that people did not like alike, but got none"
+        if dimension is not None:  # from whose ratings the preferences were derived
+            ratings = judgements.ratings[dimension]
+            reason += (
+                f" with ratings at least {options.preference_gap:g} apart among {np.nanmin(ratings):g} to "
+                f"{np.nanmax(ratings):g}: lower --preference-gap"
+            )
+        return Failure(judgements.name, dimension, f"{reason}.")
+    found = _evaluated(
+        question, (people(judgements, dimension),), protocol, options, samples=0, permutations=1, baseline=None
+    )
+    return found if isinstance(found, Failure) else question
+
+
+def judge(
+    question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
+) -> Finding | Failure:
+    """How well metrics agree with a dimension.
+
+    Args:
+        question: Set and dimension.
+        rows: The scores of the metrics.
+        protocol: What agreement means.
+        options: The command's options.
+    """
+    usable = tuple(row for row in rows if not np.isnan(row.scores).all())
+    if not usable:
+        name = ", ".join(row.name for row in rows)
+        reason = f"Expected a score of {name} for some text, but got nan for all: correct the file of scores."
+        return Failure(question.judgements.name, question.dimension, reason)
+    found = _evaluated(
+        question,
+        usable,
+        protocol,
+        options,
+        samples=options.samples,
+        permutations=options.permutations,
+        baseline=options.against,
+    )
+    if isinstance(found, Failure):
+        return found
+    return Finding(question, usable, found, _with_all(found, rows))
+
+
+def _evaluated(
+    question: Question,
+    rows: Sequence[MetricScores],
+    protocol: Protocol,
+    options: argparse.Namespace,
+    *,
+    samples: int,
+    permutations: int,
+    baseline: str | None,
+) -> Evaluation | Failure:
+    try:
+        with flags_named(FLAGS):
+            found = evaluate(
+                question.judgements,
+                rows,
+                protocol,
+                dimension=question.dimension,
+                baseline=baseline,
+                samples=samples,
+                permutations=permutations,
+                seed=options.seed,
+            )
+    except InputError as error:
+        return Failure(question.judgements.name, question.dimension, str(error))
+    # Preferences have no dimension of their own; these may follow from one of several.
+    return replace(found, dimension=question.dimension)
+
+
+def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
+    """The evaluation with a row without a value for each metric that has no score."""
+    if len(rows) == len(evaluation.metrics):
+        return evaluation
+    known = {one.name: one for one in evaluation.metrics}
+    pattern = dataclasses.replace(
+        evaluation.metrics[0],
+        value=math.nan,
+        low=math.nan,
+        high=math.nan,
+        by_group=dict.fromkeys(evaluation.metrics[0].by_group, math.nan),
+        rank=None,
+        gain=math.nan,
+        p_value=math.nan,
+        units=0,
+        undefined=(),
+        undefined_segments=0,
+        epsilons={},
+    )
+    metrics = tuple(
+        known.get(row.name) or dataclasses.replace(pattern, name=row.name, signature=row.signature) for row in rows
+    )
+    places = [place for place, row in enumerate(rows) if row.name in known]
+    p_values = np.full((len(rows), len(rows)), np.nan)
+    p_values[np.ix_(places, places)] = evaluation.p_values
+    lacking = [Exclusion(row.name, "it has no score for any text", 0) for row in rows if row.name not in known]
+    return replace(evaluation, metrics=metrics, p_values=p_values, excluded=(*evaluation.excluded, *lacking))

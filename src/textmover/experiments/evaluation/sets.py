@@ -1,0 +1,271 @@
+"""What ``textmover evaluate`` reads and keeps: sets of judgements, and tables of their scores."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from textmover.meta_evaluation import MetricScores
+from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
+from textmover.readers.judgements import SetDescription, load_description, read_judgements
+from textmover.readers.judgements.formats import READERS
+from textmover.types import InputError, Judgements
+
+__all__ = ["SetFiles", "add_set_options", "metric_columns", "read_sets", "scores_table", "set_files"]
+
+CAPTIONS = "coco-captions"
+"""The set whose ratings are those of systems."""
+
+CHANGES = ("missing_references", "missing_ratings", "duplicates")
+"""Keys of a description that a flag overrides."""
+
+FLAGS = {
+    "hypothesis": "--hypothesis-column",
+    "references": "--reference-column",
+    "ratings": "--score-column",
+    "groups": "--group",
+    "item": "--item-column",
+    "system": "--system-column",
+    "scores": "--metric-column",
+}
+"""The flag behind each key of a description, where the flags are the description."""
+
+READER_FLAGS = {"system": "--system-column", "dimensions": "--dimension"}
+"""The flag behind each argument of the readers of other files than tables."""
+
+
+@dataclass(frozen=True)
+class SetFiles:
+    """The files that one set is read from.
+
+    Attributes:
+        paths: By the argument of the reader that they are for; ``path`` of a table.
+        stem: What files about the set are called.
+    """
+
+    paths: Mapping[str, str]
+    stem: str
+
+
+def add_set_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what is judged and where its scores go."""
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        metavar="FILE",
+        help="judged texts as CSV, TSV, JSON Lines, Parquet or hub:owner/name; each file is a set of its own. KEY=FILE "
+        "for the sets that are no tables: preferences=FILE texts=FOLDER (darr), captions=FOLDER references=FILE "
+        "ratings=FILE (coco-captions); the same keys again begin another set",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME",
+        help="what the columns of --data mean: a built-in description (see docs/judgement-sets.md) or a YAML file; or "
+        f"a set that is no table: {', '.join(READERS)}; if not given, the columns named below",
+    )
+    parser.add_argument(
+        "--dimension",
+        action="append",
+        metavar="NAME",
+        help="of several kinds of ratings the one to agree with; repeat it for several; all if not given",
+    )
+    parser.add_argument(
+        "--group",
+        action="append",
+        metavar="COLUMN",
+        help="agreement is computed within each value of this column, such as a language pair; repeat it for "
+        "combinations",
+    )
+    parser.add_argument("--item-column", metavar="COLUMN", help="what each text is an output for, such as a document")
+    parser.add_argument("--system-column", metavar="COLUMN", help="what produced each text")
+    parser.add_argument(
+        "--missing-references", choices=("error", "leave-out"), help="what happens to rows without a reference"
+    )
+    parser.add_argument(
+        "--missing-ratings",
+        choices=("error", "keep"),
+        help="keep reads an empty rating as none: its row is left out where that rating is needed",
+    )
+    parser.add_argument(
+        "--duplicates",
+        choices=("error", "keep"),
+        help="what happens where the same group, item and system stand in two rows; looked for where items are known. "
+        "These three are errors if neither a flag nor the description says otherwise",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="where the scores go, as TSV; a folder where there are several sets; if not given, the data file's name "
+        "with .scores.tsv, in this folder",
+    )
+
+
+def set_files(options: argparse.Namespace) -> list[SetFiles]:
+    """The files of each set, in the order of ``--data``.
+
+    Raises:
+        InputError: If an entry has no key where it needs one, or a set lacks a file.
+    """
+    if options.set in READERS:
+        found = _by_key(options.set, READERS[options.set][1], options.data)
+    else:
+        found = [{"path": path} for path in options.data]
+    stems = [Path(next(iter(paths.values())).removeprefix("hub:")).stem for paths in found]
+    stems = [stem if stems.count(stem) == 1 else f"{stem}.{place}" for place, stem in enumerate(stems, start=1)]
+    return list(map(SetFiles, found, stems))
+
+
+def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
+    """The files of ``KEY=FILE`` entries; a key that stands there again begins another set."""
+    shape = " ".join(f"{key}=FILE" for key in keys)
+    by_key: dict[str, list[str]] = {key: [] for key in keys}
+    for entry in entries:
+        found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
+        if found and found[1] in by_key:
+            by_key[found[1]].append(found[2])
+        elif len(keys) == 1:
+            by_key[keys[0]].append(entry)
+        else:
+            raise InputError(f"Expected --data {shape} for --set {name}, but got {entry!r}: say which of them it is.")
+    counts = {key: len(paths) for key, paths in by_key.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{count} of {key}" for key, count in counts.items())
+        raise InputError(f"Expected --data {shape} for each set of --set {name}, but got {listed}: give all of them.")
+    return [dict(zip(keys, paths, strict=True)) for paths in zip(*by_key.values(), strict=True)]
+
+
+def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
+    """The sets that the options name.
+
+    Args:
+        options: The command's options.
+        files: Those of each set.
+
+    Raises:
+        InputError: If a file, a column, a cell or a dimension cannot be used, or two sets have the same name.
+    """
+    if options.set in READERS:
+        sets = _read_other(options, files)
+    else:
+        description = _description(options)
+        sets = [read_judgements(one.paths["path"], description, split=options.split or "train") for one in files]
+    if len(sets) > 1:
+        names, paths = [one.name for one in sets], [next(iter(one.paths.values())) for one in files]
+        # Several files of one description are told apart by their paths.
+        sets = [
+            one if names.count(one.name) == 1 else replace(one, name=path)
+            for one, path in zip(sets, paths, strict=True)
+        ]
+        twice = next((one.name for one in sets if [other.name for other in sets].count(one.name) > 1), None)
+        if twice is not None:
+            raise InputError(f"Expected each file of --data once, but got {twice} twice: leave the repetition out.")
+    for name in options.dimension or ():
+        for one in sets:
+            if name not in one.ratings:
+                raise InputError(
+                    f"Expected `--dimension` to be one of {', '.join(one.ratings) or 'none'} in {one.name}, but got "
+                    f"{name!r}: choose one of them."
+                )
+    return sets
+
+
+def metric_columns(options: argparse.Namespace) -> Mapping[str, str]:
+    """The column behind each metric whose scores the data bring along."""
+    return {} if options.set in READERS else _description(options).scores
+
+
+def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
+    """Sets that are no tables."""
+    further: dict[str, Any] = {}
+    if options.set == CAPTIONS:
+        given = {"system": options.system_column, "dimensions": options.dimension}
+        further = {name: value for name, value in given.items() if value is not None}
+    refused = [*COLUMN_OPTIONS, "group", "item_column", *CHANGES, "metric_column"]
+    refused += [] if options.set == CAPTIONS else ["system_column"]
+    for name in refused:
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"Expected no --{name.replace('_', '-')} for --set {options.set}, whose files have a shape of their "
+                "own, but got one: leave it out."
+            )
+    with flags_named(READER_FLAGS):
+        return [READERS[options.set][0](**one.paths, **further) for one in files]
+
+
+def _description(options: argparse.Namespace) -> SetDescription:
+    """What the columns mean: as described, or as the flags say."""
+    columns = {
+        "--hypothesis-column": options.hypothesis_column,
+        "--reference-column": options.reference_column,
+        "--score-column": options.score_column,
+        "--group": options.group,
+        "--item-column": options.item_column,
+        "--system-column": options.system_column,
+    }
+    ready = {column: column for column in options.metric_column or ()}
+    flags = {key: f"--{key.replace('_', '-')}" for key in CHANGES}
+    changes: dict[str, Any] = {
+        key: getattr(options, key).replace("-", " ") for key in CHANGES if getattr(options, key) is not None
+    }
+    if options.set is not None:
+        given = next((flag for flag, value in columns.items() if value is not None), None)
+        if given is not None:
+            raise InputError(
+                f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {given}: "
+                "leave one out, or write a description of your own."
+            )
+        described = load_description(options.set)
+        return replace(described, scores={**described.scores, **ready}, flags=flags, **changes)
+    score = options.score_column or "score"
+    return SetDescription(
+        hypothesis=options.hypothesis_column or "hypothesis",
+        references=tuple(dict.fromkeys(options.reference_column or ["reference"])),
+        ratings={score: score},
+        groups=tuple(dict.fromkeys(options.group or ())),
+        item=options.item_column,
+        system=options.system_column,
+        scores=ready,
+        flags={**FLAGS, **flags},
+        **changes,
+    )
+
+
+def scores_table(judgements: Judgements, rows: Sequence[MetricScores]) -> tuple[str, int]:
+    """Tab-separated values that our readers read back, and in how many texts white space had to be replaced.
+
+    Columns: group, item and system as far as there are any, hypothesis, reference (reference_2, … where a text has
+    more), human_<dimension>, and a column for each metric; numbers with all digits of a float64.
+    """
+    most = max(map(len, judgements.references))
+    texts: dict[str, Sequence[str]] = {}
+    if len(set(judgements.groups)) > 1:
+        texts["group"] = judgements.groups
+    known = (("item", judgements.items), ("system", judgements.systems))
+    texts |= {name: values for name, values in known if values is not None}
+    texts["hypothesis"] = judgements.hypotheses
+    for place in range(most):
+        name = "reference" if place == 0 else f"reference_{place + 1}"
+        texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
+    numbers: dict[str, np.ndarray] = {f"human_{name}": values for name, values in judgements.ratings.items()}
+    numbers |= {row.name: np.asarray(row.scores) for row in rows}
+    lines = ["\t".join(map(_cell, (*texts, *numbers)))]
+    cells = [[_cell(text) for text in column] for column in texts.values()]
+    altered = sum(
+        cell != text
+        for column, shown in zip(texts.values(), cells, strict=True)
+        for text, cell in zip(column, shown, strict=True)
+    )
+    figures = [list(map(repr, values.tolist())) for values in numbers.values()]
+    lines += ["\t".join(row) for row in zip(*cells, *figures, strict=True)]
+    return "\n".join(lines) + "\n", altered
+
+
+def _cell(text: str) -> str:
+    """A text without what would end a cell or a line."""
+    return re.sub(r"[\t\r\n]+", " ", text)

@@ -1,0 +1,289 @@
+"""Scores of an experiment's metrics, each text encoded once, with fields and idf weights that may differ by group."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from textmover.checkpoints.statistics_files import unfitted_statistics
+from textmover.experiments.papers.specification import MetricSpec
+from textmover.meta_evaluation import MetricScores
+from textmover.modules.assembly import Parts
+from textmover.modules.metric_model import MetricModel
+from textmover.presets import PRESETS, preset_config
+from textmover.scoring.cache.hidden_states import EncoderMemory
+from textmover.scoring.field_flags import given_fields
+from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
+from textmover.scoring.metric_set import score_together, tell_unusual
+from textmover.scoring.metric_settings import BEHIND_VECTORS
+from textmover.scoring.scorer import Scorer
+from textmover.scoring.scorer_options import build_scorer, folder_limit, load_scorer
+from textmover.types import InputError, Judgements, Signature
+
+__all__ = ["ExperimentMetrics", "Scored"]
+
+MEMORY = 1 << 31
+"""Bytes of hidden states that metrics may share while they score the same segments."""
+
+PART = 1024
+"""Segments after which scores are handed over, unless a metric fits its weights on all texts of a call."""
+
+Variant = tuple[str, str]
+"""A metric, and the fields that are changed for a group, as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What a metric gives to a set.
+
+    Attributes:
+        scores: Its scores, with a signature for each variant.
+        encoder: Encoder and layers, or the package that computes it, as tables name it.
+    """
+
+    scores: MetricScores
+    encoder: str
+
+
+class ExperimentMetrics:
+    """The metrics of an experiment, which share their encoder.
+
+    A metric that the encoder cannot give, such as one over more layers than it has, is left out and named.
+
+    Args:
+        options: The command's options.
+        metrics: The metrics by name.
+        baselines: Names of metrics of surface overlap.
+        idf_by_group: Whether weights that are fitted on the texts of a call are those of each group.
+
+    Attributes:
+        failed: Why metrics are left out, by their names.
+        fitted: Names of the metrics whose statistics were fitted on the texts of the sets, for want of others.
+    """
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        metrics: Mapping[str, MetricSpec],
+        baselines: Sequence[str] = (),
+        *,
+        idf_by_group: bool = False,
+    ) -> None:
+        if options.precision == "auto":
+            raise InputError(
+                "Expected `--precision` to be exact, fast or int8 for metrics that share their encoder, but got auto: "
+                "name one."
+            )
+        self.failed: dict[str, str] = {}
+        self.fitted: dict[str, None] = {}
+        self._options = argparse.Namespace(**{**vars(options), "quiet": True})
+        self._metrics, self._baselines, self._idf_by_group = metrics, baselines, idf_by_group
+        self._memory = EncoderMemory(
+            0 if options.no_cache else MEMORY, folder=options.cache, folder_limit=folder_limit(options), evict=False
+        )
+        self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
+        self._scorers: dict[Variant, Scorer] = {}
+        self._lacking: dict[Variant, list[str]] = {}
+
+    def load(self, sets: Iterable[Judgements]) -> None:
+        """Load every metric in every variant that the groups of the sets ask for.
+
+        Raises:
+            InputError: If none can be loaded, or lacks statistics that the options' files should have brought.
+        """
+        groups = list(dict.fromkeys(group for one in sets for group in one.groups))
+        for name, spec in self._metrics.items():
+            for group in groups:
+                if name not in self.failed:
+                    self._load(name, spec, spec.fields_for(group))
+        if self._metrics and len(self.failed) == len(self._metrics):
+            raise InputError(next(iter(self.failed.values())))
+
+    def steps(self, names: Iterable[str]) -> int:
+        """How many of these metrics are computed."""
+        return sum(name not in self.failed for name in names)
+
+    def scores(
+        self,
+        judgements: Judgements,
+        names: Iterable[str],
+        on_progress: Callable[[int], None],
+        on_scores: Callable[[Sequence[MetricScores]], None],
+    ) -> dict[str, Scored]:
+        """Score a set.
+
+        Args:
+            judgements: The set.
+            names: Metrics and baselines that are wanted.
+            on_progress: Called with the number of segments that have been finished since the last call, summed over
+                the metrics.
+            on_scores: Called whenever there are new scores with all so far, NaN where there is none yet.
+
+        Returns:
+            Scores by name, without the metrics that failed.
+
+        Raises:
+            InputError: If a metric refuses a text.
+        """
+        names = list(names)
+        wanted = [name for name in names if name in self._metrics and name not in self.failed]
+        values = {name: np.full(len(judgements), np.nan) for name in wanted}
+        signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in wanted}
+        entries: dict[str, Mapping[str, str]] = {}
+        counts: dict[str, Counter[str]] = {name: Counter() for name in wanted}
+        self._fit_lacking(judgements, wanted)
+        for groups, variants in self._divided(judgements, wanted):
+            scorers = {name: self._scorers[name, variant] for name, variant in variants.items()}
+            for rows in _parts(judgements, groups, scorers):
+                hypotheses = [judgements.hypotheses[row] for row in rows]
+                references = [judgements.references[row] for row in rows]
+                for name, found in score_together(scorers, hypotheses, references, self._memory, on_progress).items():
+                    values[name][rows] = found.scores
+                    counts[name].update(found.counts)
+                    signature = self._signature(found.signature, scorers[name])
+                    signatures[name].setdefault(str(signature), {}).update(dict.fromkeys(groups))
+                    entries.setdefault(name, signature.entries)
+                on_scores([MetricScores(name, one, self._rises(name)) for name, one in values.items()])
+        tell_unusual(judgements.name, counts)
+        scored = {
+            name: Scored(
+                MetricScores(name, values[name], self._rises(name), _written(signatures[name])),
+                _encoder_name(entries[name]),
+            )
+            for name in wanted
+        }
+        for name, one in self._overlaps(judgements, [one for one in self._baselines if one in names], on_progress):
+            scored[name] = one
+            on_scores([other.scores for other in scored.values()])
+        return scored
+
+    # --- loading ------------------------------------------------------------------------------------------------------
+
+    def _load(self, name: str, spec: MetricSpec, fields: Mapping[str, Any]) -> None:
+        variant = (name, repr(fields))
+        if variant in self._scorers:
+            return
+        try:
+            scorer = self._build(spec.model, fields)
+        except InputError as error:
+            self.failed[name] = str(error)
+            return
+        lacking = unfitted_statistics(scorer.metric)
+        if lacking and (self._options.fit_on or self._options.statistics):
+            options = argparse.Namespace(**{**vars(self._options), "model": spec.model})
+            scorer, lacking = load_scorer(options, self._memory, one_of_several=True, **fields), []
+        self._scorers[variant], self._lacking[variant] = scorer, lacking
+
+    def _build(self, model: str, fields: Mapping[str, Any]) -> Scorer:
+        """A scorer without the user's statistics, on the encoder of one that reads texts alike, where there is one."""
+        options = argparse.Namespace(**{**vars(self._options), "model": model, "statistics": None})
+        key = self._reading(model, fields)
+        if key in self._parts:
+            parts = self._parts[key]
+            metric = MetricModel(self._config(model, fields), parts).to(parts.encoder.device).eval()
+            scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
+            if not unfitted_statistics(scorer.metric):
+                return scorer
+        scorer = build_scorer(options, self._memory, **fields)
+        if key and isinstance(scorer.metric, MetricModel):
+            self._parts.setdefault(key, scorer.metric.parts)
+        return scorer
+
+    def _config(self, model: str, fields: Mapping[str, Any]) -> Any:
+        given = given_fields(self._options)
+        if self._options.revision is not None:
+            given = {"revision": self._options.revision, **given}
+        return preset_config(model, **{**given, **fields})
+
+    def _reading(self, model: str, fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """What the raw vectors of a preset's tokens depend on; nothing for a checkpoint."""
+        if model not in PRESETS:
+            return ()
+        config = self._config(model, fields)
+        behind = BEHIND_VECTORS if config.layer is not None else BEHIND_VECTORS - {"matching"}
+        return tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
+
+    def _fit_lacking(self, judgements: Judgements, names: Iterable[str]) -> None:
+        """Fit what no file brings, such as the mean of an encoder that none is shipped for, on the texts of the set."""
+        texts = [*judgements.hypotheses, *(text for texts in judgements.references for text in texts)]
+        done: dict[tuple[Any, ...], dict[str, Tensor]] = {}
+        for (name, variant), scorer in self._scorers.items():
+            if name not in names:
+                continue
+            metric = scorer.metric
+            for statistic in self._lacking[name, variant]:
+                self.fitted[name] = None
+                basis = (statistic, tuple(metric.statistic_basis(statistic).items()))
+                if basis not in done:
+                    scorer.fit(texts, [statistic])
+                    state = metric.statistics[statistic].state_dict()
+                    done[basis] = {key: value.clone() for key, value in state.items()}
+                metric.statistics[statistic].load_state_dict(done[basis])
+                scorer.clear_cache()
+
+    # --- scoring ------------------------------------------------------------------------------------------------------
+
+    def _divided(self, judgements: Judgements, names: Sequence[str]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+        """Groups that are scored together, with the metrics for which they are and their variants."""
+        found: dict[tuple[str, ...], dict[str, str]] = {}
+        for name in names:
+            parts: dict[tuple[str, ...], list[str]] = {}
+            for group in dict.fromkeys(judgements.groups):
+                variant = repr(self._metrics[name].fields_for(group))
+                parts.setdefault((variant, group) if self._idf_by_group else (variant,), []).append(group)
+            for (variant, *_), groups in parts.items():
+                found.setdefault(tuple(groups), {})[name] = variant
+        return list(found.items())
+
+    def _rises(self, name: str) -> bool:
+        return next(one.metric.higher_is_better for (other, _), one in self._scorers.items() if other == name)
+
+    def _signature(self, signature: Signature, scorer: Scorer) -> Signature:
+        """The signature without the hash of each group's idf weights."""
+        weights = signature.entries.get("weights", "")
+        if not (self._idf_by_group and scorer.metric.fits_on_call and "@" in weights):
+            return signature
+        return signature.extended(weights=re.sub("@.*", "@each group", weights))
+
+    def _overlaps(
+        self, judgements: Judgements, names: Sequence[str], on_progress: Callable[[int], None]
+    ) -> Iterator[tuple[str, Scored]]:
+        with lexical_pool(len(judgements) * len(names)) as pool:
+            for name in names:
+                one = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
+                scores = MetricScores(name, one.scores, LEXICAL[name].higher_is_better, str(one.signature))
+                yield name, Scored(scores, one.signature.entries["package"])
+
+
+def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str, Scorer]) -> Iterator[list[int]]:
+    """Rows of groups that are scored in one call: all of them where a metric fits its weights on them."""
+    chosen = set(groups)
+    rows = [row for row, group in enumerate(judgements.groups) if group in chosen]
+    whole = any(scorer.metric.fits_on_call for scorer in scorers.values())
+    step = len(rows) if whole else PART
+    yield from (rows[start : start + step] for start in range(0, len(rows), step))
+
+
+def _written(signatures: Mapping[str, Collection[str]]) -> str:
+    """A signature, or several with the groups that each is for."""
+    if len(signatures) == 1:
+        return next(iter(signatures))
+    return "; ".join(f"{signature} ({', '.join(groups)})" for signature, groups in signatures.items())
+
+
+def _encoder_name(entries: Mapping[str, str]) -> str:
+    """Encoder and layers as tables name them.
+
+    Example:
+        >>> _encoder_name({"encoder": "all-MiniLM-L6-v2@53aa5117", "layers": "2-6"}), _encoder_name({"encoder": "a"})
+        ('all-MiniLM-L6-v2, layers 2-6', 'a')
+    """
+    name = entries.get("encoder", "-").split("@")[0]
+    return ", ".join([name, *(f"{key} {entries[key]}" for key in ("layer", "layers") if key in entries)])

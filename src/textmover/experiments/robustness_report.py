@@ -1,0 +1,196 @@
+"""What ``textmover robustness`` found as tables of text and as a heat map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from textmover.experiments.papers.table_blocks import Block
+from textmover.experiments.robustness_texts import KEEPING, YARDSTICK
+from textmover.meta_evaluation.robustness import KindRobustness, MetricRobustness, Robustness
+from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
+from textmover.report.evaluation.wording import number
+from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
+
+__all__ = ["blocks", "draw_drops"]
+
+CHANGED, KEPT = "changed", "kept"
+"""What becomes of the meaning."""
+
+INTERVAL = "95 % interval"
+"""Header of the intervals."""
+
+BY_KIND: Mapping[str, tuple[Callable[[KindRobustness], Interval], str]] = {
+    "Drop, as a share of the way to an unrelated text": (
+        lambda one: one.share,
+        "Mean of score(text) - score(version), over all degrees, divided by that of unrelated texts put in the place "
+        "of the same texts: 0 costs nothing, 1 as much as another text altogether.",
+    ),
+    "Drop, in each metric's own unit": (lambda one: one.drop, "Not comparable across metrics."),
+    "Share of versions that score below their text": (
+        lambda one: one.below,
+        "Of a kind that keeps the meaning, it says only that the metric sees the change.",
+    ),
+    "Share of pairs in which a harmed version scores below one of the same text that keeps the meaning": (
+        lambda one: one.below_keeping,
+        "Both of the mildest degree of their kinds.",
+    ),
+    "Chance that a harmed version drops more than one that keeps the meaning, of any text (AUC)": (
+        lambda one: one.auc,
+        "Both of the mildest degree of their kinds; .5 is chance.",
+    ),
+    "Spearman's ρ of the scores with the generated severity": (
+        lambda one: one.spearman,
+        "Over the versions of all degrees, signed so that 1 is agreement; none where all versions are as severe. "
+        "Kendall's τ-b is in CSV and JSON.",
+    ),
+}
+"""The tables by kind: title, what they show, and what has to be known to read it."""
+
+SUMMARY = (
+    "harmful, kept: mean over kinds of the drop as a share of the way to an unrelated text; a robust metric has the "
+    "first high and the second low.",
+    "AUC: chance that a harmed version drops more than one that keeps the meaning; pairs: share of pairs of versions "
+    "of one text in that order; means over the harmful kinds, versions of the mildest degree.",
+    "ρ, τ: Spearman's and Kendall's correlation of the scores with the generated severity over all versions.",
+    f"unit: mean drop of an unrelated text, by which drops are divided; {YARDSTICK} itself is in no mean over kinds.",
+)
+
+
+def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[Block]:
+    """The summary, and a table by kind of everything that there is.
+
+    Args:
+        found: What was found.
+        kinds: All that were asked for, in the order of the tables; those that no text allowed have no numbers.
+        figure: File of the heat map, as the page names it.
+    """
+    counts = {one.kind: one for one in found.metrics[0].kinds}
+    few = [name for name in kinds if name in counts and counts[name].texts < FEW]
+    tables = [_summary(found)]
+    for title, (value, remark) in BY_KIND.items():
+        rows = tuple(_row(name, counts.get(name), found.metrics, value) for name in kinds)
+        if all(cell == "-" for row in rows for cell in row[3:]):
+            continue
+        headers = ["kind", "meaning", "n"]
+        for metric in found.metrics:
+            headers += [metric.name, INTERVAL] if len(found.metrics) == 1 else [metric.name]
+        tables.append(Block(title, tuple(headers), rows, (remark,)))
+    first = tables[1]
+    remarks = [*first.remarks, f"Intervals: bootstrap, {found.samples:,} draws of whole texts."]
+    if len(found.metrics) > 1:
+        remarks[-1] += " Those by kind are in CSV and JSON, with each degree."
+    if few:
+        remarks.append(f"Fewer than {FEW} texts, too few to trust: {', '.join(few)}.")
+    absent = [name for name in kinds if name not in counts]
+    if absent:
+        remarks.append(f"No text allows {', '.join(absent)}.")
+    tables[1] = Block(first.title, first.headers, first.rows, tuple(remarks), (), tuple(_records(found)), figure)
+    return tables
+
+
+def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
+    """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row.
+
+    Args:
+        found: What was found.
+        kinds: All that were asked for, in the order of the tables.
+        path: Where to write.
+
+    Raises:
+        InputError: If it cannot be drawn or written.
+    """
+    shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]
+    groups = []
+    for title, keeps in (("changes that harm", False), ("changes that keep the meaning", True)):
+        named = [name for name in kinds if (name in KEEPING) == keeps and name != YARDSTICK]
+        names = [name for name in named if any(math.isfinite(one.get(name, math.nan)) for one in shares)]
+        values = [[one.get(name, math.nan) for one in shares] for name in names]
+        if names:
+            groups.append(HeatGroup(title, names, values))
+    if groups:
+        columns = [Path(metric.name).name for metric in found.metrics]
+        draw_heat_map(
+            groups, columns, path, title="How far a changed text drops", low="like the text", high="like another text"
+        )
+
+
+def _summary(found: Robustness) -> Block:
+    headers = ("metric", "harmful", KEPT, "AUC", INTERVAL, "pairs", INTERVAL, "ρ", "τ", "unit")
+    rows = []
+    for one in found.metrics:
+        unlike = (one.harmful, one.keeping, one.auc, one.below_keeping, one.spearman)
+        harmful, kept, auc, pairs, spearman = (number(value.estimate) for value in unlike)
+        ends = (_ends(one.auc), _ends(one.below_keeping))
+        rows.append(
+            (one.name, harmful, kept, auc, ends[0], pairs, ends[1], spearman, number(one.kendall), number(one.unit))
+        )
+    signatures = tuple((one.name, one.signature) for one in found.metrics if one.signature)
+    records = tuple(
+        {
+            "table": "summary",
+            "metric": one.name,
+            "texts": found.texts,
+            "versions": found.versions,
+            "unit": one.unit,
+            **_bounded("harmful_share", one.harmful),
+            **_bounded("keeping_share", one.keeping),
+            **_bounded("below_keeping", one.below_keeping),
+            **_bounded("auc", one.auc),
+            **_bounded("spearman", one.spearman),
+            "kendall": one.kendall,
+            "signature": one.signature,
+        }
+        for one in found.metrics
+    )
+    return Block("Summary", headers, tuple(rows), SUMMARY, signatures, records)
+
+
+def _row(
+    name: str,
+    counted: KindRobustness | None,
+    metrics: Sequence[MetricRobustness],
+    value: Callable[[KindRobustness], Interval],
+) -> tuple[str, ...]:
+    """One kind: what it does to the meaning, how many versions there are, and a number for each metric."""
+    cells = [name, KEPT if name in KEEPING else CHANGED, "0" if counted is None else f"{counted.versions:,}"]
+    for metric in metrics:
+        found = next((value(one) for one in metric.kinds if one.kind == name), None)
+        cells.append("-" if found is None else number(found.estimate))
+        if len(metrics) == 1:
+            cells.append("-" if found is None else _ends(found))
+    return tuple(cells)
+
+
+def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
+    """All numbers of each metric and kind, of all degrees together and of each."""
+    for metric in found.metrics:
+        for one in (*metric.kinds, *metric.by_degree):
+            yield {
+                "table": "kinds",
+                "metric": metric.name,
+                "kind": one.kind,
+                "degree": "all" if one.degree is None else one.degree,
+                "meaning": KEPT if one.keeping else CHANGED,
+                "texts": one.texts,
+                "versions": one.versions,
+                **_bounded("drop", one.drop),
+                **_bounded("share", one.share),
+                **_bounded("below", one.below),
+                "pairs": one.pairs,
+                **_bounded("below_keeping", one.below_keeping),
+                **_bounded("auc", one.auc),
+                **_bounded("spearman", one.spearman),
+                "kendall": one.kendall,
+                "signature": metric.signature,
+            }
+
+
+def _bounded(name: str, value: Interval) -> dict[str, float]:
+    return {name: value.estimate, f"{name}_low": value.low, f"{name}_high": value.high}
+
+
+def _ends(value: Interval) -> str:
+    return "-" if math.isnan(value.low) else f"{number(value.low)} to {number(value.high)}"

@@ -1,0 +1,1 @@
+"""Searches for hyper-parameters of a training recipe."""

@@ -1,0 +1,156 @@
+"""Explanations of RoMe: aligned words, edits of trees, and how the features become the score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from textmover.explaining.shares import rome_shares
+from textmover.functional import pairwise_similarity, unit_vectors
+from textmover.report.explanation.view import (
+    ExplainedMatch,
+    ExplainedText,
+    ExplainedTrees,
+    NodeEdit,
+    Step,
+    WordPair,
+)
+from textmover.rome.features.pairs import compare_trees
+from textmover.rome.features.semantic import taking_part, word_weights
+from textmover.rome.features.syntactic import SyntacticOptions, WordEdit, syntactic_edits
+from textmover.rome.features.text_features import RomeFeatures, parses_of, words_apart
+from textmover.rome.metric import RomeMetric
+
+__all__ = ["explain_rome"]
+
+MEANINGS = {
+    "semantic": "1 less the mean distance of what is moved: 1 where every word has a counterpart of like meaning in "
+    "about the same place",
+    "syntactic": "1 less the edits from tree to tree, as a share of the most: 1 for the same structure over matching "
+    "words",
+    "acceptability": "probability that the hypothesis is acceptable English, whatever the reference says",
+    "length-ratio": "words of the shorter text to those of the longer one",
+    "chrf": "F-score of the n-grams of characters that both texts share",
+}
+"""What a feature says, in one sentence; any other feature is the score of a metric of that name."""
+
+
+def explain_rome(
+    metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
+) -> dict[str, Any]:
+    """What :class:`~textmover.report.explanation.view.Explanation` says of a pair that RoMe judges.
+
+    Args:
+        metric: The metric, in evaluation mode.
+        hypothesis: The text that is judged.
+        reference: What it is compared with.
+        components: Score and features of the pair.
+        empty: Whether a side has no words.
+
+    Returns:
+        Fields of the explanation by name.
+    """
+    found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
+    vectors = (one.vectors for one in reversed(words_apart(found, given)))
+    cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
+    similarity = cosines.double().cpu().numpy()
+    texts = tuple(_text(metric, one) for one in (given, found))
+    match, pairs = _match(metric, found, given, similarity)
+    lonely = [set(np.flatnonzero(text.weights > 0).tolist()) for text in texts]
+    lonely[0] -= {one.reference for one in pairs}
+    lonely[1] -= {one.hypothesis for one in pairs}
+    shares = rome_shares(metric, match, components, empty=empty)
+    trees = None
+    if "syntactic" in metric.config.features:
+        trees = _trees(metric, found, given, similarity)
+    return {
+        "hypothesis": texts[1],
+        "reference": texts[0],
+        "similarity": similarity,
+        "matches": (match,) if match.plan.any() else (),
+        "pairs": pairs,
+        "unmatched_reference": tuple(sorted(lonely[0])),
+        "unmatched_hypothesis": tuple(sorted(lonely[1])),
+        "steps": _steps(metric, components, empty=empty),
+        "contributions": shares.contributions,
+        "remainders": shares.remainders,
+        "trees": trees,
+    }
+
+
+def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
+    """A text with its words, which weigh 0 where they take no part."""
+    (read,) = side.texts
+    mask = taking_part(side.mask, [read.words])
+    weights, _ = word_weights(
+        [read.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
+    )
+    spans = read.parsed.spans if read.parsed is not None else _spans(read.text, read.words)
+    return ExplainedText(read.text, read.words, tuple(spans), weights[0].double().cpu().numpy())
+
+
+def _spans(text: str, words: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Where the words of a tokenizer stand, which are parts of the text in its order."""
+    spans, place = [], 0
+    for word in words:
+        start = text.index(word, place)
+        place = start + len(word)
+        spans.append((start, place))
+    return spans
+
+
+def _match(
+    metric: RomeMetric, found: RomeFeatures, given: RomeFeatures, similarity: np.ndarray
+) -> tuple[ExplainedMatch, tuple[WordPair, ...]]:
+    """The plan of the semantic feature, of mass 1, and the aligned words."""
+    result = metric.semantic(found, given)
+    flow, distance = (one[0].double().cpu().numpy() for one in (result.flow, result.distance))
+    plan = flow / flow.sum() if flow.any() else flow
+    pairs = []
+    for column, row in enumerate(result.alignment[0].tolist()):
+        if row >= 0:
+            at = row, column
+            cosine, rate = float(similarity[at]), float(distance[at])
+            penalty = (1 - rate) / cosine if metric.config.semantic.align else None
+            pairs.append(WordPair(row, column, cosine, float(plan[at]), rate, penalty))
+    return ExplainedMatch("cost", plan, distance, "cost"), tuple(pairs)
+
+
+def _trees(metric: RomeMetric, found: RomeFeatures, given: RomeFeatures, similarity: np.ndarray) -> ExplainedTrees:
+    (reference,), (hypothesis,) = parses_of(given.texts), parses_of(found.texts)
+    options = metric.config.syntactic
+    edits = syntactic_edits(reference, hypothesis, similarity.astype(np.float32), options)
+    largest = float(compare_trees(metric.config, found, given).largest[0])
+    return ExplainedTrees(reference, hypothesis, tuple(_edit(one, options) for one in edits), largest)
+
+
+def _edit(edit: WordEdit, options: SyntacticOptions) -> NodeEdit:
+    if edit.reference is None:
+        return NodeEdit("inserted", *edit)
+    if edit.hypothesis is None:
+        return NodeEdit("deleted", *edit)
+    return NodeEdit("kept" if edit.cost < options.change / 2 else "changed", *edit)
+
+
+def _steps(metric: RomeMetric, components: Mapping[str, float], *, empty: bool) -> tuple[Step, ...]:
+    """The features, and how the scorer joins them."""
+    config = metric.config
+    steps = [
+        Step(name, components[name], MEANINGS.get(name, f"score of the metric {name}")) for name in config.features
+    ]
+    listed = ", ".join(config.features)
+    if empty:
+        how = "a side has no words: 0"
+    elif metric.scorer is None:
+        how = f"mean of {listed}" if len(config.features) > 1 else listed
+    else:
+        layers = metric.scorer.config
+        shape = f"{len(layers.features)}-{'-'.join(map(str, (*layers.hidden, 1)))}"
+        rising = ", in which no feature can lower the score" if layers.monotone else ""
+        how = f"network {config.scorer} ({shape}) of {listed}{rising}"
+    if metric.calibration is not None:
+        scale, offset = float(metric.calibration.scale), float(metric.calibration.offset)
+        how += f", on the human scale: {scale:.4g} * s {'+' if offset >= 0 else '-'} {abs(offset):.4g}"
+    return (*steps, Step("score", components["score"], how))

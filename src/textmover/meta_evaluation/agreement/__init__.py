@@ -1,0 +1,1 @@
+"""Agreement of metrics with people, and of people with one another."""

@@ -1,0 +1,311 @@
+"""Where a metric agrees with people and where not: by length, by quality, and beside other metrics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
+from textmover.meta_evaluation.statistics.averaging import CORRELATIONS
+from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
+from textmover.meta_evaluation.statistics.correlation import finite_scores, group_positions
+from textmover.meta_evaluation.statistics.row_correlation import unit_correlations
+from textmover.types import InputError
+
+__all__ = [
+    "BinAgreement",
+    "IntervalOptions",
+    "MetricCorrelations",
+    "agreement_by_length",
+    "agreement_by_quantile",
+    "metric_correlations",
+]
+
+EVERYTHING = ("all",)
+"""Label of a segment where all are one group."""
+
+
+class BinAgreement(NamedTuple):
+    """Agreement on the segments whose length, or rating, lies in one range.
+
+    All metrics are averaged over the same groups: those of the bin in which every metric has a correlation (metrics
+    that have one in no group of the bin are not asked).
+
+    Attributes:
+        low: Lowest length or rating among them.
+        high: Highest.
+        segments: How many they are.
+        values: Agreement of each of ``K`` metrics, mean over the groups that count; NaN where it has none in the bin.
+        groups: How many groups count.
+        among: How many groups there are in all, also outside of the bin.
+        counted: How many segments of the bin the groups that count hold.
+        lower: Lower end of the bootstrap interval of each metric, ``[K]``; NaN where none was drawn.
+        upper: Upper end.
+    """
+
+    low: float
+    high: float
+    segments: int
+    values: Vector
+    groups: int
+    among: int
+    counted: int
+    lower: Vector
+    upper: Vector
+
+
+class MetricCorrelations(NamedTuple):
+    """Correlation of metrics with one another.
+
+    Attributes:
+        values: ``[K, K]``, symmetric, mean over the groups that count; NaN where a metric has none in any group.
+        groups: How many groups count: those in which the scores of all metrics vary that vary anywhere.
+        among: How many groups there are.
+        counted: How many segments the groups that count hold.
+    """
+
+    values: Vector
+    groups: int
+    among: int
+    counted: int
+
+
+class IntervalOptions(NamedTuple):
+    """How intervals are drawn.
+
+    Attributes:
+        samples: Number of bootstrap samples; 0 draws none.
+        seed: Their seed.
+        level: Confidence level.
+        clusters: What is drawn together within a group, a label for each segment; single segments if ``None``.
+    """
+
+    samples: int = 0
+    seed: int = 0
+    level: float = 0.95
+    clusters: Sequence[str] | None = None
+
+
+NO_INTERVALS = IntervalOptions()
+
+
+def metric_correlations(
+    scores: Sequence[ArrayLike], groups: Sequence[str] | None = None, *, statistic: str = "pearson"
+) -> MetricCorrelations:
+    """Correlation of metrics with one another, mean over the same groups for all pairs.
+
+    Args:
+        scores: Scores of ``K`` metrics, ``[n]`` each, without NaN.
+        groups: Group of each segment; ``None`` pools all.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+
+    Returns:
+        The table, and over how many groups it is.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
+
+    Example:
+        >>> metric_correlations([[1, 2, 3], [1, 3, 2], [4, 4, 4]]).values
+        array([[1. , 0.5, nan],
+               [0.5, 1. , nan],
+               [nan, nan, nan]])
+    """
+    columns = _columns(scores, None, statistic)
+    size = len(columns[0]) if len(columns) else 0
+    parts = list(group_positions(EVERYTHING * size if groups is None else groups, size).values())
+    # A list correlates with itself wherever it has a correlation at all.
+    active, common = _common(_by_part([unit_correlations(one, one, parts, statistic) for one in columns], len(parts)))
+    table = np.full((len(columns), len(columns)), np.nan)
+    kept = [parts[one] for one in common.tolist()]
+    for i, j in itertools.combinations_with_replacement(active.tolist() if kept else [], 2):
+        table[i, j] = table[j, i] = unit_correlations(columns[i], columns[j], kept, statistic).mean()
+    return MetricCorrelations(table, len(kept), len(parts), sum(map(len, kept)))
+
+
+def agreement_by_length(
+    scores: Sequence[ArrayLike],
+    human: ArrayLike,
+    lengths: ArrayLike,
+    groups: Sequence[str] | None = None,
+    *,
+    bins: int = 4,
+    statistic: str = "pearson",
+    intervals: IntervalOptions = NO_INTERVALS,
+) -> list[BinAgreement]:
+    """Agreement by the length of the text, in bins of about as many segments each.
+
+    Args:
+        scores: Scores of ``K`` metrics, higher is better, ``[n]`` each.
+        human: Human scores ``[n]``.
+        lengths: Length of each text, such as its number of words, ``[n]``.
+        groups: Group of each segment; agreement is the mean over groups, ``None`` pools all.
+        bins: Number of bins; equal lengths stay in one bin, so there may be fewer.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+        intervals: How bootstrap intervals are drawn.
+
+    Returns:
+        The bins, from short to long.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> human = [1, 2, 3, 3, 2, 1]
+        >>> [(one.low, one.high, float(one.values[0])) for one in
+        ...     agreement_by_length([[1, 2, 3, 1, 2, 3]], human, [4, 5, 6, 7, 8, 9], bins=2)]
+        [(4.0, 6.0, 1.0), (7.0, 9.0, -1.0)]
+    """
+    values = finite_scores(lengths, "lengths")
+    return _binned(scores, human, values, _bins(values, bins), groups, statistic, intervals)
+
+
+def agreement_by_quantile(
+    scores: Sequence[ArrayLike],
+    human: ArrayLike,
+    groups: Sequence[str] | None = None,
+    *,
+    bins: int = 4,
+    statistic: str = "pearson",
+    intervals: IntervalOptions = NO_INTERVALS,
+) -> list[BinAgreement]:
+    """Agreement among bad, middling and good texts: by quantile of the rating, quartiles if there are four.
+
+    Quantiles are those within each group, since groups may be rated on different scales. Within a bin people's
+    ratings span less, so that all correlations are lower than over the whole range; compare metrics, not bins.
+
+    Args:
+        scores: Scores of ``K`` metrics, higher is better, ``[n]`` each.
+        human: Human scores ``[n]``.
+        groups: As for :func:`agreement_by_length`.
+        bins: Number of bins; equal ratings stay in one bin, so some may be empty and are left out.
+        statistic: As for :func:`agreement_by_length`.
+        intervals: As for :func:`agreement_by_length`.
+
+    Returns:
+        The bins, from low to high ratings.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> [one.segments for one in agreement_by_quantile([[1, 2, 3, 4, 5]], [1, 2, 3, 4, 5], bins=2)]
+        [3, 2]
+    """
+    ratings = finite_scores(human, "human scores")
+    numbers = np.zeros(len(ratings), dtype=np.int64)
+    labels = EVERYTHING * len(ratings) if groups is None else groups
+    for members in group_positions(labels, len(ratings)).values():
+        numbers[members] = _bins(ratings[members], bins)
+    return _binned(scores, human, ratings, numbers, groups, statistic, intervals)
+
+
+def _bins(values: Vector, bins: int) -> np.ndarray:
+    """Number of the quantile that each value is in, ``[n]``; a value on an edge belongs to the lower one."""
+    if bins < 1:
+        raise InputError(f"Expected at least one bin, but got {bins}: 4 makes quartiles.")
+    if not len(values):
+        return np.zeros(0, dtype=np.int64)
+    return np.searchsorted(np.quantile(values, np.arange(1, bins) / bins), values, side="left")
+
+
+def _binned(
+    scores: Sequence[ArrayLike],
+    human: ArrayLike,
+    values: Vector,
+    numbers: np.ndarray,
+    groups: Sequence[str] | None,
+    statistic: str,
+    intervals: IntervalOptions,
+) -> list[BinAgreement]:
+    ratings = finite_scores(human, "human scores")
+    columns = _columns(scores, len(values), statistic)
+    _same_length(len(ratings), len(values))
+    labels = EVERYTHING * len(values) if groups is None else groups
+    among = len(group_positions(labels, len(values)))
+    found = []
+    for number in np.unique(numbers):
+        rows = np.flatnonzero(numbers == number)
+        parts = [rows[one] for one in group_positions([labels[row] for row in rows.tolist()], len(rows)).values()]
+        table = _by_part([unit_correlations(one, ratings, parts, statistic) for one in columns], len(parts))
+        active, common = _common(table)
+        kept = [parts[one] for one in common.tolist()]
+        means = np.full(len(columns), np.nan)
+        if kept:
+            means[active] = table[np.ix_(active, common)].mean(axis=1)
+        lower, upper = _intervals(columns, ratings, active, kept, labels, statistic, intervals)
+        found.append(
+            BinAgreement(
+                low=float(values[rows].min()),
+                high=float(values[rows].max()),
+                segments=len(rows),
+                values=means,
+                groups=len(kept),
+                among=among,
+                counted=sum(map(len, kept)),
+                lower=lower,
+                upper=upper,
+            )
+        )
+    return found
+
+
+def _columns(scores: Sequence[ArrayLike], size: int | None, statistic: str) -> list[Vector]:
+    """Scores of each metric, once it is clear that they can be correlated."""
+    if statistic not in CORRELATIONS:
+        raise InputError(f"Expected the statistic to be {', '.join(CORRELATIONS)}, but got {statistic!r}: choose one.")
+    columns = [finite_scores(one, "metric scores") for one in scores]
+    for one in columns:
+        _same_length(len(one), len(columns[0]) if size is None else size)
+    return columns
+
+
+def _same_length(found: int, expected: int) -> None:
+    if found != expected:
+        raise InputError(
+            f"Expected a score, a rating and a length for each segment, but got {found} and {expected}: give all in "
+            "the same order."
+        )
+
+
+def _by_part(found: Sequence[Vector], parts: int) -> Vector:
+    """Values of each metric in each part, ``[K, parts]``, also where there is no metric or no part."""
+    return np.array(found, dtype=np.float64).reshape(len(found), parts)
+
+
+def _common(table: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the metrics with a value in any unit, and of the units in which all of these have one."""
+    known = ~np.isnan(table)
+    active = np.flatnonzero(known.any(axis=1))
+    common = np.flatnonzero(known[active].all(axis=0)) if len(active) else active
+    return active, common
+
+
+def _intervals(
+    columns: Sequence[Vector],
+    ratings: Vector,
+    active: NDArray[np.int64],
+    kept: Sequence[NDArray[np.int64]],
+    labels: Sequence[str],
+    statistic: str,
+    options: IntervalOptions,
+) -> tuple[Vector, Vector]:
+    """Ends of the interval of each metric over the groups that count, ``[K]`` each."""
+    ends = np.full((2, len(columns)), np.nan)
+    if options.samples and kept:
+        rows = np.concatenate(kept)
+        draws = bootstrap_draws(
+            [columns[one][rows] for one in active.tolist()],
+            ratings[rows],
+            [labels[row] for row in rows.tolist()],
+            statistic=statistic,
+            samples=options.samples,
+            seed=options.seed,
+            clusters=None if options.clusters is None else [options.clusters[row] for row in rows.tolist()],
+        )
+        ends[:, active] = np.array([percentiles(one, options.level) for one in draws.means]).T
+    return ends[0], ends[1]

@@ -1,0 +1,176 @@
+"""Agreement with preferences: of two outputs for one item, does the metric find the one better that people do?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textmover.meta_evaluation.statistics.correlation import finite_scores, group_positions
+from textmover.types import InputError
+
+__all__ = [
+    "PreferenceAgreement",
+    "darr_outcomes",
+    "darr_tau",
+    "grouped_darr_tau",
+    "preference_pairs",
+    "preferences_from_ratings",
+]
+
+
+class PreferenceAgreement(NamedTuple):
+    """How many preferences a metric shares.
+
+    Attributes:
+        tau: ``(C - D)/(C + D)``, in [-1, 1]; NaN if there is no preference.
+        concordant: ``C``: preferences where the better output scores higher.
+        discordant: ``D``: all others, ties of the metric among them.
+        ties: How many of those are ties.
+    """
+
+    tau: float
+    concordant: int
+    discordant: int
+    ties: int
+
+
+def darr_tau(scores: ArrayLike, preferences: ArrayLike) -> PreferenceAgreement:
+    """Kendall-like τ of WMT 2018 and 2019 (daRR): ``τ = (C - D)/(C + D)``, where a tie of the metric is discordant.
+
+    Args:
+        scores: Metric score of each segment, higher is better, ``[n]``.
+        preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
+
+    Returns:
+        τ over all pairs (micro average) and the counts.
+
+    Raises:
+        InputError: If scores hold NaN or infinity, or a pair names a row that is not there or one row twice.
+
+    Example:
+        >>> darr_tau([0.9, 0.5, 0.5], [[0, 1], [1, 2], [0, 2], [0, 1]])
+        PreferenceAgreement(tau=0.5, concordant=3, discordant=1, ties=1)
+
+    Reference:
+        Ma et al. (2018), Results of the WMT18 Metrics Shared Task.
+    """
+    vector = finite_scores(scores, "metric scores")
+    pairs = preference_pairs(preferences, len(vector))
+    better, worse = vector[pairs[:, 0]], vector[pairs[:, 1]]
+    concordant = int((better > worse).sum())
+    discordant = len(pairs) - concordant
+    tau = (concordant - discordant) / len(pairs) if len(pairs) else float("nan")
+    return PreferenceAgreement(tau, concordant, discordant, int((better == worse).sum()))
+
+
+def grouped_darr_tau(
+    scores: ArrayLike, preferences: ArrayLike, groups: Sequence[str]
+) -> dict[str, PreferenceAgreement]:
+    """The same within each group; a pair belongs to the group of its rows.
+
+    Args:
+        scores: Metric score of each segment, higher is better, ``[n]``.
+        preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
+        groups: Group of each segment.
+
+    Returns:
+        Agreement by group, in the order in which the groups appear; τ is NaN for a group without a preference.
+
+    Raises:
+        InputError: As for :func:`darr_tau`, or if the rows of a pair are in two groups.
+
+    Example:
+        >>> by_group = grouped_darr_tau([1, 2, 3, 4], [[1, 0], [2, 3]], ["a", "a", "b", "b"])
+        >>> {group: one.tau for group, one in by_group.items()}
+        {'a': 1.0, 'b': -1.0}
+    """
+    vector = finite_scores(scores, "metric scores")
+    pairs = preference_pairs(preferences, len(vector))
+    positions = group_positions(groups, len(vector))
+    number = np.empty(len(vector), dtype=np.int64)
+    for index, members in enumerate(positions.values()):
+        number[members] = index
+    sides = number[pairs]
+    torn = np.flatnonzero(sides[:, 0] != sides[:, 1])
+    if len(torn):
+        raise InputError(
+            f"Expected both rows of a preference to be in one group, but got {len(torn)} of {len(pairs)} pairs that "
+            f"are not, the first for rows {pairs[torn[0]].tolist()}: leave those out."
+        )
+    return {group: darr_tau(vector, pairs[sides[:, 0] == index]) for index, group in enumerate(positions)}
+
+
+def preferences_from_ratings(ratings: ArrayLike, items: Sequence[str], *, least: float = 25.0) -> NDArray[np.int64]:
+    """Preferences that follow from ratings: pairs of outputs for one item whose ratings differ by enough.
+
+    Args:
+        ratings: Raw mean rating of each output, such as 0 to 100, ``[n]``; NaN where there is none.
+        items: What each is an output for; across groups that share names, name the group too.
+        least: Smallest difference that counts, in the unit of the ratings; above 0.
+
+    Returns:
+        Rows of the better and of the worse output of each pair, ``[m, 2]``.
+
+    Raises:
+        InputError: If lists differ in length or ``least`` is not above 0.
+
+    Example:
+        >>> preferences_from_ratings([80, 40, 60, 10], ["s1", "s1", "s1", "s2"]).tolist()
+        [[0, 1]]
+    """
+    if not least > 0:
+        raise InputError(f"Expected the smallest difference to be above 0, but got {least}: 25 of 100 is WMT's.")
+    values = np.asarray(ratings, dtype=np.float64)
+    found = []
+    for members in group_positions(items, len(values)).values():
+        first, second = np.triu_indices(len(members), 1)
+        difference = values[members[first]] - values[members[second]]
+        found.append(np.stack([members[first], members[second]], axis=1)[difference >= least])
+        found.append(np.stack([members[second], members[first]], axis=1)[difference <= -least])
+    return np.concatenate(found) if found else np.zeros((0, 2), dtype=np.int64)
+
+
+def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Pairs of rows as int64 ``[m, 2]``, once it is clear that they can be used.
+
+    Args:
+        preferences: Rows of the better and of the worse output of each pair.
+        n: Number of rows that there are.
+
+    Returns:
+        int64 ``[m, 2]``.
+
+    Raises:
+        InputError: If they are no such pairs.
+    """
+    pairs = np.asarray(preferences)
+    if pairs.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise InputError(
+            f"Expected preferences as rows of numbers, shape [m, 2], but got {pairs.dtype} {list(pairs.shape)}: "
+            "give the row of the better and of the worse output of each pair."
+        )
+    wrong = (pairs < 0).any(axis=1) | (pairs >= n).any(axis=1) | (pairs[:, 0] == pairs[:, 1])
+    if wrong.any():
+        raise InputError(
+            f"Expected preferences to name two of {n} rows (counted from 0), but got {pairs[wrong][0].tolist()} and "
+            f"{int(wrong.sum()) - 1} more like it: correct them."
+        )
+    return pairs.astype(np.int64)
+
+
+def darr_outcomes(better: NDArray[np.float64], worse: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 where the better output scores higher, -1 elsewhere.
+
+    Args:
+        better: Scores of the better outputs.
+        worse: Scores of the worse outputs.
+
+    Returns:
+        float64 of the same shape.
+    """
+    return np.where(better > worse, 1.0, -1.0)

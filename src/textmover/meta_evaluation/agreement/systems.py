@@ -1,0 +1,285 @@
+"""Agreement on systems: does the metric rank systems as people do, and with the same confidence?
+
+A system's score is the mean over all its segments, with the same segments for metric and people; systems need not share
+their segments (direct assessment gives each system another sample). Tests between two systems, as in soft pairwise
+accuracy, compare the items that both have.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
+from textmover.meta_evaluation.statistics.correlation import group_positions, paired_scores
+from textmover.meta_evaluation.statistics.row_correlation import ROUNDING, ROW_STATISTICS, Positions, levelled
+from textmover.types import InputError
+
+__all__ = [
+    "SoftPairwiseAccuracy",
+    "SystemAgreement",
+    "item_table",
+    "largest_terms",
+    "levelled_means",
+    "pairwise_p_values",
+    "random_signs",
+    "soft_pairwise_accuracy",
+    "system_agreement",
+    "system_means",
+]
+
+
+class SystemAgreement(NamedTuple):
+    """Agreement of the mean scores of systems.
+
+    Attributes:
+        value: The statistic; NaN for fewer than three systems (accuracy: two) or where either side is constant.
+        systems: Names of the systems, in the order in which they appear.
+        metric_means: Mean metric score of each.
+        human_means: Mean human score of each.
+        segments: How many segments each mean is of.
+    """
+
+    value: float
+    systems: tuple[str, ...]
+    metric_means: Vector
+    human_means: Vector
+    segments: NDArray[np.int64]
+
+
+class SoftPairwiseAccuracy(NamedTuple):
+    """Soft pairwise accuracy.
+
+    Attributes:
+        value: ``1 - mean |p_human - p_metric|`` over pairs of systems, in [0, 1]; NaN without a pair.
+        pairs: How many pairs that is.
+        undefined: Pairs of systems that share no item, left out.
+    """
+
+    value: float
+    pairs: int
+    undefined: tuple[tuple[str, str], ...]
+
+
+def system_means(scores: ArrayLike, systems: Sequence[str]) -> dict[str, float]:
+    """Mean score of each system over all its segments.
+
+    Args:
+        scores: Score of each segment, ``[n]``.
+        systems: System of each segment, ``n`` names.
+
+    Returns:
+        Mean by system, in the order in which they appear.
+
+    Raises:
+        InputError: If the lists differ in length.
+
+    Example:
+        >>> system_means([1, 2, 6], ["a", "a", "b"])
+        {'a': 1.5, 'b': 6.0}
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    positions = group_positions(systems, len(values))
+    return {name: float(values[members].mean()) for name, members in positions.items()}
+
+
+def system_agreement(
+    metric_scores: ArrayLike, human_scores: ArrayLike, systems: Sequence[str], *, statistic: str = "pearson"
+) -> SystemAgreement:
+    """Agreement of systems' mean scores: a correlation, or pairwise accuracy.
+
+    Pairwise accuracy is ``mean [sign(Δmetric) = sign(Δhuman)]`` over all pairs of systems; means that are equal but for
+    rounding are ties.
+
+    Args:
+        metric_scores: Metric score of each segment, ``[n]``.
+        human_scores: Human score of each segment, ``[n]``.
+        systems: System of each segment, ``n`` names.
+        statistic: ``pearson``, ``spearman``, ``kendall``, ``kendall-c`` or ``accuracy``.
+
+    Returns:
+        The statistic and the means.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
+
+    Example:
+        >>> result = system_agreement([1, 2, 3, 5], [2, 4, 9, 8], ["a", "a", "b", "c"], statistic="accuracy")
+        >>> round(result.value, 3)
+        0.667
+
+    Reference:
+        Kocmi et al. (2021), To Ship or Not to Ship (pairwise accuracy).
+    """
+    if statistic not in ROW_STATISTICS:
+        raise InputError(
+            f"Expected the statistic to be {', '.join(ROW_STATISTICS)}, but got {statistic!r}: choose one."
+        )
+    metric, human = paired_scores(metric_scores, human_scores)
+    positions = group_positions(systems, len(metric))
+    metric_means, human_means = (levelled_means(one, positions.values()) for one in (metric, human))
+    value = float(ROW_STATISTICS[statistic](metric_means, human_means))
+    sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
+    return SystemAgreement(value, tuple(positions), metric_means, human_means, sizes)
+
+
+def soft_pairwise_accuracy(
+    metric_scores: ArrayLike,
+    human_scores: ArrayLike,
+    items: Sequence[str],
+    systems: Sequence[str],
+    *,
+    permutations: int = 1000,
+    seed: int = 0,
+) -> SoftPairwiseAccuracy:
+    """Soft pairwise accuracy: ``1 - mean |p_human - p_metric|`` over pairs of systems.
+
+    ``p`` is the one-sided p-value that the first system is better, by a paired permutation test over the items that
+    both have; both tests use the same permutations. A metric is so rewarded for being as sure as people are.
+
+    Args:
+        metric_scores: Metric score of each segment, ``[n]``.
+        human_scores: Human score of each segment, ``[n]``.
+        items: What each segment is an output for.
+        systems: What produced each segment; one segment per system and item.
+        permutations: Number of permutations of each test.
+        seed: Seed of the permutations.
+
+    Returns:
+        The value, and which pairs share no item.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or a system has two segments for an item.
+
+    Example:
+        >>> items, systems = ["1", "2", "3"] * 2, ["a"] * 3 + ["b"] * 3
+        >>> soft_pairwise_accuracy([1, 2, 3, 2, 3, 4], [5, 6, 7, 6, 7, 8], items, systems).value
+        1.0
+
+    Reference:
+        Thompson et al. (2024), Improving Statistical Significance in Human Evaluation of Automatic Metrics via Soft
+        Pairwise Accuracy.
+    """
+    metric, human = paired_scores(metric_scores, human_scores)
+    names, cells = item_table(items, systems, len(metric))
+    signs = random_signs(permutations, cells.shape[1], seed)
+    human_p, metric_p = (pairwise_p_values(one, cells, signs) for one in (human, metric))
+    known = ~np.isnan(human_p)
+    pairs = list(itertools.combinations(names, 2))
+    value = float(1 - np.abs(human_p - metric_p)[known].mean()) if known.any() else float("nan")
+    undefined = tuple(pair for pair, defined in zip(pairs, known, strict=True) if not defined)
+    return SoftPairwiseAccuracy(value, int(known.sum()), undefined)
+
+
+def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Where the segment of each system and item stands.
+
+    Args:
+        items: What each segment is an output for.
+        systems: What produced each segment.
+        n: Number of segments.
+
+    Returns:
+        Names of the systems, and the row of each cell, ``[systems, items]``, -1 where there is none.
+
+    Raises:
+        InputError: If lists differ in length, or a system has two segments for an item.
+
+    Example:
+        >>> item_table(["1", "2", "1"], ["a", "a", "b"], 3)[1].tolist()
+        [[0, 1], [2, -1]]
+    """
+    system_rows, item_rows = group_positions(systems, n), group_positions(items, n)
+    item_of = np.empty(n, dtype=np.int64)
+    for number, members in enumerate(item_rows.values()):
+        item_of[members] = number
+    cells = np.full((len(system_rows), len(item_rows)), -1, dtype=np.int64)
+    for number, (name, members) in enumerate(system_rows.items()):
+        if len(np.unique(item_of[members])) < len(members):
+            twice = list(item_rows)[int(np.bincount(item_of[members]).argmax())]
+            raise InputError(
+                f"Expected one segment per system and item, but got several of system {name!r} for item {twice!r}: "
+                "leave all but one out."
+            )
+        cells[number, item_of[members]] = members
+    return tuple(system_rows), cells
+
+
+def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
+    """Mean score of each system, with means that are equal but for rounding made equal.
+
+    Args:
+        scores: ``[..., n]``.
+        systems: Positions of the segments of each system.
+
+    Returns:
+        ``[..., systems]``.
+
+    Example:
+        >>> means = levelled_means(np.array([0.1, 0.2, 0.3, 0.3, 0.2, 0.1]), [np.arange(3), np.arange(3, 6)])
+        >>> bool(means[0] == means[1])
+        True
+    """
+    rows = list(systems)
+    if not rows:
+        return np.zeros((*scores.shape[:-1], 0))
+    means = np.stack([scores[..., members].mean(axis=-1) for members in rows], axis=-1)
+    return levelled(means, largest_terms(scores, rows))
+
+
+def largest_terms(scores: Vector, systems: Iterable[Positions]) -> Vector:
+    """Largest absolute score of each system: what the rounding of its mean is measured by.
+
+    Args:
+        scores: ``[..., n]``.
+        systems: Positions of the segments of each system.
+
+    Returns:
+        ``[..., systems]``.
+    """
+    return np.stack([np.abs(scores[..., members]).max(axis=-1) for members in systems], axis=-1)
+
+
+def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -> Vector:
+    """One-sided p-value of each pair of systems that the first is better: ``mean [Σ s_i Δ_i ≥ Σ Δ_i]``.
+
+    Args:
+        scores: Score of each segment, ``[n]``.
+        cells: Row of each system and item, -1 where there is none, ``[systems, items]``.
+        signs: 1 or -1 for each permutation and item: -1 exchanges the two systems there, ``[permutations, items]``.
+
+    Returns:
+        A p-value for each pair ``(0, 1), (0, 2), …``; NaN for pairs that share no item.
+    """
+    table = np.where(cells >= 0, scores[cells], np.nan)
+    first, second = np.triu_indices(len(table), 1)
+    differences = table[first] - table[second]  # [pairs, items]
+    shared = ~np.isnan(differences)
+    differences = np.where(shared, differences, 0.0)
+    room = ROUNDING * np.abs(differences).sum(axis=1)
+    exceeding = signs @ differences.T >= differences.sum(axis=1) - room
+    return np.where(shared.any(axis=1), exceeding.mean(axis=0), np.nan)
+
+
+def random_signs(permutations: int, items: int, seed: int) -> Vector:
+    """Signs that exchange two systems, or two metrics, at random.
+
+    Args:
+        permutations: Number of permutations.
+        items: How many things can be exchanged.
+        seed: Seed of the choice.
+
+    Returns:
+        1 or -1, ``[permutations, items]``.
+
+    Raises:
+        InputError: If there is no permutation.
+    """
+    if permutations < 1:
+        raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")
+    rng = np.random.default_rng(seed)
+    return np.where(rng.integers(2, size=(permutations, items), dtype=np.int8) == 1, 1.0, -1.0)

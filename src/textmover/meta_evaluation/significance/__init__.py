@@ -1,0 +1,1 @@
+"""Tests of correlations: bootstrap, permutation, Williams' test and clusters."""

@@ -1,0 +1,389 @@
+"""How sure a correlation is, and whether one metric agrees better with people than another: the bootstrap.
+
+A draw takes as many segments as there are, with replacement, from within each group; what was drawn is a table of
+*counts* (how often each segment was taken), and a correlation of the draw is a correlation with these counts as
+weights. So whole references (clusters) are drawn in the same way as single segments, all metrics share one draw (the
+bootstrap is paired), and no text is scored again.
+
+A group of which all segments are one cluster gives the same draw each time. How far its correlation would move with
+other references cannot be told from it, so there is no interval then, of no mean that the group is a part of.
+
+Reference: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 8 and 13 (percentile interval).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textmover.meta_evaluation.statistics.bootstrap_correlation import (
+    CHUNK_ENTRIES,
+    Counts,
+    Vector,
+    drawn_kendall,
+    drawn_kendall_c,
+    drawn_pearson,
+    drawn_spearman,
+)
+from textmover.meta_evaluation.statistics.correlation import (
+    finite_scores,
+    group_positions,
+    kendall,
+    kendall_c,
+    paired_scores,
+    pearson,
+    spearman,
+)
+from textmover.types import InputError
+
+__all__ = [
+    "FEW",
+    "STATISTICS",
+    "Draws",
+    "Gain",
+    "Interval",
+    "bootstrap_draws",
+    "bootstrap_gain",
+    "bootstrap_interval",
+    "draw_counts",
+    "few_to_draw",
+    "percentiles",
+]
+
+FEW = 10
+"""With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
+
+LEAST = 2
+"""With fewer things to draw from, every draw is the same."""
+
+
+class Interval(NamedTuple):
+    """Mean correlation over groups with its confidence interval.
+
+    Attributes:
+        estimate: Of the segments as they are.
+        low: Lower end of the interval; NaN where a group has only one cluster to draw.
+        high: Upper end of the interval; NaN likewise.
+        excluded: Groups left out because their correlation is not defined.
+        undefined: How many correlations of a group in a draw were not defined and left out (of samples times groups).
+        clusters: Name of each group that counts, with how many there were to draw from in it.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    excluded: tuple[str, ...] = ()
+    undefined: int = 0
+    clusters: tuple[tuple[str, int], ...] = ()
+
+
+class Gain(NamedTuple):
+    """By how much the mean correlation over groups rose, with its confidence interval.
+
+    Attributes:
+        estimate: ``after - before``, of the segments as they are.
+        low: Lower end of the interval; above 0, the gain is significant. NaN where a group has only one cluster to
+            draw.
+        high: Upper end of the interval; NaN likewise.
+        before: Mean correlation of the first metric.
+        after: Mean correlation of the second metric.
+        excluded: Groups left out because a correlation is not defined.
+        undefined: How many correlations of a group in a draw were not defined and left out (of samples times groups).
+        clusters: Name of each group that counts, with how many there were to draw from in it.
+        after_low: Lower end of the interval of ``after`` itself, on the same draws; NaN likewise.
+        after_high: Upper end of that interval.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    before: float
+    after: float
+    excluded: tuple[str, ...] = ()
+    undefined: int = 0
+    clusters: tuple[tuple[str, int], ...] = ()
+    after_low: float = math.nan
+    after_high: float = math.nan
+
+
+class Draws(NamedTuple):
+    """Mean correlation over groups of several metrics, of the segments as they are and of every draw.
+
+    Attributes:
+        estimates: Of the segments as they are, ``[K]`` for ``K`` metrics; NaN if no group has a correlation.
+        means: Of the draws, ``[K, samples]``; NaN where no group of a draw has a correlation, and in all draws where a
+            group has only one cluster.
+        excluded: Groups left out because a correlation of one of the metrics is not defined.
+        undefined: How many groups of draws were left out for the same reason.
+        clusters: Name of each group that counts, with how many there were to draw from in it.
+    """
+
+    estimates: Vector
+    means: Vector
+    excluded: tuple[str, ...]
+    undefined: int
+    clusters: tuple[tuple[str, int], ...]
+
+
+def bootstrap_gain(
+    before: ArrayLike,
+    after: ArrayLike,
+    human: ArrayLike,
+    groups: Sequence[str],
+    *,
+    statistic: str = "pearson",
+    samples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    clusters: Sequence[str] | None = None,
+) -> Gain:
+    """Gain of one metric over another in its agreement with people, by the paired bootstrap.
+
+    Both metrics are judged on the same draws; the interval is that of the percentiles of ``after - before``.
+
+    Args:
+        before: Scores of the first metric, ``[n]``.
+        after: Scores of the second metric, ``[n]``.
+        human: Human scores, ``[n]``.
+        groups: Group of each segment; draws stay within groups, and the correlation is the mean over them.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+        samples: Number of draws.
+        seed: Seed of the draws.
+        level: Confidence level, between 0 and 1.
+        clusters: What to draw in place of single segments: all segments of a group with the same cluster, such as the
+            same reference, are drawn together. A group with one cluster leaves the ends of the interval NaN.
+
+    Returns:
+        The gain and its interval.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> human = np.arange(40.0)
+        >>> noise = np.random.default_rng(0).normal(size=40)
+        >>> gain = bootstrap_gain(human + 30 * noise, human + 10 * noise, human, ["de-en"] * 40)
+        >>> gain.low > 0, gain.low < gain.estimate < gain.high
+        (True, True)
+    """
+    scores = [finite_scores(before, "scores before"), finite_scores(after, "scores after")]
+    draws = bootstrap_draws(scores, human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
+    first, second = draws.estimates.tolist()
+    low, high = percentiles(draws.means[1] - draws.means[0], level)
+    own = percentiles(draws.means[1], level)
+    return Gain(second - first, low, high, first, second, draws.excluded, draws.undefined, draws.clusters, *own)
+
+
+def bootstrap_interval(
+    scores: ArrayLike,
+    human: ArrayLike,
+    groups: Sequence[str],
+    *,
+    statistic: str = "pearson",
+    samples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    clusters: Sequence[str] | None = None,
+) -> Interval:
+    """Confidence interval of a metric's mean correlation over groups, by the bootstrap's percentiles.
+
+    Args:
+        scores: Scores of the metric, ``[n]``.
+        human: Human scores, ``[n]``.
+        groups: Group of each segment; draws stay within groups, and the correlation is the mean over them.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+        samples: Number of draws.
+        seed: Seed of the draws.
+        level: Confidence level, between 0 and 1.
+        clusters: What to draw in place of single segments, as for :func:`bootstrap_gain`.
+
+    Returns:
+        The correlation and its interval.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> interval = bootstrap_interval([1, 3, 2, 5, 4, 6], [1, 2, 3, 4, 5, 6], ["all"] * 6, statistic="kendall")
+        >>> round(interval.estimate, 3), round(interval.high, 3)
+        (0.733, 1.0)
+    """
+    vector = finite_scores(scores, "metric scores")
+    draws = bootstrap_draws([vector], human, groups, statistic=statistic, samples=samples, seed=seed, clusters=clusters)
+    low, high = percentiles(draws.means[0], level)
+    return Interval(float(draws.estimates[0]), low, high, draws.excluded, draws.undefined, draws.clusters)
+
+
+def bootstrap_draws(
+    scores: Sequence[ArrayLike],
+    human: ArrayLike,
+    groups: Sequence[str],
+    *,
+    statistic: str = "pearson",
+    samples: int = 1000,
+    seed: int = 0,
+    clusters: Sequence[str] | None = None,
+) -> Draws:
+    """Mean correlation over groups of several metrics on the same draws.
+
+    All metrics are averaged over the same groups: a group (or a group of a draw) in which one of them has no
+    correlation is left out for all, and counted.
+
+    Args:
+        scores: Scores of ``K`` metrics, ``[n]`` each.
+        human: Human scores, ``[n]``.
+        groups: Group of each segment, ``n`` names.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+        samples: Number of draws.
+        seed: Seed of the draws.
+        clusters: Cluster of each segment, drawn together within a group; single segments if ``None``.
+
+    Returns:
+        Estimates and draws.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> human = [1, 2, 3, 4, 5]
+        >>> draws = bootstrap_draws([human, [5, 4, 3, 2, 1]], human, ["all"] * 5, samples=100)
+        >>> draws.estimates, draws.means.shape
+        (array([ 1., -1.]), (2, 100))
+    """
+    _check_options(scores, statistic, samples)
+    estimate_of, draws_of = STATISTICS[statistic]
+    pairs = [paired_scores(one, human) for one in scores]
+    positions = group_positions(groups, len(pairs[0][0]))
+    labels = _cluster_labels(clusters, len(pairs[0][0]))
+    rng = np.random.default_rng(seed)
+
+    excluded: list[str] = []
+    estimates: list[list[float]] = []  # of each group, K values
+    totals = np.zeros((len(pairs), samples))  # sum over groups
+    usable_groups = np.zeros(samples, dtype=np.int64)  # how many groups are in that sum
+    counted: dict[str, int] = {}  # clusters of each group
+    for group, members in positions.items():
+        inside = [(x[members], y[members]) for x, y in pairs]
+        estimate = [estimate_of(x, y) for x, y in inside]
+        if np.isnan(estimate).any():
+            excluded.append(group)
+            continue
+        estimates.append(estimate)
+        counted[group] = len(np.unique(labels[members]))
+        chunks = draw_counts(labels[members], samples, rng)
+        drawn = np.hstack([[draws_of(x, y, counts) for x, y in inside] for counts in chunks])  # [K, samples]
+        usable = ~np.isnan(drawn).any(axis=0)
+        totals += np.where(usable, drawn, 0.0)
+        usable_groups += usable
+    means = np.divide(totals, usable_groups, out=np.full_like(totals, np.nan), where=usable_groups > 0)
+    if min(counted.values(), default=0) < LEAST:
+        means[:] = np.nan
+    overall = np.mean(estimates, axis=0) if estimates else np.full(len(pairs), np.nan)
+    undefined = int(samples * len(estimates) - usable_groups.sum())
+    return Draws(overall, means, tuple(excluded), undefined, tuple(counted.items()))
+
+
+STATISTICS: Mapping[str, tuple[Callable[[ArrayLike, ArrayLike], float], Callable[[Vector, Vector, Counts], Vector]]] = {
+    "pearson": (pearson, drawn_pearson),
+    "spearman": (spearman, drawn_spearman),
+    "kendall": (kendall, drawn_kendall),
+    "kendall-c": (kendall_c, drawn_kendall_c),
+}
+"""Each statistic as a function of the segments as they are, and as one of all draws."""
+
+
+def _check_options(scores: Sequence[ArrayLike], statistic: str, samples: int) -> None:
+    """There is something to draw, and a known statistic to draw it for."""
+    if statistic not in STATISTICS:
+        raise InputError(f"Expected the statistic to be {', '.join(STATISTICS)}, but got {statistic!r}: choose one.")
+    if samples < 1:
+        raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
+    if not len(scores):
+        raise InputError("Expected the scores of at least one metric, but got none: give one.")
+
+
+def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]:
+    """A number per cluster, ``[n]``; every segment is its own cluster if there are none."""
+    if clusters is None:
+        return np.arange(n)
+    if len(clusters) != n:
+        raise InputError(f"Expected a cluster for each of {n} segments, but got {len(clusters)}: give one per segment.")
+    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
+    return np.asarray([numbers[cluster] for cluster in clusters], dtype=np.int64)
+
+
+def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
+    """Draw as many clusters of one group as there are, with replacement.
+
+    Args:
+        labels: Number of the cluster of each segment, ``[n]``.
+        samples: Number of draws.
+        rng: Where chance comes from.
+
+    Yields:
+        Draws in chunks, as counts of how often each segment was taken, ``[chunk, n]``.
+    """
+    names, cluster = np.unique(labels, return_inverse=True)
+    step = max(1, CHUNK_ENTRIES // len(labels))
+    for start in range(0, samples, step):
+        chunk = min(step, samples - start)
+        drawn = rng.integers(len(names), size=(chunk, len(names)))
+        cells = drawn + len(names) * np.arange(chunk)[:, None]  # number of the cell (draw, cluster)
+        times = np.bincount(cells.ravel(), minlength=chunk * len(names)).reshape(chunk, len(names))
+        yield times[:, cluster]
+
+
+def percentiles(values: Vector, level: float) -> tuple[float, float]:
+    """Ends of the percentile interval, of the draws that have a value.
+
+    Args:
+        values: Value of each draw, NaN where it has none, ``[samples]``.
+        level: Confidence level, between 0 and 1.
+
+    Returns:
+        Lower and upper end; NaN if no draw has a value.
+
+    Raises:
+        InputError: If the level is out of range.
+    """
+    if not 0 < level < 1:
+        raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return float("nan"), float("nan")
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def few_to_draw(numbers: Mapping[str, int], noun: str) -> str | None:
+    """A warning where there is so little to draw that an interval cannot be trusted.
+
+    Args:
+        numbers: How many there are to draw from in each group.
+        noun: What one is called, such as ``reference``.
+
+    Returns:
+        A sentence; ``None`` where every group has at least :data:`FEW`.
+
+    Example:
+        >>> few_to_draw({"de-en": 40, "fi-en": 4}, "reference")
+        'Intervals are unreliable: fewer than 10 references to draw from in 1 of 2 groups, only 4 in fi-en.'
+        >>> few_to_draw({"all": 1}, "reference")
+        'Intervals are unreliable: there is only 1 reference to draw from.'
+    """
+    few = [group for group, number in numbers.items() if number < FEW]
+    if not few:
+        return None
+    fewest = min(few, key=numbers.__getitem__)
+    number = numbers[fewest]
+    if len(numbers) == 1:
+        there = f"is only {number} {noun}" if number == 1 else f"are only {number} {noun}s"
+        return f"Intervals are unreliable: there {there} to draw from."
+    return (
+        f"Intervals are unreliable: fewer than {FEW} {noun}s to draw from in {len(few)} of {len(numbers)} groups, "
+        f"only {number} in {fewest}."
+    )

@@ -1,0 +1,221 @@
+"""PERM-BOTH: a permutation test of whether one metric agrees better with people than another.
+
+Reference: Deutsch, Dror and Roth (2021), A Statistical Analysis of Summarization Evaluation Metrics Using Resampling
+Methods.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from textmover.meta_evaluation.statistics.averaging import CORRELATIONS
+from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
+from textmover.meta_evaluation.statistics.correlation import group_positions, paired_scores, standard_scores
+from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
+from textmover.types import InputError
+
+__all__ = [
+    "PermutationTest",
+    "mean_over_groups",
+    "p_value_matrix",
+    "permutation_p_values",
+    "permutation_test",
+    "swap_signs",
+]
+
+ROUNDING = 1e-9
+"""Differences that differ by less are equal but for rounding: a permutation that changes nothing counts as reached."""
+
+
+class PermutationTest(NamedTuple):
+    """Outcome of PERM-BOTH.
+
+    Attributes:
+        difference: Agreement of the first metric minus that of the second, over the units where both have one.
+        p_value: One-sided: how likely such a difference or a larger one is if the metrics were the same but for chance.
+        permutations: How many were made.
+        seed: Their seed.
+    """
+
+    difference: float
+    p_value: float
+    permutations: int
+    seed: int
+
+
+def permutation_test(
+    first: ArrayLike,
+    second: ArrayLike,
+    human: ArrayLike,
+    groups: Sequence[str] | None = None,
+    *,
+    units: Sequence[str] | None = None,
+    statistic: str = "pearson",
+    permutations: int = 1000,
+    seed: int = 0,
+) -> PermutationTest:
+    """Test whether the first of two metrics agrees better with people: ``p = (1 + #(δ* ≥ δ))/(1 + k)``.
+
+    Both metrics are standardised within each group. A permutation exchanges their two scores of each segment with
+    probability ½, and ``δ*`` is the difference of their agreement after that.
+
+    Args:
+        first: Scores of the first metric, ``[n]``.
+        second: Scores of the second metric, ``[n]``.
+        human: Human scores, ``[n]``.
+        groups: Group of each segment; agreement is the mean over groups. ``None`` pools all segments.
+        units: Unit of each segment within its group, such as its item; a group's agreement is the mean over its units.
+            ``None`` correlates all segments of a group.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+        permutations: Number of permutations.
+        seed: Their seed.
+
+    Returns:
+        Difference and p-value; NaN where no unit has a correlation of both.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> human = np.arange(40.0)
+        >>> noise = np.random.default_rng(0).normal(size=40)
+        >>> test = permutation_test(human + 5 * noise, human + 30 * noise, human)
+        >>> test.difference > 0, test.p_value < 0.05
+        (True, True)
+    """
+    differences = _differences([first, second], human, groups, units, statistic, permutations, seed)
+    p_values = p_value_matrix(differences, 2)
+    return PermutationTest(float(differences[0, 0]), float(p_values[0, 1]), permutations, seed)
+
+
+def permutation_p_values(
+    scores: Sequence[ArrayLike],
+    human: ArrayLike,
+    groups: Sequence[str] | None = None,
+    *,
+    units: Sequence[str] | None = None,
+    statistic: str = "pearson",
+    permutations: int = 1000,
+    seed: int = 0,
+) -> Vector:
+    """The same for all pairs of several metrics, on the same permutations.
+
+    Args:
+        scores: Scores of ``K`` metrics, ``[n]`` each.
+        human: Human scores, ``[n]``.
+        groups: As for :func:`permutation_test`.
+        units: As for :func:`permutation_test`.
+        statistic: As for :func:`permutation_test`.
+        permutations: Number of permutations.
+        seed: Their seed.
+
+    Returns:
+        ``[K, K]``: entry ``[i, j]`` is the one-sided p-value that metric i agrees better than metric j; NaN on the
+        diagonal and where nothing can be tested.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
+
+    Example:
+        >>> human = np.arange(9.0)
+        >>> permutation_p_values([human, -human], human, permutations=99).round(2)
+        array([[ nan, 0.01],
+               [1.  ,  nan]])
+    """
+    differences = _differences(scores, human, groups, units, statistic, permutations, seed)
+    return p_value_matrix(differences, len(scores))
+
+
+def swap_signs(permutations: int, n: int, rng: np.random.Generator) -> Vector:
+    """Signs of random exchanges, behind a first row that exchanges nothing.
+
+    Args:
+        permutations: Number of permutations.
+        n: Number of segments.
+        rng: Where chance comes from.
+
+    Returns:
+        1 or -1 as int8, ``[1 + permutations, n]``.
+    """
+    signs = rng.integers(2, size=(permutations, n), dtype=np.int8) * np.int8(2) - np.int8(1)
+    return np.concatenate([np.ones((1, n), dtype=np.int8), signs])
+
+
+def mean_over_groups(differences: Sequence[Vector]) -> Vector:
+    """Mean over groups of the differences of each pair under each permutation; groups without one are left out.
+
+    Args:
+        differences: For each group ``[pairs, permutations]``.
+
+    Returns:
+        ``[pairs, permutations]``; NaN where no group has a difference.
+    """
+    table = np.stack(differences)
+    known = ~np.isnan(table)
+    totals, counts = np.where(known, table, 0.0).sum(axis=0), known.sum(axis=0)
+    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
+
+
+def p_value_matrix(differences: Vector, metrics: int) -> Vector:
+    """p-values in both directions from differences under permutations.
+
+    Args:
+        differences: For the pairs ``(0, 1), (0, 2), …`` the difference as it is, then under each permutation,
+            ``[K (K - 1)/2, 1 + permutations]``; NaN under a permutation that has no value and does not count.
+        metrics: ``K``.
+
+    Returns:
+        ``[K, K]``, as for :func:`permutation_p_values`.
+
+    Example:
+        >>> p_value_matrix(np.array([[0.5, 0.1, -0.5, 0.5]]), 2)
+        array([[nan, 0.5],
+               [1. , nan]])
+    """
+    p_values = np.full((metrics, metrics), np.nan)
+    for (a, b), row in zip(itertools.combinations(range(metrics), 2), differences, strict=True):
+        observed, permuted = row[0], row[1:][~np.isnan(row[1:])]
+        if np.isnan(observed) or not len(permuted):
+            continue
+        p_values[a, b] = (1 + (permuted >= observed - ROUNDING).sum()) / (1 + len(permuted))
+        p_values[b, a] = (1 + (permuted <= observed + ROUNDING).sum()) / (1 + len(permuted))
+    return p_values
+
+
+def _differences(
+    scores: Sequence[ArrayLike],
+    human: ArrayLike,
+    groups: Sequence[str] | None,
+    units: Sequence[str] | None,
+    statistic: str,
+    permutations: int,
+    seed: int,
+) -> Vector:
+    """Of each pair of metrics as they are and under each permutation, the mean over groups."""
+    if statistic not in CORRELATIONS:
+        raise InputError(f"Expected the statistic to be {', '.join(CORRELATIONS)}, but got {statistic!r}: choose one.")
+    if permutations < 1:
+        raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")
+    if not len(scores):
+        raise InputError("Expected the scores of at least one metric, but got none: give one.")
+    pairs = [paired_scores(one, human) for one in scores]
+    people = pairs[0][1]
+    positions = group_positions(["all"] * len(people) if groups is None else groups, len(people))
+    if units is not None and len(units) != len(people):
+        raise InputError(
+            f"Expected a unit for each of {len(people)} segments, but got {len(units)}: give one per segment."
+        )
+    rng = np.random.default_rng(seed)
+    found = []
+    for members in positions.values():
+        inside = np.stack([standard_scores(one[members]) for one, _ in pairs])
+        labels = ["all"] * len(members) if units is None else [units[row] for row in members]
+        parts = list(group_positions(labels, len(members)).values())
+        signs = swap_signs(permutations, len(members), rng)
+        found.append(swapped_correlations(inside, people[members], parts, signs, statistic))
+    return mean_over_groups(found)

@@ -1,0 +1,1 @@
+"""Correlations of scores with ratings: of one list, of many rows, of draws and of swaps."""

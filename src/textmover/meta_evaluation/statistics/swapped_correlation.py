@@ -1,0 +1,330 @@
+"""Two metrics with their scores exchanged at random: what PERM-BOTH compares a difference with.
+
+A permutation is a row of signs. Where the sign of a segment is 1, each of two metrics keeps its score there; where it
+is -1, they exchange them. With the scores ``a``, ``b`` and the signs ``s``, the first metric's scores become
+``((1 + s) a + (1 - s) b)/2``: linear in ``s``. Sums, sums of squares and products with people's scores are linear too,
+so for Pearson one matrix product of signs and scores serves all pairs of metrics and all permutations. A rank statistic
+is a sum over pairs of segments and is quadratic in ``s``; the *difference* of the two metrics has the linear part
+alone, so without ties one product of signs and a vector is enough. All numbers are those of a loop over permutations.
+
+Every function takes scores of any scale, and gives, for each pair of metrics and each permutation, the difference of
+their agreement, averaged over the units in which both have one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from textmover.meta_evaluation.statistics.bootstrap_correlation import CHUNK_ENTRIES, Vector
+from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
+from textmover.meta_evaluation.statistics.row_correlation import Batch, Positions, batches, chunks, row_pearson
+
+__all__ = ["swapped_correlations", "swapped_pearson", "swapped_ranks"]
+
+CANCELLATION = 1e-6
+"""Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
+
+
+def swapped_correlations(
+    scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str
+) -> Vector:
+    """Differences of a correlation under permutations, for each pair of metrics.
+
+    Args:
+        scores: Scores of ``K`` metrics on comparable scales, ``[K, n]``.
+        human: Human scores ``[n]``.
+        units: Positions of the members of each unit that the correlation is averaged over.
+        signs: 1 or -1, ``[permutations, n]``.
+        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
+
+    Returns:
+        ``corr(a*, h) - corr(b*, h)`` for the pairs ``(0, 1), (0, 2), …``, ``[K (K - 1)/2, permutations]``; NaN where no
+        unit has a correlation of both.
+
+    Example:
+        >>> scores, human = np.array([[1.0, 2, 3], [1, 3, 2]]), np.array([1.0, 2, 3])
+        >>> swapped_correlations(scores, human, [np.arange(3)], np.array([[1.0, 1, 1], [-1, -1, -1]]), "pearson")
+        array([[ 0.5, -0.5]])
+    """
+    kept = [unit for unit in units if len(unit) >= MIN_SEGMENTS and human[unit].min() < human[unit].max()]
+    if statistic == "pearson":
+        return swapped_pearson(scores, human, kept, signs)
+    return swapped_ranks(scores, human, kept, signs, statistic)
+
+
+# --- Pearson ----------------------------------------------------------------------------------------------------------
+
+
+def swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector) -> Vector:
+    """The same for Pearson's r; units have three members or more, and people's scores vary in each.
+
+    Args:
+        scores: ``[K, n]``.
+        human: ``[n]``.
+        units: Positions of the members of each unit.
+        signs: ``[permutations, n]``.
+
+    Returns:
+        ``[K (K - 1)/2, permutations]``.
+    """
+    pairs = list(itertools.combinations(range(len(scores)), 2))
+    totals = np.zeros((len(pairs), len(signs)))
+    counts = np.zeros((len(pairs), len(signs)))
+    for batch in batches(units):
+        size = batch.members.shape[1]
+        for rows in chunks(len(batch.members), len(signs) * max(size, 3 * len(scores)) // 8):
+            members = batch.members[rows]
+            sums = _sums(scores, human, members, signs)
+            for number, pair in enumerate(pairs):
+                difference = _pearson_difference(pair, sums, scores, human, members, signs)  # [U, permutations]
+                known = ~np.isnan(difference)
+                totals[number] += np.where(known, difference, 0.0).sum(axis=0)
+                counts[number] += known.sum(axis=0)
+    return _means(totals, counts)
+
+
+class _Sums(NamedTuple):
+    """Sums within each of ``U`` units over its segments, for each metric; unsigned ``[U, K]``, signed ``[U, k, K]``.
+
+    Attributes:
+        plain: Of the scores, of their squares, and of their products with people's (of mean 0 and norm 1).
+        signed: The same with every segment's sign as a factor.
+    """
+
+    plain: tuple[Vector, Vector, Vector]
+    signed: tuple[Vector, Vector, Vector]
+
+
+def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> _Sums:
+    inside = np.moveaxis(scores[:, members], 0, -1)  # [U, m, K]
+    unit = human[members] - human[members].mean(axis=1, keepdims=True)
+    unit = unit / np.abs(unit).max(axis=1, keepdims=True)
+    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    columns = np.concatenate([inside, inside**2, inside * unit[:, :, None]], axis=-1)  # [U, m, 3 K]
+    here = np.ascontiguousarray(np.moveaxis(signs[:, members], 0, 1), dtype=np.float64)  # [U, k, m]
+    first, second, third = np.split(columns.sum(axis=1), 3, axis=-1)
+    one, two, three = np.split(here @ columns, 3, axis=-1)
+    return _Sums((first, second, third), (one, two, three))
+
+
+def _pearson_difference(
+    pair: tuple[int, int], sums: _Sums, scores: Vector, human: Vector, members: Positions, signs: Vector
+) -> Vector:
+    """``r(a*, h) - r(b*, h)`` in each unit, ``[U, permutations]``."""
+    a, b = pair
+    halves = [(plain[:, a] + plain[:, b]) / 2 for plain in sums.plain]  # [U] each
+    shifts = [(signed[:, :, a] - signed[:, :, b]) / 2 for signed in sums.signed]  # [U, k] each
+    values = []
+    for sign in (1, -1):
+        total, square, product = (half[:, None] + sign * shift for half, shift in zip(halves, shifts, strict=True))
+        variance = square - total**2 / members.shape[1]
+        unsure = variance <= CANCELLATION * square
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = product / np.sqrt(variance)
+        if unsure.any():
+            unit, permutation = np.nonzero(unsure)
+            rows = members[unit]
+            keeps = sign * signs[permutation[:, None], rows] > 0
+            value[unsure] = row_pearson(np.where(keeps, scores[a][rows], scores[b][rows]), human[rows])
+        values.append(np.clip(value, -1, 1))
+    return values[0] - values[1]
+
+
+# --- ranks ------------------------------------------------------------------------------------------------------------
+
+
+def swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str) -> Vector:
+    """The same for Spearman's ρ and Kendall's τ; units have three members or more, and people's scores vary in each.
+
+    With ``x = (a, b)`` the scores of both metrics one behind the other, weights ``p = (1 + (s, -s))/2`` say which of
+    them the first metric holds. The covariance of ranks (Spearman) and the surplus of concordant pairs (Kendall) are
+    both ``½ pᵀ G p`` with ``G[e, f] = sign(x_e - x_f) w[e, f]``, where ``w`` is half the difference of people's ranks,
+    or its sign. Their difference for both metrics is ``½ 1ᵀ G (s, -s)``.
+
+    Args:
+        scores: ``[K, n]``.
+        human: ``[n]``.
+        units: Positions of the members of each unit.
+        signs: ``[permutations, n]``.
+        statistic: ``spearman``, ``kendall`` or ``kendall-c``.
+
+    Returns:
+        ``[K (K - 1)/2, permutations]``.
+    """
+    pairs = list(itertools.combinations(range(len(scores)), 2))
+    slopes = np.zeros((len(pairs), scores.shape[1]))  # difference of the units without ties, by sign
+    totals = np.zeros((len(pairs), len(signs)))  # difference of the units with ties
+    counts = np.zeros((len(pairs), len(signs)))
+    for batch in batches(units):
+        size = batch.members.shape[1]
+        for rows in chunks(len(batch.members), size**2):
+            part = Batch(batch.units[rows], batch.members[rows])
+            inside, people = scores[:, part.members], _People(human[part.members], statistic)
+            own = [people.both_sums(one, one)[0] for one in inside]  # [U, m] for each metric
+            for number, (a, b) in enumerate(pairs):
+                tied = _tied(inside[a], inside[b])
+                counts[number] += (~tied).sum()
+                cross = people.both_sums(inside[a], inside[b])
+                sums = own[a] + cross[0], own[b] + cross[1]  # G 1
+                slope = (sums[0] - sums[1]) / 2 / people.scale[:, None]
+                slopes[number, part.members[~tied]] += slope[~tied]
+                for unit in np.flatnonzero(tied).tolist():
+                    here = np.asarray(signs[:, part.members[unit]], dtype=np.float64)
+                    difference = _tied_difference(
+                        inside[a][unit], inside[b][unit], people, unit, (sums[0][unit], sums[1][unit]), here
+                    )
+                    known = ~np.isnan(difference)
+                    totals[number] += np.where(known, difference, 0.0)
+                    counts[number] += known
+    for rows in chunks(len(signs), scores.shape[1]):
+        totals[:, rows] += slopes @ np.asarray(signs[rows], dtype=np.float64).T
+    return _means(totals, counts)
+
+
+class _People:
+    """People's side of a rank statistic, in units of one size, ``[U, m]``."""
+
+    def __init__(self, human: Vector, statistic: str) -> None:
+        self.statistic = statistic
+        self.size = size = human.shape[1]
+        self.table: Vector | None = None  # all weights, where there is room for them
+        ordered = np.sort(human, axis=1)
+        self.distinct = 1 + (np.diff(ordered, axis=1) > 0).sum(axis=1)
+        if statistic == "spearman":
+            ranks = stats.rankdata(human, axis=1) - (size + 1) / 2
+            self.values = ranks / np.linalg.norm(ranks, axis=1, keepdims=True)
+            self.scale = np.full(len(human), np.sqrt((size**3 - size) / 12))
+            return
+        self.values = human
+        pairs = size * (size - 1) / 2
+        if statistic == "kendall":
+            equal = np.array([_tied_pairs(row) for row in ordered])
+            self.untied = pairs - equal
+            self.scale = np.sqrt(pairs) * np.sqrt(self.untied)
+        else:
+            fewest = self.distinct
+            self.scale = size**2 * (fewest - 1) / fewest / 2
+
+    def weights(self, columns: slice, unit: int | slice = slice(None)) -> Vector:
+        """Weights ``w`` of the pairs with the given second segments, ``[(U,) m, columns]``."""
+        if self.table is None and self.values.size * self.size <= CHUNK_ENTRIES:
+            self.table = self._weights(slice(None), slice(None))
+        return self._weights(columns, unit) if self.table is None else self.table[unit][..., columns]
+
+    def _weights(self, columns: slice, unit: int | slice) -> Vector:
+        values = self.values[unit]
+        difference = values[..., :, None] - values[..., None, columns]
+        return difference / 2 if self.statistic == "spearman" else np.sign(difference)
+
+    def both_sums(self, x: Vector, y: Vector) -> tuple[Vector, Vector]:
+        """The sums over the second and over the first segment of the pairs."""
+        over_second, over_first = np.zeros_like(x), np.zeros_like(x)
+        for columns in chunks(self.size, self.size * len(x)):
+            block = np.sign(x[:, :, None] - y[:, None, columns]) * self.weights(columns)
+            over_second += block.sum(axis=2)
+            over_first[:, columns] = block.sum(axis=1)
+        return over_second, over_first
+
+
+def _tied(a: Vector, b: Vector) -> np.ndarray:
+    """Units in which two different segments can come to the same score, ``[U]``."""
+    size = a.shape[1]
+    both = np.concatenate([a, b], axis=1)
+    order = np.argsort(both, axis=1, kind="stable")
+    ordered = np.take_along_axis(both, order, axis=1)
+    segment = order % size
+    equal = ordered[:, 1:] == ordered[:, :-1]
+    # Of three equal scores two are of different segments, though neighbours may be of one.
+    other = segment[:, 1:] != segment[:, :-1]
+    three = equal[:, 1:] & equal[:, :-1] if size > 1 else equal[:, :0]
+    return (equal & other).any(axis=1) | three.any(axis=1)
+
+
+def _tied_difference(
+    a: Vector, b: Vector, people: _People, unit: int, row_sums: tuple[Vector, Vector], signs: Vector
+) -> Vector:
+    """Difference under each permutation in one unit with ties, where what it is divided by changes too.
+
+    Args:
+        a: Scores of the first metric ``[m]``.
+        b: Scores of the second metric ``[m]``.
+        people: People's side.
+        unit: Number of the unit there.
+        row_sums: ``G 1``, for the entries of either metric ``[m]``.
+        signs: ``[permutations, m]``.
+
+    Returns:
+        ``[permutations]``; NaN where a metric is left with equal scores.
+    """
+    size = people.size
+    quadratic = np.zeros(len(signs))
+    step = max(1, CHUNK_ENTRIES // size)
+    for start in range(0, size, step):
+        columns = slice(start, min(size, start + step))
+        mixed = np.sign(a[:, None] - a[columns]) + np.sign(b[:, None] - b[columns])
+        mixed -= np.sign(a[:, None] - b[columns])
+        mixed -= np.sign(b[:, None] - a[columns])
+        mixed *= people.weights(columns, unit)
+        quadratic += np.einsum("kj,kj->k", signs @ mixed, signs[:, columns])
+    constant = float(row_sums[0].sum() + row_sums[1].sum()) + quadratic
+    change = 2 * (signs @ (row_sums[0] - row_sums[1]))
+    possible, held = _class_sizes(a, b, signs)
+    first = _divided((constant + change) / 8, people, unit, held)  # ½ pᵀ G p
+    second = _divided((constant - change) / 8, people, unit, possible - held)
+    return first - second
+
+
+def _class_sizes(a: Vector, b: Vector, signs: Vector) -> tuple[Vector, Vector]:
+    """How many entries of both metrics hold each score that several hold, and how many of them the first metric has.
+
+    Args:
+        a: Scores of the first metric ``[m]``.
+        b: Scores of the second metric ``[m]``.
+        signs: ``[permutations, m]``.
+
+    Returns:
+        ``[scores]`` and ``[permutations, scores]``.
+    """
+    _, number = np.unique(np.concatenate([a, b]), return_inverse=True)
+    counts = np.bincount(number)
+    several = counts > 1
+    place = np.cumsum(several) - 1
+    decides = np.zeros((len(a), int(several.sum())))  # 1 where a sign of 1 gives it to the first metric, -1 where -1
+    for own, factor in ((number[: len(a)], 1.0), (number[len(a) :], -1.0)):
+        rows = np.flatnonzero(several[own])
+        decides[rows, place[own[rows]]] += factor
+    possible = counts[several].astype(np.float64)
+    return possible, possible / 2 + signs @ decides / 2
+
+
+def _divided(surplus: Vector, people: _People, unit: int, classes: Vector) -> Vector:
+    """The statistic from its numerator and the sizes of the classes of ties; NaN where all scores are equal."""
+    size = people.size
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if people.statistic == "spearman":
+            variance = (size**3 - size - (classes**3 - classes).sum(axis=1)) / 12
+            value = surplus / np.sqrt(variance)
+        elif people.statistic == "kendall":
+            untied = size * (size - 1) / 2 - (classes * (classes - 1)).sum(axis=1) / 2
+            value = surplus / np.sqrt(untied) / np.sqrt(people.untied[unit])
+        else:
+            distinct = size - (classes - (classes > 0)).sum(axis=1)
+            fewest = np.minimum(distinct, people.distinct[unit])
+            value = surplus * 2 / size**2 * fewest / (fewest - 1)
+    constant = (classes == size).any(axis=1)
+    return np.where(constant, np.nan, np.clip(value, -1, 1))
+
+
+def _tied_pairs(ordered: Vector) -> float:
+    """Pairs of equal scores."""
+    _, counts = np.unique(ordered, return_counts=True)
+    return float((counts * (counts - 1) / 2).sum())
+
+
+def _means(totals: Vector, counts: Vector) -> Vector:
+    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)

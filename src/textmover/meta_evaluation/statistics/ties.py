@@ -1,0 +1,338 @@
+"""Pairs of outputs with ties: acc23 and τ23, and the calibration that says from which difference on a metric decides.
+
+Two outputs that people rate alike are no error of the metric if it, too, finds them alike. A metric of real numbers
+hardly ever gives two texts the same score; so differences up to a threshold ε count as ties, and ε is chosen, for each
+metric, as the value that serves it best. That makes metrics with and without ties comparable.
+
+Reference: Deutsch, Foster and Freitag (2023), Ties Matter: Meta-Evaluating Modern Metrics with Pairwise Accuracy and
+Tie Calibration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
+from textmover.meta_evaluation.statistics.correlation import group_positions, paired_scores
+from textmover.meta_evaluation.statistics.row_correlation import Positions, batches, chunks
+from textmover.types import InputError
+
+__all__ = [
+    "PairCounts",
+    "TieAgreement",
+    "TieCalibration",
+    "calibrate_ties",
+    "calibrated_epsilon",
+    "pair_counts",
+    "tie_agreement",
+    "unit_agreement",
+]
+
+MOST_PAIRS = 2**25
+"""Most pairs that are sorted at once (about 1.5 GB); 8,192 segments in one unit."""
+
+SAME = 1e-12
+"""Means that differ by less are equal but for rounding."""
+
+
+class PairCounts(NamedTuple):
+    """The pairs of segments of one unit, by what people and the metric say.
+
+    Attributes:
+        concordant: ``C``: ordered alike.
+        discordant: ``D``: ordered in opposite ways.
+        ties_both: ``T_both``: alike for both.
+        ties_human: ``T_h``: alike for people alone.
+        ties_metric: ``T_m``: alike for the metric alone.
+    """
+
+    concordant: int
+    discordant: int
+    ties_both: int
+    ties_human: int
+    ties_metric: int
+
+    @property
+    def acc23(self) -> float:
+        """``(C + T_both)/N``, in [0, 1]; NaN without a pair."""
+        return (self.concordant + self.ties_both) / sum(self) if sum(self) else float("nan")
+
+    @property
+    def tau23(self) -> float:
+        """``(C + T_both - D - T_h - T_m)/N = 2 acc23 - 1``; NaN without a pair."""
+        return 2 * self.acc23 - 1
+
+
+class TieAgreement(NamedTuple):
+    """Pairwise agreement with ties, averaged over units.
+
+    Attributes:
+        acc23: Mean of ``(C + T_both)/N`` over units; NaN if no unit has a pair.
+        tau23: Mean of ``(C + T_both - D - T_h - T_m)/N``, which is ``2 acc23 - 1``.
+        epsilon: Largest difference of the metric that counts as a tie.
+        units: Over how many units the mean is.
+        pairs: How many pairs these hold.
+        undefined: Names of the units without a pair: a single segment.
+    """
+
+    acc23: float
+    tau23: float
+    epsilon: float
+    units: int
+    pairs: int
+    undefined: tuple[str, ...]
+
+
+class TieCalibration(NamedTuple):
+    """Threshold of a metric and what it reaches with it.
+
+    Attributes:
+        epsilon: The smallest ε that maximises the mean acc23 over units.
+        agreement: Agreement with it.
+        uncalibrated: Agreement with ε = 0.
+    """
+
+    epsilon: float
+    agreement: TieAgreement
+    uncalibrated: TieAgreement
+
+
+def pair_counts(metric_scores: ArrayLike, human_scores: ArrayLike, *, epsilon: float = 0.0) -> PairCounts:
+    """Counts of all pairs of segments; ``|Δmetric| ≤ ε`` is a tie of the metric, ``Δhuman = 0`` one of people.
+
+    Args:
+        metric_scores: Metric score of each segment, ``[n]``.
+        human_scores: Human score of each segment, ``[n]``.
+        epsilon: Largest difference of the metric that counts as a tie, from 0.
+
+    Returns:
+        The counts.
+
+    Raises:
+        InputError: If the lists differ in length or hold NaN or infinity, or ε is negative.
+
+    Example:
+        >>> pair_counts([0.1, 0.2, 0.9], [1, 1, 2], epsilon=0.1)
+        PairCounts(concordant=2, discordant=0, ties_both=1, ties_human=0, ties_metric=0)
+    """
+    metric, human = paired_scores(metric_scores, human_scores)
+    _check_epsilon(epsilon)
+    counts = np.zeros(5, dtype=np.int64)
+    for columns in chunks(len(metric), len(metric)):
+        metric_signs = _signs(metric[:, None] - metric[columns], epsilon)
+        human_signs = np.sign(human[:, None] - human[columns])
+        product, alike = metric_signs * human_signs, human_signs == 0
+        found = (product > 0, product < 0, alike & (metric_signs == 0), alike & (metric_signs != 0))
+        counts[:4] += [int(one.sum()) for one in found]
+        counts[4] += int(((metric_signs == 0) & ~alike).sum())
+    counts[2] -= len(metric)  # each segment with itself
+    return PairCounts(*(counts // 2).tolist())  # every pair was met in both orders
+
+
+def tie_agreement(
+    metric_scores: ArrayLike, human_scores: ArrayLike, units: Sequence[str] | None = None, *, epsilon: float = 0.0
+) -> TieAgreement:
+    """acc23 and τ23 over the pairs within each unit, averaged over units.
+
+    Args:
+        metric_scores: Metric score of each segment, ``[n]``.
+        human_scores: Human score of each segment, ``[n]``.
+        units: Unit of each segment: its item to compare the systems on each item (group by item), its system to compare
+            the items of each system; ``None`` takes all pairs together (no grouping).
+        epsilon: Largest difference of the metric that counts as a tie, from 0.
+
+    Returns:
+        The means.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or ε is negative.
+
+    Example:
+        >>> tie_agreement([0.1, 0.2, 0.9, 0.5], [1, 1, 0, 2], ["a", "a", "b", "b"], epsilon=0.1).acc23
+        0.5
+    """
+    metric, human = paired_scores(metric_scores, human_scores)
+    _check_epsilon(epsilon)
+    positions = group_positions(["all"] * len(metric) if units is None else units, len(metric))
+    members = list(positions.values())
+    return _agreement(unit_agreement(metric, human, members, epsilon), epsilon, positions)
+
+
+def calibrate_ties(
+    metric_scores: ArrayLike,
+    human_scores: ArrayLike,
+    units: Sequence[str] | None = None,
+    *,
+    pair_rate: float = 1.0,
+    seed: int = 0,
+) -> TieCalibration:
+    """The threshold ε that maximises the mean acc23 over units, and the agreement it gives.
+
+    Only 0 and the differences that occur are candidates. A pair that people find alike gains ``1/N_u`` once ε reaches
+    its difference, a concordant pair loses as much, and no other changes anything; so one pass over the sorted
+    differences, in ``O(N log N)``, finds the best ε exactly, also for units of unequal size.
+
+    Args:
+        metric_scores: Metric score of each segment, ``[n]``.
+        human_scores: Human score of each segment, ``[n]``.
+        units: As for :func:`tie_agreement`; ε is the same for all units.
+        pair_rate: Share of the pairs that ε is chosen on, above 0 and at most 1; agreement is always that of all pairs.
+        seed: Seed of the choice of pairs.
+
+    Returns:
+        ε and the agreement with and without it.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, the rate is out of range, or there are more pairs
+            than fit in memory.
+
+    Example:
+        >>> result = calibrate_ties([0.1, 0.2, 0.9, 0.5], [1, 1, 2, 0])
+        >>> round(result.epsilon, 3), round(result.agreement.acc23, 3), round(result.uncalibrated.acc23, 3)
+        (0.1, 0.667, 0.5)
+    """
+    metric, human = paired_scores(metric_scores, human_scores)
+    positions = group_positions(["all"] * len(metric) if units is None else units, len(metric))
+    members = list(positions.values())
+    epsilon = calibrated_epsilon(metric, human, members, pair_rate=pair_rate, seed=seed)
+    return TieCalibration(
+        epsilon,
+        _agreement(unit_agreement(metric, human, members, epsilon), epsilon, positions),
+        _agreement(unit_agreement(metric, human, members, 0.0), 0.0, positions),
+    )
+
+
+def calibrated_epsilon(
+    metric: Vector, human: Vector, units: Sequence[Positions], *, pair_rate: float = 1.0, seed: int = 0
+) -> float:
+    """The smallest ε that maximises the mean acc23 over units.
+
+    Args:
+        metric: Metric scores ``[n]``.
+        human: Human scores ``[n]``.
+        units: Positions of the members of each unit.
+        pair_rate: Share of the pairs that are looked at, above 0 and at most 1.
+        seed: Seed of the choice of pairs.
+
+    Returns:
+        ε; 0 if there is no pair.
+
+    Raises:
+        InputError: If the rate is out of range, or there are more pairs than fit in memory.
+    """
+    if not 0 < pair_rate <= 1:
+        raise InputError(f"Expected the share of pairs to be above 0 and at most 1, but got {pair_rate}: 1 is exact.")
+    pairs = sum(len(members) * (len(members) - 1) // 2 for members in units)
+    if pairs * pair_rate > MOST_PAIRS:
+        raise InputError(
+            f"Expected at most {MOST_PAIRS:,} pairs to calibrate ties on, but got {pairs:,}: choose a `pair_rate` of "
+            f"{MOST_PAIRS / pairs:.2g} or less, or compare within items."
+        )
+    differences, changes = [np.zeros(1)], [np.zeros(1)]
+    rng = np.random.default_rng(seed)
+    for first, second in _pairs(units, pair_rate, rng):
+        if not first.shape[-1]:
+            continue
+        metric_difference, human_difference = metric[first] - metric[second], human[first] - human[second]
+        alike = human_difference == 0
+        concordant = ~alike & (np.sign(metric_difference) == np.sign(human_difference))
+        matters = alike | concordant  # nothing else depends on ε
+        differences.append(np.abs(metric_difference[matters]))
+        changes.append(np.where(alike, 1.0, -1.0)[matters] / first.shape[-1])
+    return _best(np.concatenate(differences), np.concatenate(changes))
+
+
+def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], epsilon: float) -> Vector:
+    """acc23 within each unit.
+
+    Args:
+        metric: Metric scores ``[n]``.
+        human: Human scores ``[n]``.
+        units: Positions of the members of each of ``U`` units.
+        epsilon: Largest difference of the metric that counts as a tie.
+
+    Returns:
+        ``[U]``; NaN for a unit of one segment.
+    """
+    values = np.full(len(units), np.nan)
+    for numbers, members in batches(units):
+        size = members.shape[1]
+        if size < 2:
+            continue
+        alike = np.zeros(len(numbers))
+        for rows in chunks(len(numbers), size**2):
+            x, y = metric[members[rows]], human[members[rows]]
+            for columns in chunks(size, size * len(x)):
+                alike[rows] += agreeing_pairs(x, y, columns, epsilon).sum(axis=(1, 2))
+        values[numbers] = (alike - size) / (size * (size - 1))  # without each segment with itself
+    return values
+
+
+def agreeing_pairs(x: Vector, y: Vector, columns: slice, epsilon: float) -> NDArray[np.bool_]:
+    """Which pairs metric and people order alike, ties included.
+
+    Args:
+        x: Metric scores ``[..., m]``.
+        y: Human scores ``[..., m]``.
+        columns: The second segments of the pairs.
+        epsilon: Largest difference of the metric that counts as a tie.
+
+    Returns:
+        ``[..., m, columns]``.
+    """
+    metric_signs = _signs(x[..., :, None] - x[..., None, columns], epsilon)
+    return metric_signs == np.sign(y[..., :, None] - y[..., None, columns])
+
+
+def _pairs(
+    units: Sequence[Positions], pair_rate: float, rng: np.random.Generator
+) -> Iterator[tuple[Positions, Positions]]:
+    """First and second segments of the pairs, ``[U, N]`` for units of one size; sampled ones by unit, ``[N]``."""
+    for numbers, members in batches(units):
+        size = members.shape[1]
+        pairs = size * (size - 1) // 2
+        if pair_rate == 1:
+            first, second = np.triu_indices(size, 1)
+            for rows in chunks(len(numbers), max(1, pairs)):
+                yield members[rows][:, first], members[rows][:, second]
+            continue
+        for unit in members:
+            taken = rng.choice(pairs, size=rng.binomial(pairs, pair_rate), replace=False, shuffle=False)
+            # Pair number p of the lower triangle stands in the row i with i (i - 1)/2 <= p < i (i + 1)/2.
+            row = ((1 + np.sqrt(1 + 8 * taken.astype(np.float64))) / 2).astype(np.int64)
+            row -= row * (row - 1) // 2 > taken
+            row += row * (row + 1) // 2 <= taken
+            yield unit[row], unit[taken - row * (row - 1) // 2]
+
+
+def _best(differences: Vector, changes: Vector) -> float:
+    """The smallest difference behind which the running sum of the changes is largest."""
+    order = np.argsort(differences, kind="stable")
+    sorted_differences = differences[order]
+    last = np.append(sorted_differences[1:] > sorted_differences[:-1], True)  # all of one difference change at once
+    sums = np.cumsum(changes[order])[last]
+    best = int(np.argmax(sums >= sums.max() - SAME * max(1.0, float(np.abs(changes).sum()))))
+    return float(sorted_differences[last][best])
+
+
+def _agreement(values: Vector, epsilon: float, positions: dict[str, Positions]) -> TieAgreement:
+    defined = ~np.isnan(values)
+    undefined = tuple(name for name, known in zip(positions, defined, strict=True) if not known)
+    sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
+    pairs = int((sizes * (sizes - 1) // 2).sum())
+    mean = float(values[defined].mean()) if defined.any() else float("nan")
+    return TieAgreement(mean, 2 * mean - 1, epsilon, int(defined.sum()), pairs, undefined)
+
+
+def _signs(differences: Vector, epsilon: float) -> Vector:
+    """Signs of differences, 0 up to ε."""
+    return np.where(np.abs(differences) <= epsilon, 0.0, np.sign(differences))
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not epsilon >= 0:
+        raise InputError(f"Expected epsilon to be at least 0, but got {epsilon}: 0 makes equal scores alone a tie.")

@@ -1,0 +1,1 @@
+"""Comparing and ranking systems by the scores of a metric."""

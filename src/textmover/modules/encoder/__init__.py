@@ -1,0 +1,1 @@
+"""Encoders: where they come from, their layers, their weights, and static word vectors."""

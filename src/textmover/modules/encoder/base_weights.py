@@ -1,0 +1,172 @@
+"""The pretrained encoder that weights started from, by name and hash, and what tells trained weights from its own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.encoder.source import EncoderSource, file_sha256, resolve_encoder
+from textmover.types import InputError
+
+__all__ = ["BaseEncoder", "base_of", "identity_of", "remember_base", "weights_print"]
+
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model")
+"""Files that decide on tokens, the one that is read first."""
+
+
+@dataclass(frozen=True)
+class BaseEncoder:
+    """The pretrained encoder that an encoder's weights started from.
+
+    Attributes:
+        name: Name on the hub, or folder.
+        revision: Commit or tag on the hub.
+        sha256: Hash of its weight file, or as many of its first digits as are known.
+        tokenizer: Hash of its tokenizer's file; ``None`` where unknown.
+        weights: Print of its weights (see :func:`weights_print`) as far as they are read; ``None`` where unknown.
+        folder: Where this process has found it; not part of a checkpoint.
+    """
+
+    name: str
+    revision: str | None
+    sha256: str
+    tokenizer: str | None = None
+    weights: str | None = None
+    folder: Path | None = None
+
+    @classmethod
+    def found(cls, name: str, revision: str | None, source: EncoderSource) -> BaseEncoder:
+        """The base that has been found in a folder."""
+        return cls(name, revision, source.sha256, tokenizer_sha256(source.folder), folder=source.folder)
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any], name: str, revision: str | None) -> BaseEncoder | None:
+        """What a checkpoint's ``encoder`` entry says of its base.
+
+        Args:
+            entry: The entry of ``config.json``.
+            name: The encoder that the metric's configuration names, for checkpoints of earlier versions, which say no
+                more of the base than the hash in their encoder's identity.
+            revision: Its revision.
+        """
+        if "base" in entry:
+            return cls(**entry["base"])
+        sha256 = str(entry["identity"]).rpartition("@")[2]
+        return cls(name, revision, sha256) if re.fullmatch(r"[0-9a-f]{8}", sha256) else None
+
+    def entry(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {
+            "name": self.name,
+            "revision": self.revision,
+            "sha256": self.sha256,
+            "tokenizer": self.tokenizer,
+            "weights": self.weights,
+        }
+
+    def find(self) -> EncoderSource:
+        """Where the base is, looked for as :func:`resolve_encoder` does.
+
+        Raises:
+            InputError: If it is nowhere, or has another hash.
+        """
+        here = self.folder is not None and self.folder.is_dir()
+        try:
+            source = resolve_encoder(str(self.folder)) if here else resolve_encoder(self.name, self.revision)
+        except InputError as error:
+            raise InputError(
+                f"{error} (It is the base, of hash {self.sha256}, of an adapter; with another encoder take a "
+                "preset as the metric, such as twmd.)"
+            ) from error
+        misfit = self.misfit(BaseEncoder.found(self.name, self.revision, source))
+        if misfit is not None:
+            raise InputError(
+                f"Expected the base encoder {self.name} {misfit}: give the folder or hub name of the right one as "
+                "`encoder`, or a preset as the metric, such as twmd, to score with another encoder."
+            )
+        return source
+
+    def misfit(self, found: BaseEncoder) -> str | None:
+        """How another base differs from this one, as far as both are known.
+
+        Args:
+            found: The other one, in a folder or as a checkpoint names it.
+
+        Returns:
+            The rest of a sentence that begins with "Expected the encoder"; ``None`` where weights and tokenizer are
+            the same.
+
+        Example:
+            >>> one, other = (BaseEncoder("roberta-base", None, sha256) for sha256 in ("01234567", "89abcdef"))
+            >>> one.misfit(other)
+            'to have weights of the hash 01234567, but those in roberta-base have 89abcdef'
+        """
+        place = found.folder or found.name
+        if not (found.sha256.startswith(self.sha256) or self.sha256.startswith(found.sha256)):
+            return f"to have weights of the hash {self.sha256}, but those in {place} have {found.sha256}"
+        unknown = self.tokenizer is None or (found.tokenizer is None and found.folder is None)
+        if not unknown and found.tokenizer != self.tokenizer:
+            return f"to have a tokenizer of the hash {self.tokenizer}, but that in {place} has {found.tokenizer}"
+        return None
+
+
+def tokenizer_sha256(folder: Path) -> str | None:
+    """Hash of the file that decides on an encoder's tokens; ``None`` where there is none of the known ones."""
+    path = next((folder / name for name in TOKENIZER_FILES if (folder / name).is_file()), None)
+    return None if path is None else file_sha256(path)
+
+
+def remember_base(encoder: nn.Module, base: BaseEncoder | None) -> None:
+    """Keep with an encoder what its weights started from; copies and pickles of the encoder keep it too."""
+    # No attribute of the class: an encoder computes, and knows nothing of where its weights lie.
+    vars(encoder)["base"] = base
+
+
+def base_of(encoder: object) -> BaseEncoder | None:
+    """What an encoder's weights started from; ``None`` where that is not known, or there is no encoder."""
+    found = getattr(encoder, "base", None)
+    return found if isinstance(found, BaseEncoder) else None
+
+
+def weights_print(state: Mapping[str, Tensor]) -> str:
+    """First eight digits of a hash of weights, rounded to bfloat16 so that it is the same in float32 and bfloat16.
+
+    Example:
+        >>> one = {"weight": torch.ones(2)}
+        >>> weights_print(one) == weights_print({"weight": torch.ones(2).bfloat16()})
+        True
+        >>> weights_print(one) == weights_print({"weight": torch.tensor([1.0, 1.01])})
+        False
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(state.items()):
+        if tensor.is_floating_point():
+            digest.update(name.encode())
+            rounded = tensor.detach().to(torch.bfloat16).cpu().contiguous()
+            digest.update(rounded.flatten().view(torch.int16).numpy().tobytes())
+    return digest.hexdigest()[:8]
+
+
+def identity_of(identity: str, base: BaseEncoder, weights: str) -> str:
+    """Name and hash of an encoder for the signature, from those that it had and the print of its weights.
+
+    The base's own weights are ``name@hash``, trained ones ``name+print@hash``, where the hash is still the base's:
+    whatever depends on the tokenizer alone fits both.
+
+    Example:
+        >>> base = BaseEncoder("roberta-base", None, "0123456789abcdef", weights="aaaaaaaa")
+        >>> identity_of("roberta-base@01234567", base, "bbbbbbbb")
+        'roberta-base+bbbbbbbb@01234567'
+        >>> identity_of("roberta-base+bbbbbbbb@01234567", base, "aaaaaaaa")
+        'roberta-base@01234567'
+    """
+    name, _, sha256 = identity.rpartition("@")
+    name = re.sub(r"\+[0-9a-f]{8}$", "", name)
+    return f"{name}@{sha256}" if weights == base.weights else f"{name}+{weights}@{sha256}"

@@ -1,0 +1,314 @@
+"""Any Hugging Face encoder as a module that runs only the layers that are needed."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.encoder.known_encoders import POST_NORM_TYPES
+from textmover.modules.encoder.pretrained import load_model
+from textmover.modules.encoder.row_attention import EncoderGraph
+from textmover.modules.encoder.source import EncoderSource
+from textmover.modules.encoder.windows import encode_windows
+from textmover.types import EncoderRunner, RowRunner, TokenBatch
+
+__all__ = ["Encoder", "SharedStates", "drop_capturing_hooks", "weights_stamp"]
+
+logger = logging.getLogger(__name__)
+
+
+def weights_stamp(model: nn.Module) -> int:
+    """A number that changes when weights of a model are changed in place, as optimisers do."""
+    return sum(0 if one.is_inference() else one._version for one in model.parameters())
+
+
+class Encoder(nn.Module):
+    """Hidden states of token batches.
+
+    Args:
+        model: A Hugging Face encoder.
+        depth: Number of layers that it had before any were cut off.
+        layers: The layers that are read, in order, counted from 0, the embeddings.
+        freeze_layers: Not trained: 0 the embeddings, ``n`` also the first ``n`` layers; ``None`` trains all.
+        window: Longest text in tokens that is read in one piece; longer ones are read in overlapping windows of that
+            many (see :func:`~textmover.modules.encoder.windows.plan_windows`). ``None`` reads every text in one piece.
+
+    Note:
+        Built by :meth:`from_source` (pretrained weights) or :meth:`from_config` (to be filled from a checkpoint).
+    """
+
+    trainable = True
+
+    def __init__(
+        self,
+        model: Any,
+        depth: int,
+        layers: Sequence[int],
+        freeze_layers: int | None = None,
+        *,
+        window: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.depth = depth
+        self.layers = tuple(layers)
+        self.window = window
+        self.computed = self.layers
+        """The layers that are computed: the wanted ones, and those of encoders that share their states with this."""
+        self._runner: EncoderRunner | None = None
+        self._stamp = 0
+        self._states: SharedStates | None = None
+        self._copied_together = False
+        self.register_load_state_dict_pre_hook(_leave_others)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_forget_weights)  # type: ignore[no-untyped-call]
+        if freeze_layers is not None:
+            self._freeze(freeze_layers)
+
+    @classmethod
+    def from_source(
+        cls,
+        source: EncoderSource,
+        config: Any,
+        layers: Sequence[int],
+        dtype: torch.dtype,
+        freeze_layers: int | None,
+        *,
+        window: int | None = None,
+    ) -> Encoder:
+        """An encoder with the pretrained weights of ``source``; ``config`` is its Hugging Face configuration."""
+        depth, config = config.num_hidden_layers, _cut(config, max(layers))
+        model = load_model(config, source.folder, dtype)
+        return cls(model, depth, layers, freeze_layers, window=window)
+
+    @classmethod
+    def from_config(
+        cls,
+        config: Any,
+        folder: Path,
+        depth: int,
+        layers: Sequence[int],
+        freeze_layers: int | None,
+        *,
+        window: int | None = None,
+    ) -> Encoder:
+        """An encoder with random weights in the shape of ``config``, to be filled from the checkpoint ``folder``."""
+        return cls(load_model(_cut(config, max(layers)), folder), depth, layers, freeze_layers, window=window)
+
+    @property
+    def dimension(self) -> int:
+        """Width ``D`` of the hidden states."""
+        return self.model.config.hidden_size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def runner(self) -> EncoderRunner | None:
+        """What computes the hidden states in place of the model while no gradients are asked for."""
+        return self._runner
+
+    def run_with(self, runner: EncoderRunner | None) -> None:
+        """Let another back-end compute the hidden states, or the model again.
+
+        The model still serves wherever gradients are recorded or the encoder is in training mode; the runner is
+        forgotten as soon as weights are trained, loaded, moved or cast.
+
+        Args:
+            runner: Computes the same hidden states of the layers in :attr:`computed` from the same weights.
+        """
+        for encoder in (self,) if self._states is None else self._states.encoders:
+            encoder._runner, encoder._stamp = runner, weights_stamp(encoder.model)
+        if self._states is not None:
+            self._states.forget()
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at a time."""
+        return self.graph().concurrent if self._runner is None else self._runner.concurrent
+
+    @property
+    def row_runner(self) -> RowRunner | None:
+        """What makes hidden states of several texts side by side; ``None`` where each is read for itself.
+
+        States that are shared are looked up text by text.
+        """
+        if self._runner is None or self._states is not None or self._stamp != weights_stamp(self.model):
+            return None
+        return self._runner.row_runner
+
+    def graph(self) -> EncoderGraph:
+        """The computation as one module on plain tensors, for back-ends to export."""
+        return EncoderGraph(self.model, self.computed)
+
+    def share(self, states: SharedStates, model: Any, computed: Sequence[int]) -> None:
+        """Compute with a model of the same weights, and hand out states that are shared with other encoders.
+
+        Args:
+            states: Keeps the states, and is asked for them as long as no gradients are.
+            model: The model to compute with, cut at the highest of the computed layers or above it.
+            computed: The layers to compute, the wanted ones among them.
+        """
+        self.model, self.computed, self._states, self._runner = model, tuple(computed), states, None
+
+    def leave(self) -> None:
+        """Share states no longer; encoders that go on sharing get a copy of the weights, so that these may change."""
+        states, self._states = self._states, None
+        if states is not None:
+            states.leave(self)
+            self.computed, self._runner = self.layers, None  # which computed the layers of all
+        elif self._copied_together:
+            self.model, self._copied_together = self.copied_model(), False
+
+    def let_go(self) -> bool:
+        """Let go of hidden states that are kept in the memory of the device; whether there were any."""
+        return self._states is not None and self._states.let_go()
+
+    def copied_model(self) -> Any:
+        """A model of its own with the same weights."""
+        drop_capturing_hooks(self.model)
+        return copy.deepcopy(self.model)
+
+    def train(self, mode: bool = True) -> Encoder:
+        """Training mode, in which neither states are shared nor another back-end computes, or evaluation mode."""
+        if mode:
+            self.leave()
+            self.run_with(None)
+        return super().train(mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        drop_capturing_hooks(self.model)
+        # Copies may be trained. Those of several encoders that share weights, in one pickle, still do.
+        shared = self._copied_together or self._states is not None
+        runner = self._runner if self._stamp == weights_stamp(self.model) else None
+        return {**self.__dict__, "_states": None, "_copied_together": shared, "_runner": runner}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._stamp = weights_stamp(self.model)  # which counts from 0 again
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Encoder:
+        before = self._weights_place()
+        device, dtype, _ = before
+        with torch.no_grad():
+            moved = fn(torch.empty(0, device=device, dtype=dtype))
+        if (moved.device, moved.dtype) != (device, dtype):
+            self.leave()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self._weights_place() != before:
+            self.run_with(None)
+        return self
+
+    def _weights_place(self) -> tuple[Any, ...]:
+        """Where the weights are and in what form; another one after they were moved or cast."""
+        weight = next(self.model.parameters())
+        return weight.device, weight.dtype, weight.data_ptr()
+
+    def forward(self, batch: TokenBatch) -> list[Tensor]:
+        """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing.
+
+        Raises:
+            InputError: If a text is longer than a window, and its special tokens alone fill one.
+        """
+        if batch.states is not None:
+            return self._wanted(list(batch.states))
+        if self._states is not None and torch.is_grad_enabled() and self._is_trained():
+            self.leave()
+        shared = self._states is not None and self._scores
+        return self._wanted(self._states.states(batch, self.encode) if shared and self._states else self.encode(batch))
+
+    @property
+    def _scores(self) -> bool:
+        """Whether nothing is trained, and the arithmetic is that of the weights."""
+        return not (self.training or torch.is_grad_enabled() or torch.is_autocast_enabled(self.device.type))
+
+    def _wanted(self, states: list[Tensor]) -> list[Tensor]:
+        """Of the states of the computed layers, those that are read."""
+        return states if self.computed == self.layers else [states[self.computed.index(one)] for one in self.layers]
+
+    def encode(self, batch: TokenBatch) -> list[Tensor]:
+        """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made anew."""
+        if self.window is None or batch.mask.shape[1] <= self.window:
+            return self._hidden_states(batch.input_ids, batch.mask, batch.padded)
+        return encode_windows(self._hidden_states, batch, self.window)
+
+    def _is_trained(self) -> bool:
+        return any(one.requires_grad for one in self.model.parameters())
+
+    def _hidden_states(self, input_ids: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
+        if self._runner is not None and self._scores:
+            if self._stamp == weights_stamp(self.model):
+                return self._runner(input_ids, mask)
+            logger.warning("Weights were changed behind %s: the model itself runs from now on.", self._runner.name)
+            self.run_with(None)
+        padded = not bool(mask.all()) if padded is None else padded
+        # Where nothing is padded, no mask lets attention take its fastest path.
+        return list(self.graph()(input_ids, mask.long() if padded else None))
+
+    def _freeze(self, count: int) -> None:
+        blocks = next(
+            (module for module in self.model.modules() if isinstance(module, nn.ModuleList) and len(module) > 0), None
+        )
+        embeddings = self.model.get_input_embeddings()
+        parts = [getattr(self.model, "embeddings", embeddings), *(blocks or [])[:count]]
+        for part in parts:
+            part.requires_grad_(False)
+
+
+class SharedStates(Protocol):
+    """Hidden states that several encoders with the same weights share."""
+
+    @property
+    def encoders(self) -> Iterable[Encoder]:
+        """The encoders that share them."""
+
+    def states(self, batch: TokenBatch, encode: Callable[[TokenBatch], list[Tensor]]) -> list[Tensor]:
+        """Hidden states of the computed layers, those that are not kept made by ``encode``."""
+
+    def leave(self, encoder: Encoder) -> None:
+        """Go on without an encoder whose weights are going to change."""
+
+    def let_go(self) -> bool:
+        """Let go of all states in the memory of the device; whether there were any."""
+
+    def forget(self) -> None:
+        """Drop what is kept, since it will be computed differently."""
+
+
+def _leave_others(encoder: nn.Module, *_: Any) -> None:
+    """Other weights are about to be loaded, which are no business of encoders that share the present ones."""
+    if isinstance(encoder, Encoder):
+        encoder.leave()
+
+
+def _forget_weights(encoder: nn.Module, _: Any) -> None:
+    """Other weights: no other back-end goes with them."""
+    if isinstance(encoder, Encoder):
+        encoder.run_with(None)
+
+
+def drop_capturing_hooks(model: Any) -> None:
+    """Take off the hooks by which Hugging Face 5 collects hidden states: they cannot be pickled.
+
+    The next pass that asks for hidden states puts them on again.
+    """
+    for module in model.modules():
+        for number, hook in list(module._forward_hooks.items()):
+            if getattr(hook, "__module__", "") == "transformers.utils.output_capturing":
+                del module._forward_hooks[number]
+        if getattr(module, "_output_capturing_hooks_installed", False):
+            module._output_capturing_hooks_installed = False
+
+
+def _cut(config: Any, top: int) -> Any:
+    """The configuration with the layers above ``top`` left out, where that does not change the ones below."""
+    if config.model_type in POST_NORM_TYPES:
+        config.num_hidden_layers = max(top, 1)
+    return config

@@ -1,0 +1,63 @@
+"""Low-rank matrices beside the weights of an encoder (LoRA), and how they are merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.encoder.encoder import Encoder
+from textmover.types import InputError
+
+__all__ = ["BASE", "LORA_A", "LORA_B", "added", "has_lora", "low_rank_update", "merge_lora"]
+
+LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
+"""How peft names the two matrices of an adapted layer, and what it was before."""
+
+
+def has_lora(encoder: nn.Module) -> bool:
+    """Whether an encoder has LoRA matrices that are not merged."""
+    return any(name.endswith(LORA_A) for name, _ in encoder.named_parameters())
+
+
+@torch.no_grad()
+def merge_lora(encoder: Encoder) -> None:
+    """Add the LoRA matrices to the weights beside them and take them away, in place.
+
+    What is left are plain modules under their own names, with the parameters trainable that were so before
+    ``add_lora``. The outputs in evaluation mode stay the same to the rounding of the weights' dtype.
+
+    Args:
+        encoder: An encoder that :func:`~textmover.training.lora.add_lora` has changed.
+
+    Raises:
+        InputError: If it has no LoRA matrices.
+    """
+    model: nn.Module = encoder.model
+    if not has_lora(encoder):
+        raise InputError("Expected an encoder with LoRA, but got a plain one: there is nothing to merge.")
+    adapted = [(name, module) for name, module in model.named_modules() if hasattr(module, "lora_A")]
+    for name, module in adapted:
+        plain: Any = module.get_base_layer()
+        down, up = module.lora_A["default"].weight, module.lora_B["default"].weight
+        update = low_rank_update(down, up, module.scaling["default"])
+        plain.weight.copy_(added(plain.weight, update))
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, plain)
+    trained: Any = model.trained_before_lora
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in trained)
+    del model.trained_before_lora, model.peft_config
+    encoder.run_with(None)
+
+
+def low_rank_update(down: Tensor, up: Tensor, scaling: float) -> Tensor:
+    """Return what the two matrices add to the weight ``[out, in]``, in at least float32."""
+    dtype = torch.promote_types(up.dtype, torch.float32)
+    return scaling * (up.detach().to(dtype) @ down.detach().to(dtype))
+
+
+def added(weight: Tensor, update: Tensor) -> Tensor:
+    """Return the sum in the weight's type."""
+    return (weight.detach() + update).to(weight.dtype)  # in the wider of the two types

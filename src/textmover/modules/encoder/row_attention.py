@@ -1,0 +1,88 @@
+"""What an encoder's model computes, as modules on plain tensors: for each text a row, or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_position
+
+__all__ = ["EncoderGraph", "RowGraph", "row_graph"]
+
+
+class EncoderGraph(nn.Module):
+    """Token ids and mask to hidden states, on plain tensors.
+
+    Args:
+        model: A Hugging Face encoder.
+        layers: The layers that are read.
+    """
+
+    def __init__(self, model: Any, layers: Sequence[int]) -> None:
+        super().__init__()
+        self.model, self.layers = model, tuple(layers)
+        # With the layers above cut off, the last hidden state is the one wanted layer.
+        self.is_top = model.config.model_type in POST_NORM_TYPES and self.layers == (model.config.num_hidden_layers,)
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
+        import transformers
+
+        return self.is_top or int(transformers.__version__.split(".")[0]) >= 5
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``.
+
+        Where positions are given as well, the mask may say of each token which others it sees, bool ``[B, 1, L, L]``.
+        """
+        told = {} if position_ids is None else {"position_ids": position_ids}
+        output = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=not self.is_top, **told
+        )
+        if self.is_top:
+            return (output.last_hidden_state,)
+        return tuple(output.hidden_states[layer] for layer in self.layers)
+
+
+class RowGraph(nn.Module):
+    r"""Hidden states of rows in which several texts stand side by side.
+
+    Token :math:`i` of a row attends to token :math:`j` if both are of the same text, so that the states of a text are
+    those that it has alone, to the rounding of the arithmetic.
+
+    Args:
+        graph: The computation for texts that each have a row.
+        first: Position of the first token of a text.
+    """
+
+    def __init__(self, graph: EncoderGraph, first: int) -> None:
+        super().__init__()
+        self.inner, self.first = graph, first
+
+    def forward(self, input_ids: Tensor, positions: Tensor, texts: Tensor) -> tuple[Tensor, ...]:
+        """Hidden states of the wanted layers, ``[R, C, D]`` each; what is given is int64 ``[R, C]``.
+
+        Args:
+            input_ids: Token ids.
+            positions: Place of each token within its text, from 0.
+            texts: Number of the text that each token is of.
+        """
+        seen = texts[:, None, :, None] == texts[:, None, None, :]
+        states: tuple[Tensor, ...] = self.inner(input_ids, seen, positions + self.first)
+        return states
+
+
+def row_graph(graph: nn.Module) -> RowGraph | None:
+    """The computation of an encoder for rows of several texts; ``None`` where its model reads each for itself."""
+    import transformers
+
+    # Hugging Face 4 refuses masks that say of each token what it sees.
+    if not isinstance(graph, EncoderGraph) or int(transformers.__version__.split(".")[0]) < 5:
+        return None
+    first = first_position(graph.model.config)
+    return None if first is None else RowGraph(graph, first)

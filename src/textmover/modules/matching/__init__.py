@@ -1,0 +1,1 @@
+"""Matchings of two texts' tokens, one small class each."""

@@ -1,0 +1,39 @@
+"""A few pairs of sentences that show how far another arithmetic or another back-end moves a metric's scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from textmover.modules.devices import scoring_mode
+from textmover.types import SegmentMetric, TextFeatures, TokenBatch
+
+__all__ = ["PROBES", "probe_scores", "probe_values"]
+
+PROBES = (
+    ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
+    ("She has never been to Norway.", "She has been to Norway many times."),
+    ("Profits rose by 14 percent in the third quarter.", "In the third quarter, earnings fell by 40 percent."),
+    ("Boil the rice for twelve minutes and let it rest.", "Let the rice rest after boiling it for twelve minutes."),
+    ("Heavy rain closed two roads near the river.", "Two roads by the river were shut because of the rain."),
+    ("Where did you leave the keys?", "The museum opens at nine."),
+    ("No one was injured in the fire.", "Nobody got hurt in the blaze, officials said."),
+    ("It works.", "It does not work at all, whatever we try to do about it."),
+)
+"""Pairs of sentences that deviations are measured on."""
+
+
+def probe_scores(metric: SegmentMetric, *, pairs: Sequence[tuple[str, str]] = PROBES) -> Tensor:
+    """Values of the pairs, float32 on the CPU: before calibration where the metric has them."""
+    sides = [metric.tokenize([pair[side] for pair in pairs]).to(metric.device) for side in (0, 1)]
+    with scoring_mode(metric):  # in training mode an encoder draws dropout, and runs no back-end
+        return probe_values(metric, *sides)
+
+
+def probe_values(
+    metric: SegmentMetric, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch
+) -> Tensor:
+    """Values of texts that are tokenised or encoded already, float32 on the CPU."""
+    scores = metric.pair_scores(hypotheses, references)
+    return (scores.score if scores.f is None else scores.f).float().cpu()

@@ -1,0 +1,1 @@
+"""Texts as tokens: tokenizers, what takes part with which weight, and statistics of a corpus."""

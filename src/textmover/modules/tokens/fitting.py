@@ -1,0 +1,205 @@
+"""Fitting of a metric's statistics on a corpus, or on the texts of one call."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from textmover.modules.arithmetic import lasting
+from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
+from textmover.types import InputError, TokenBatch
+
+if TYPE_CHECKING:
+    from textmover.modules.metric_model import MetricModel
+
+__all__ = ["evaluating", "fit_calibration", "fit_statistics", "statistic_basis", "windows"]
+
+logger = logging.getLogger(__name__)
+
+BATCH = 64
+"""Texts that are encoded at a time."""
+
+WINDOW = 2048
+"""Texts that are sorted by length at a time, so that a batch holds little padding."""
+
+NEIGHBOURS = 8
+"""Other texts of its batch that each text is compared with for the baseline."""
+
+BEHIND_BASELINE = ("rescaled", "refs", "long", "calibration", "backend", "precision", "score")
+"""Entries of the signature that the values of a baseline do not depend on."""
+
+
+@contextlib.contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside, the earlier mode of every module afterwards."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@lasting()
+def fit_statistics(
+    metric: MetricModel,
+    texts: Iterable[str],
+    hypotheses: Iterable[str] | None,
+    *,
+    names: Collection[str] | None = None,
+    from_call: bool,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    """See :meth:`MetricModel.fit`. What was fitted before stays as it was until the new fit is whole."""
+    statistics = metric.statistics
+    if from_call:
+        statistics = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
+    if names is not None:
+        statistics = {name: one for name, one in statistics.items() if name in names}
+    if not statistics:
+        raise InputError(
+            f"Expected a metric with statistics to fit, but got centering={metric.config.centering!r}, "
+            f"weights={metric.config.weights!r} and rescale=False: choose centering='corpus', idf weights or rescale."
+        )
+    report = on_progress or (lambda _: None)
+    tables = {name: one for name, one in statistics.items() if isinstance(one, IdfTable)}
+    if len(statistics) > 1 and not (from_call and hypotheses is not None):  # the texts are read more than once
+        texts = list(texts)
+    sides = {name: texts if hypotheses is None or name == "idf" else hypotheses for name in tables}
+    fitted = {name: _fitted_table(metric, table, sides[name]) for name, table in tables.items()}
+    for name, table in tables.items():
+        fitted[name].from_call.fill_(from_call)
+        table.load_state_dict(fitted[name].state_dict())
+    _warn_of_single_texts(tables)
+    with evaluating(metric):
+        for statistic in statistics.values():
+            if isinstance(statistic, CorpusMean):
+                _fit_mean(metric, statistic, texts, report)
+        for statistic in statistics.values():  # last, since it needs all others
+            if isinstance(statistic, Baseline):
+                _fit_baseline(metric, statistic, texts, report)
+
+
+def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter.
+
+    Raises:
+        TypeError: If one of them is no string.
+
+    Example:
+        >>> list(windows(iter("abc"), 2))
+        [['a', 'b'], ['c']]
+    """
+    window: list[str] = []
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+        window.append(text)
+        if len(window) == size:
+            yield window
+            window = []
+    if window:
+        yield window
+
+
+def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
+    """See :meth:`MetricModel.statistic_basis`."""
+    entries = metric.signature.entries
+    if name == "baseline":
+        return {key: value for key, value in entries.items() if key not in BEHIND_BASELINE}
+    read = ("encoder", "unknown", *metric.layers.signature_entries()) if name == "mean" else ("encoder",)
+    return {key: entries[key] for key in read if key in entries}
+
+
+@torch.no_grad()
+def fit_calibration(metric: Any, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+    """Fit a metric's calibration head to ratings ``[n]``, given the ``n`` pairs as token batches.
+
+    Raises:
+        InputError: If the metric has no calibration head.
+    """
+    head = metric.calibration
+    if head is None:
+        raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")
+    with evaluating(metric):
+        metric.calibration = None
+        try:
+            scores = [metric.pair_scores(*(side.to(metric.device) for side in pair)).score for pair in pairs]
+        finally:
+            metric.calibration = head
+    head.fit(torch.cat(scores).cpu(), ratings.cpu())
+
+
+def _fitted_table(metric: MetricModel, table: IdfTable, texts: Iterable[str]) -> IdfTable:
+    fitted = IdfTable(len(table.counts), table.formula)
+    for window in windows(texts, WINDOW):
+        batch = metric.tokenize(window)
+        fitted.add(batch.input_ids, batch.mask)
+    if not fitted.fitted:
+        raise InputError("Expected texts to fit idf weights on, but got none.")
+    return fitted
+
+
+def _warn_of_single_texts(tables: Mapping[str, IdfTable]) -> None:
+    """Say once which tables tell no token from another."""
+    idle = [name for name, table in tables.items() if not table.informative]
+    if idle:
+        sides = (
+            "" if len(idle) == len(tables) else f" of the {'hypotheses' if 'idf_hypothesis' in idle else 'references'}"
+        )
+        logger.warning(
+            "idf%s was fitted on one and the same text, so it tells no token from another: weights are uniform.", sides
+        )
+
+
+def _fit_mean(metric: MetricModel, mean: CorpusMean, texts: Iterable[str], report: Callable[[int], None]) -> None:
+    fitted = CorpusMean(len(mean.mean)).to(mean.mean)
+    for chunk in _batches(texts):
+        batch = metric.tokenize(chunk).to(metric.device)
+        fitted.add(metric.token_vectors(batch), batch.mask)
+        report(len(chunk))
+    if not fitted.fitted:
+        raise InputError("Expected texts with tokens to fit a mean on, but none of them has any.")
+    mean.load_state_dict(fitted.state_dict())
+
+
+def _fit_baseline(metric: MetricModel, baseline: Baseline, texts: Iterable[str], report: Callable[[int], None]) -> None:
+    """Mean values of texts with others of the corpus, before rescaling and calibration."""
+    stripped = (text.strip() for window in windows(texts, WINDOW) for text in window)
+    distinct = list(dict.fromkeys(filter(None, stripped)))
+    if len(distinct) < 2:
+        raise InputError("Expected two different texts at least to fit a baseline on, but got fewer.")
+    order = torch.randperm(len(distinct), generator=torch.Generator().manual_seed(0)).tolist()
+    fitted = Baseline().to(baseline.values.device)
+    for chunk in _batches([distinct[row] for row in order], by_length=False):
+        features = metric.text_features(metric.tokenize(chunk).to(metric.device))
+        if features is None:
+            raise InputError(
+                "Expected texts to be read one by one to fit a baseline, but centering='batch' joins them."
+            )
+        rows = torch.arange(len(chunk), device=metric.device)
+        for shift in range(1, min(NEIGHBOURS, len(chunk) - 1) + 1):
+            values, flags = metric.pair_values(features.select(rows.roll(shift)), features)
+            fitted.add(values[~flags["empty"]])
+        report(len(chunk))
+    if not bool((fitted.values < 1).all()):
+        raise InputError(
+            f"Expected unrelated texts to score below 1, but their baseline is {fitted.values.tolist()}: this corpus "
+            "tells no texts apart."
+        )
+    baseline.load_state_dict(fitted.state_dict())
+
+
+def _batches(texts: Iterable[str], *, by_length: bool = True) -> Iterator[list[str]]:
+    """Texts in batches; of like length within each window, where their order does not matter."""
+    for window in windows(texts, WINDOW):
+        if by_length:
+            window.sort(key=len)
+        for first in range(0, len(window), BATCH):
+            yield window[first : first + BATCH]

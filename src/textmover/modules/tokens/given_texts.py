@@ -1,0 +1,105 @@
+"""Texts as people give them: one or several, with one or several references each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
+from textmover.types import InputError
+
+__all__ = ["References", "Texts", "listed_texts", "lists_texts", "normalize_references", "paired_texts"]
+
+Texts = str | Sequence[str]
+References = str | Sequence[str] | Sequence[Sequence[str]]
+
+
+def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
+    """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them.
+
+    Raises:
+        InputError: If the counts differ, a hypothesis has no reference, or a text is not Unicode.
+        TypeError: If something is neither a text nor a list of texts.
+
+    Example:
+        >>> normalize_references(["a", "b"], ["x", ["y", "z"]])
+        [('x',), ('y', 'z')]
+    """
+    # What is neither a text nor a list is kept here, and refused with its place below.
+    grouped = [
+        (one,) if isinstance(one, str) or not lists_texts(one) else tuple(one)
+        for one in listed_texts(references, "references")
+    ]
+    if len(hypotheses) != len(grouped):
+        raise InputError(
+            f"Expected as many references as hypotheses, but got {len(grouped)} for {len(hypotheses)} hypotheses."
+        )
+    for position, (hypothesis, texts) in enumerate(zip(hypotheses, grouped, strict=True)):
+        if not texts:
+            raise InputError(
+                f"Expected at least one reference for each hypothesis, but number {position + 1} has none."
+            )
+        for text in (hypothesis, *texts):
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
+                    "numbers, for instance with `astype(str)`, and leave out what is no text."
+                )
+            if not is_unicode(text):
+                raise InputError(
+                    f"Expected Unicode text, but got half a surrogate pair in segment {position + 1}: {REPAIR}."
+                )
+    return grouped
+
+
+def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Pairs of a hypothesis and its reference or references, as two lists.
+
+    Raises:
+        InputError: If a hypothesis has no reference, or a text is not Unicode.
+        TypeError: If something is no pair of texts.
+
+    Example:
+        >>> paired_texts([("a", "x"), ("b", ["y", "z"])])
+        (['a', 'b'], [('x',), ('y', 'z')])
+    """
+    for position, pair in enumerate(pairs):
+        if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise TypeError(
+                "Expected pairs of a hypothesis and its reference or references, but got "
+                f"{type(pair).__name__} in segment {position + 1}."
+            )
+    hypotheses = [pair[0] for pair in pairs]
+    return hypotheses, normalize_references(hypotheses, [pair[1] for pair in pairs])
+
+
+def listed_texts(texts: object, name: str) -> list[Any]:
+    """One text or several as a list.
+
+    Args:
+        texts: A text, or anything that gives texts in an order.
+        name: What errors call it.
+
+    Raises:
+        TypeError: If it is something else, such as a mapping or a data frame, which would give the names of its parts.
+
+    Example:
+        >>> listed_texts("a cat", "hypotheses"), listed_texts(("a", "b"), "hypotheses")
+        (['a cat'], ['a', 'b'])
+    """
+    if isinstance(texts, str):
+        return [texts]
+    if not lists_texts(texts):
+        raise TypeError(
+            f"Expected {name} to be a text or a list of texts, but got {type(texts).__name__}: give the texts in a "
+            "list, or a single column of a table."
+        )
+    return list(texts)
+
+
+def lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
+    """Whether something gives texts one by one and in an order, rather than keys or the names of columns."""
+    if isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns"):
+        return False
+    by_key = hasattr(given, "keys") and not hasattr(given, "dtype")  # as a series has, which gives its values
+    return isinstance(given, Iterable) and not by_key and getattr(given, "ndim", 1) > 0

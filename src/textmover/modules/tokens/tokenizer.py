@@ -1,0 +1,401 @@
+"""Texts to token ids, with special tokens marked, words told from their pieces, and truncation counted."""
+
+from __future__ import annotations
+
+import bisect
+import copy
+import itertools
+import re
+import string
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from textmover.modules.encoder.pretrained import load_tokenizer
+from textmover.modules.tokens.unknown_tokens import with_unknown
+from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
+
+__all__ = ["REPAIR", "Tokenizer", "is_unicode"]
+
+PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
+"""Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
+
+SHOWN = 60
+"""Characters of a text that an error message shows."""
+
+REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"
+"""The way out where a text is not Unicode."""
+
+MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
+"""How vocabularies mark the place of a piece in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
+``Ġ`` (byte-level) begin one, ``</w>`` ends one, ``@@`` goes on (both BPE)."""
+
+OPENS, CLOSES = 8, 16
+"""Bits beside those of :class:`~textmover.types.TokenTrait`: nothing before a piece is of its word, nothing behind."""
+
+LETTER = "\N{REPLACEMENT CHARACTER}"
+"""Stands for a part of a character, or an unknown one: neither punctuation nor white space."""
+
+
+class _Encoded(NamedTuple):
+    """What Hugging Face says of texts; the words are ``None`` where nobody asks or the tokenizer does not know."""
+
+    ids: list[list[int]]
+    special: list[list[int]]
+    truncated: list[bool]
+    words: list[list[int | None]] | None = None
+
+
+class Tokenizer:
+    """A Hugging Face tokenizer whose output says which tokens are special and which texts were cut.
+
+    Texts are stripped of white space at both ends, as BERTScore does.
+
+    Traits speak of words, which end at white space and at punctuation, with any tokenizer; Chinese characters stand
+    alone. With WordPiece the pieces that continue a word are those that start with ``##``; otherwise a piece does where
+    neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
+    before it.
+
+    Args:
+        folder: Where the tokenizer's files lie.
+        model_type: The encoder's type in its configuration, which decides on a leading space.
+        max_length: Longest text in tokens, special ones included. Stated at each call: some ``tokenizer.json`` files
+            carry a shorter limit of their own, which would cut in silence.
+        long_texts: What happens to longer texts; with ``"window"`` they stay whole, to be encoded in windows of
+            ``max_length`` tokens.
+        traits: Whether to say what each token is within its text.
+        stop_words: Words in lower case that are marked among the traits; one of several pieces is never found.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        model_type: str,
+        max_length: int,
+        long_texts: Literal["truncate", "error", "window"] = "truncate",
+        *,
+        traits: bool = False,
+        stop_words: frozenset[str] = frozenset(),
+    ) -> None:
+        extra = {"add_prefix_space": True} if model_type in PREFIX_SPACE_TYPES else {}
+        self._tokenizer: Any = load_tokenizer(folder, **extra)
+        self.folder, self.max_length = folder, max_length
+        self.long_texts = long_texts
+        self._unknown_id = self._tokenizer.unk_token_id
+        self._flags = self._vocabulary_flags(stop_words) if traits else None
+        self._rust = self._own_backend()
+
+    def _own_backend(self) -> Any:
+        """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
+
+        Hugging Face's own wrapper sets limits anew at each call, which is not safe in several threads, and takes as
+        long over its lists as the tokenizer itself.
+        """
+        if not self._tokenizer.is_fast:
+            return None
+        rust = copy.deepcopy(self._tokenizer.backend_tokenizer)
+        rust.no_padding()
+        rust.no_truncation()
+        if self.long_texts != "window":
+            side = getattr(self._tokenizer, "truncation_side", "right")
+            rust.enable_truncation(self.max_length, strategy="longest_first", direction=side)
+        return rust
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of tokens that there are; all ids lie below it."""
+        return len(self._tokenizer)
+
+    def __call__(self, texts: Sequence[str]) -> TokenBatch:
+        """Tokenise a batch of texts.
+
+        Args:
+            texts: The texts; an empty one has special tokens only.
+
+        Returns:
+            Ids and masks on the CPU, padded to the longest text.
+
+        Raises:
+            TypeError: If something is not a string.
+            InputError: If a text is not Unicode, or it is too long and ``long_texts`` is ``"error"``.
+        """
+        for position, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+            if not is_unicode(text):
+                raise InputError(
+                    "Expected Unicode text, but got half a surrogate pair in the one that starts with "
+                    f"{text[:SHOWN]!a}: {REPAIR}."
+                )
+        stripped = [text.strip() for text in texts]
+        encoded = self._encode(stripped)
+        if self.long_texts == "error" and any(encoded.truncated):
+            position = encoded.truncated.index(True)
+            raise InputError(
+                f"Expected texts of at most {self.max_length} tokens, but the one that starts with "
+                f"{stripped[position][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' or "
+                "'window'."
+            )
+        lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts))
+        present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+        ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
+        ids[present] = np.fromiter(itertools.chain.from_iterable(encoded.ids), dtype=np.int64)
+        marked = np.zeros(present.shape, dtype=bool)
+        marked[present] = np.fromiter(itertools.chain.from_iterable(encoded.special), dtype=bool)
+        kinds = _kinds(present, marked)
+        traits = None
+        if self._flags is not None:
+            traits = torch.from_numpy(_traits(self._flags[ids], present & ~marked, encoded.words))
+        batch = TokenBatch(
+            input_ids=torch.from_numpy(ids),
+            mask=torch.from_numpy(present),
+            special=torch.from_numpy(kinds),
+            texts=tuple(stripped),
+            truncated=tuple(encoded.truncated),
+            traits=traits,
+        )
+        lacking = present & ~marked & (ids == self._unknown_id)
+        return with_unknown(batch, list(self._unknown(stripped, lacking))) if lacking.any() else batch
+
+    def _unknown(self, texts: list[str], lacking: np.ndarray) -> Iterator[tuple[int, int, str, str]]:
+        """Text and place of each unknown token, what it is known by, and how it is written.
+
+        A piece that does nothing but begin an unknown word is a part of it, and is not written at all.
+        """
+        rows = np.flatnonzero(lacking.any(axis=1)).tolist()
+        # Only here does anybody ask where tokens stand, which takes longer to say.
+        encodings = [None] * len(rows) if self._rust is None else self._rust.encode_batch([texts[row] for row in rows])
+        normalizer = None if self._rust is None else self._rust.normalizer
+        for row, encoding in zip(rows, encodings, strict=True):
+            for place in np.flatnonzero(lacking[row]).tolist():
+                if encoding is None:  # a tokenizer written in Python: nothing is known but text and place
+                    yield row, place, f"{place} {texts[row]}", self._tokenizer.unk_token
+                    continue
+                start, end = encoding.offsets[place]
+                written = texts[row][start:end].strip()
+                key = written if normalizer is None else normalizer.normalize_str(written)
+                if place and encoding.tokens[place - 1] in MARKERS:
+                    yield row, place - 1, key, ""
+                yield row, place, key, written
+
+    def _encode(self, texts: list[str]) -> _Encoded:
+        if not texts:  # Hugging Face tokenizers fail on an empty list
+            return _Encoded([], [], [], None)
+        if self._rust is not None:
+            # The fast way does not track which word a piece is of.
+            encode = self._rust.encode_batch_fast if self._flags is None else self._rust.encode_batch
+            encodings = encode(texts)
+            return _Encoded(
+                [one.ids for one in encodings],
+                [one.special_tokens_mask for one in encodings],
+                [bool(one.overflowing) for one in encodings],
+                None if self._flags is None else [one.word_ids for one in encodings],
+            )
+        cut = self.long_texts != "window"
+        encoded = self._tokenizer(
+            texts,
+            truncation=cut,
+            max_length=self.max_length if cut else None,
+            return_special_tokens_mask=True,
+            verbose=False,
+        )
+        ids = encoded["input_ids"]
+        truncated = [  # a tokenizer written in Python does not say what it cut
+            cut
+            and len(tokens) >= self.max_length
+            and len(self._tokenizer(text, verbose=False)["input_ids"]) > len(tokens)
+            for text, tokens in zip(texts, ids, strict=True)
+        ]
+        return _Encoded(ids, encoded["special_tokens_mask"], truncated)
+
+    def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
+        """The words of a text between white space, and the one that each of its tokens is a part of.
+
+        Args:
+            text: The text, as it is given to :meth:`__call__`.
+
+        Returns:
+            Words, and for each token the number of its word, ``None`` for special tokens; ``None`` altogether where the
+            tokenizer, written in Python, does not know where its tokens come from.
+        """
+        if self._rust is None:
+            return None
+        stripped = text.strip()
+        found = list(re.finditer(r"\S+", stripped))
+        starts = [word.start() for word in found]
+        encoding = self._rust.encode(stripped)
+        numbers: list[int | None] = []
+        for (start, end), special in zip(encoding.offsets, encoding.special_tokens_mask, strict=True):
+            # The last character: some tokens begin with the white space before their word.
+            word = bisect.bisect_right(starts, max(start, end - 1)) - 1
+            numbers.append(None if special or word < 0 else word)
+        return tuple(word.group() for word in found), tuple(numbers)
+
+    def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
+        """Where the tokens of each text stand in it.
+
+        Args:
+            texts: The texts, as they are given to :meth:`__call__`, which also checks them.
+
+        Returns:
+            First character of each token of :meth:`__call__` and the one after its last, counted in the text with the
+            white space that it begins with, int64 ``[B, L, 2]``; both are 0 for special tokens and padding. Some
+            tokens begin with the white space before their word. ``None`` where the tokenizer, written in Python, does
+            not know.
+        """
+        if self._rust is None:
+            return None
+        encodings = self._rust.encode_batch([text.strip() for text in texts]) if texts else []
+        lengths = np.fromiter(map(len, encodings), dtype=np.int64, count=len(texts))
+        present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+        marked = np.zeros(present.shape, dtype=bool)
+        marked[present] = np.fromiter(itertools.chain.from_iterable(one.special_tokens_mask for one in encodings), bool)
+        ends = itertools.chain.from_iterable(itertools.chain.from_iterable(one.offsets for one in encodings))
+        found = np.zeros((*present.shape, 2), dtype=np.int64)
+        found[present] = np.fromiter(ends, dtype=np.int64).reshape(-1, 2)
+        before = np.fromiter((len(text) - len(text.lstrip()) for text in texts), dtype=np.int64, count=len(texts))
+        found = np.where((present & ~marked)[:, :, None], found + before[:, None, None], 0)
+        return torch.from_numpy(found)
+
+    def check(self, rows: int | None) -> None:
+        """Refuse a tokenizer that does not fit its encoder.
+
+        Args:
+            rows: Number of tokens that the encoder knows; ``None`` for one without a table of them.
+
+        Raises:
+            InputError: If a token has a higher id, or special tokens alone fill a text.
+        """
+        empty = self([""]).input_ids[0].tolist()
+        highest = max(*self._tokenizer.get_vocab().values(), *empty)
+        if rows is not None and highest >= rows:
+            raise InputError(
+                f"Expected the tokenizer in {self.folder} to fit its encoder of {rows} tokens, but it gives ids up to "
+                f"{highest}: fetch or save the encoder again."
+            )
+        if len(empty) >= self.max_length:
+            raise InputError(
+                f"Expected the tokenizer in {self.folder} to leave words in a text of {self.max_length} tokens, but it "
+                f"adds {len(empty)} special ones: fetch or save the encoder again, or raise `max_length`."
+            )
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer's files into ``folder``."""
+        try:
+            self._tokenizer.save_pretrained(str(folder))
+        except Exception as error:  # tokenizers raises bare exceptions, of a full disk too
+            raise error if isinstance(error, OSError) else OSError(str(error)) from error
+
+    def _vocabulary_flags(self, stop_words: frozenset[str]) -> np.ndarray:
+        """Traits that each token would have as a whole word, and whether it opens or closes one, int8 ``[V]``."""
+        vocabulary: Mapping[str, int] = self._tokenizer.get_vocab()
+        counts = {marker: sum(marker in piece for piece in vocabulary) for marker in MARKERS}
+        marker = max(MARKERS, key=counts.__getitem__) if any(counts.values()) else ""
+        surfaces = _surfaces(list(vocabulary), marker, self._tokenizer.unk_token)
+        flags = np.zeros(max(len(self._tokenizer), *vocabulary.values()) + 1, dtype=np.int8)
+        for (piece, index), surface in zip(vocabulary.items(), surfaces, strict=True):
+            word = surface.strip()
+            value = TokenTrait.PUNCTUATION if len(word) == 1 and word in string.punctuation else 0
+            value |= TokenTrait.STOP_WORD if word.lower() in stop_words else 0
+            if marker == "##":
+                value |= 0 if piece.startswith("##") else OPENS
+            else:
+                value |= OPENS if _divides(surface[:1]) else 0
+                value |= CLOSES if _divides(surface[-1:]) else 0
+            flags[index] = value
+        return flags
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it.
+
+    Example:
+        >>> is_unicode("a cat"), is_unicode(chr(0xD83D))
+        (True, False)
+    """
+    if text.isascii():  # known without looking
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
+    """Kinds of tokens as :class:`~textmover.types.SpecialToken`, int8 ``[B, L]``.
+
+    Special tokens before the first ordinary one open the text; of a text without any, the first does.
+    """
+    ordinary = present & ~special
+    opens = special & (np.cumsum(ordinary, axis=1) == 0)
+    opens[:, 1:] &= ordinary.any(axis=1)[:, None]
+    return np.where(opens, SpecialToken.FIRST, np.where(special, SpecialToken.OTHER, SpecialToken.NONE)).astype(np.int8)
+
+
+def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None]] | None) -> np.ndarray:
+    """Bits of :class:`~textmover.types.TokenTrait`, int8 ``[B, L]``.
+
+    Args:
+        flags: What the vocabulary says of each token, int8 ``[B, L]``.
+        ordinary: True where there is a token that is not special, bool ``[B, L]``.
+        words: Word of each token, by which other words can be told apart; ``None`` leaves that to the flags.
+    """
+    continued = np.zeros_like(ordinary)  # by the next token
+    joined = ordinary[:, :-1] & ordinary[:, 1:] & (flags[:, :-1] & CLOSES == 0) & (flags[:, 1:] & OPENS == 0)
+    if words is not None:
+        numbers = np.full(ordinary.shape, np.nan)
+        for row, one in enumerate(words):
+            numbers[row, : len(one)] = one  # None becomes NaN
+        joined &= numbers[:, :-1] == numbers[:, 1:]
+    continued[:, :-1] = joined
+    continuing = np.zeros_like(ordinary)
+    continuing[:, 1:] = joined
+    of_words = flags & (TokenTrait.PUNCTUATION | TokenTrait.STOP_WORD)
+    whole = ordinary & ~continuing & ~continued
+    return np.where(whole, of_words, continuing * TokenTrait.CONTINUATION).astype(np.int8)
+
+
+def _surfaces(pieces: Sequence[str], marker: str, unknown: str | None) -> list[str]:
+    """Pieces as they stand in a text, with white space where their marker says that a word begins or ends."""
+    if marker == "##":
+        surfaces = [piece.removeprefix(marker) for piece in pieces]
+    elif marker in ("▁", "</w>"):
+        surfaces = [piece.replace(marker, " ") for piece in pieces]
+    elif marker == "Ġ":
+        from tokenizers.decoders import ByteLevel
+
+        decoder = ByteLevel()
+        surfaces = [decoder.decode([piece]) for piece in pieces]
+    elif marker == "@@":
+        surfaces = [piece.removesuffix(marker) if piece.endswith(marker) else f"{piece} " for piece in pieces]
+    else:
+        surfaces = list(pieces)
+    return [
+        LETTER if piece == unknown else _byte(surface) if surface.startswith("<0x") else surface
+        for piece, surface in zip(pieces, surfaces, strict=True)
+    ]
+
+
+def _byte(piece: str) -> str:
+    """What ``<0x2C>``, a byte that stands for itself, is in a text."""
+    digits = re.fullmatch(r"<0x([0-9A-F]{2})>", piece)
+    return bytes.fromhex(digits[1]).decode("utf-8", "replace") if digits else piece
+
+
+def _divides(character: str) -> bool:
+    """Whether it stands between words or is one, as BERT splits texts: white space, punctuation, a Chinese character.
+
+    Nothing at all, the end of an empty piece, divides too.
+    """
+    return (
+        not character
+        or character.isspace()
+        or character in string.punctuation
+        or unicodedata.category(character).startswith("P")
+        or unicodedata.name(character, "").startswith("CJK")
+    )

@@ -1,0 +1,174 @@
+"""What is matched: which tokens of a text take part, as which units, and with what weight."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from textmover.functional.cost import unit_vectors
+from textmover.functional.ngrams import Units, compact, ngrams, words
+from textmover.modules.config import MetricConfig, SpecialTokens
+from textmover.modules.tokens.statistics import IdfTable
+from textmover.modules.tokens.unknown_tokens import apart, same_tokens, token_keys
+from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
+
+__all__ = ["Role", "Side", "TokenWeighting", "needs_traits"]
+
+Role = Literal["reference", "hypothesis"]
+
+
+class Side(NamedTuple):
+    """One side of a matching.
+
+    Attributes:
+        vectors: Unit vectors of what is matched, ``[B, L, D]``.
+        mask: True for what may be matched, bool ``[B, L]``.
+        weights: ``[B, L]``, each row sums to 1; 0 throughout where nothing takes part.
+        empty: True for texts of which no ordinary token that is known takes part, bool ``[B]``.
+        unweighted: True where all idf weights are 0 and uniform ones stand in for them, bool ``[B]``.
+    """
+
+    vectors: Tensor
+    mask: Tensor
+    weights: Tensor
+    empty: Tensor
+    unweighted: Tensor
+
+
+def needs_traits(config: MetricConfig) -> bool:
+    """Whether a configuration asks what a token is within its text."""
+    return config.subwords != "all" or config.punctuation == "drop" or config.stop_words != "keep"
+
+
+class TokenWeighting(nn.Module):
+    """Selection, weights and units of tokens, for each of the two roles that a text can play.
+
+    Tokens are selected by kind and trait; weights are given to those that are left; pieces of a word become its mean,
+    where asked for; stretches of ``n`` units become weighted means. Where tokens are pooled like this, their vectors
+    come as the encoder made them, and the means are scaled to unit length, as in MoverScore's code.
+
+    Args:
+        config: What to select, and how to weigh it.
+        vocabulary: Tokens in the vocabulary, for the tables of fitted weights.
+        unit: Whether what is matched has unit length.
+    """
+
+    def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True) -> None:
+        super().__init__()
+        self.unit = unit
+        self.pools = config.ngram != 1 or config.subwords == "mean"
+        self.special_tokens: dict[str, SpecialTokens] = {
+            "reference": config.reference_special_tokens,
+            "hypothesis": config.hypothesis_special_tokens,
+        }
+        self.subwords = config.subwords
+        self.ngram = None if config.ngram == "sentence" else config.ngram
+        self.frequency = config.weights == "tf-idf"
+        self.dropped = (
+            (TokenTrait.CONTINUATION if config.subwords == "first" else 0)
+            | (TokenTrait.PUNCTUATION if config.punctuation == "drop" else 0)
+            | (TokenTrait.STOP_WORD if config.stop_words != "keep" else 0)
+        )
+        self.fits_on_call = config.weights != "uniform" and config.idf_from != "corpus"
+        tables = {}
+        if config.weights != "uniform":
+            tables["reference"] = IdfTable(vocabulary, config.idf)
+            if config.idf_from == "sides":
+                tables["hypothesis"] = IdfTable(vocabulary, config.idf)
+        self.tables = nn.ModuleDict(tables)
+
+    @property
+    def roles_differ(self) -> bool:
+        """Whether a text is treated differently as a reference and as a hypothesis."""
+        return self.special_tokens["reference"] != self.special_tokens["hypothesis"] or len(self.tables) > 1
+
+    @property
+    def fitted(self) -> bool:
+        """Whether all tables have been fitted."""
+        return all(self.table(role).fitted for role in self.tables)
+
+    @property
+    def waits_for_call(self) -> bool:
+        """Whether each call fits the tables anew, since none has been fitted on a corpus."""
+        return self.fits_on_call and all(
+            not self.table(role).fitted or bool(self.table(role).from_call) for role in self.tables
+        )
+
+    def table(self, role: str) -> IdfTable:
+        """The table that a role is weighed by."""
+        found = self.tables[role if role in self.tables else "reference"]
+        if not isinstance(found, IdfTable):
+            raise TypeError(f"Expected an IdfTable, but got {type(found).__name__}.")
+        return found
+
+    def takes_part(self, tokens: TokenBatch) -> Tensor:
+        """Tokens that are not special ones which both roles leave out, bool ``[B, L]``."""
+        choices = set(self.special_tokens.values())
+        kept = tokens.special == SpecialToken.NONE
+        if "first" in choices:
+            kept = kept | (tokens.special == SpecialToken.FIRST)
+        return tokens.mask if choices & {"keep", "targets"} else tokens.mask & kept
+
+    def sides(self, references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Side, Side]:
+        """What is matched of pairs of texts, the references first; unknown tokens match their like alone.
+
+        Texts without a token that is known are empty, unless both texts of the pair are the same.
+        """
+        references, hypotheses = apart(references, hypotheses)
+        reference, hypothesis = self(references, "reference"), self(hypotheses, "hypothesis")
+        if references.unknown is None:
+            return reference, hypothesis
+        other = ~same_tokens(references, hypotheses)
+        return reference._replace(empty=reference.empty & other), hypothesis._replace(empty=hypothesis.empty & other)
+
+    def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:
+        """What of the texts is matched in a role; the vectors of the tokens are unit vectors unless they are pooled."""
+        choice = self.special_tokens[role]
+        ordinary = tokens.special == SpecialToken.NONE
+        present = tokens.mask
+        if self.dropped and tokens.traits is not None:
+            present = present & ((tokens.traits & self.dropped) == 0)
+        if choice == "keep":
+            matchable = weighted = present
+        elif choice == "first":
+            matchable = weighted = present & (ordinary | (tokens.special == SpecialToken.FIRST))
+        else:
+            weighted = present & ordinary
+            matchable = present if choice == "targets" else weighted
+        weights, unweighted = self._weights(tokens, role, weighted)
+        empty = ~(weighted & (ordinary if tokens.unknown is None else ordinary & (tokens.unknown == 0))).any(dim=1)
+        units = _at_least_one(self._units(Units(tokens.vectors, matchable, weights), tokens))
+        total = units.weights.sum(dim=1, keepdim=True)
+        return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
+
+    def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor) -> tuple[Tensor, Tensor]:
+        """Raw weights of the tokens, and for which texts uniform ones had to stand in."""
+        uniform = weighted.to(tokens.vectors.dtype)
+        if not self.tables:
+            return uniform, weighted.new_zeros(len(weighted))
+        ids = token_keys(tokens)
+        weights = self.table(role)(ids).to(uniform) * uniform
+        if self.frequency:
+            same = (ids[:, :, None] == ids[:, None, :]) & weighted[:, None, :]
+            weights = weights * same.sum(dim=2) / uniform.sum(dim=1, keepdim=True).clamp(min=1)
+        unweighted = weighted.any(dim=1) & (weights.sum(dim=1) <= 0)
+        return torch.where(unweighted[:, None], uniform, weights), unweighted
+
+    def _units(self, units: Units, tokens: TokenEmbeddings) -> Units:
+        """Words and n-grams of the tokens, where they are asked for."""
+        if not self.pools:
+            return units
+        if self.subwords == "mean" and tokens.traits is not None:
+            units = words(units, (tokens.traits & TokenTrait.CONTINUATION) == 0)
+        units = ngrams(compact(units), self.ngram)
+        return units._replace(vectors=unit_vectors(units.vectors)) if self.unit else units
+
+
+def _at_least_one(units: Units) -> Units:
+    """One place of padding where no text of a batch has any unit, since kernels look for the largest in each row."""
+    if units.mask.shape[1]:
+        return units
+    pad = torch.nn.functional.pad
+    return Units(pad(units.vectors, (0, 0, 0, 1)), pad(units.mask, (0, 1)), pad(units.weights, (0, 1)))

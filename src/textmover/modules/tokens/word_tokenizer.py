@@ -1,0 +1,174 @@
+"""Texts to the words of a static vocabulary."""
+
+from __future__ import annotations
+
+import functools
+import re
+import string
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from textmover.modules.config import check_choice
+from textmover.modules.encoder.static_vectors import StaticVectors
+from textmover.types import InputError, TokenBatch, TokenTrait
+
+__all__ = ["WordTokenizer", "split_words"]
+
+LongTexts = Literal["truncate", "error", "window"]
+
+SHOWN = 60
+"""Characters of a text that an error message shows."""
+
+PARTS = re.compile(r"n't$|'?(?:(?!n't$)[^-'.,\u200c\u200d])+", re.IGNORECASE)
+"""Parts of a compound: its words, of which an apostrophe begins the next, and ``n't``, as in the Penn Treebank."""
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words and punctuation marks.
+
+    A word is a run of letters, digits, underscores and the marks that combine with them. Hyphens, apostrophes and
+    zero-width joiners within it belong to it, and so do points and commas between digits. Every other character that
+    can be seen is a token of its own. Scripts that put no space between words have to be segmented beforehand.
+
+    Example:
+        >>> split_words("It's 3.50, a well-known price!")
+        ["It's", '3.50', ',', 'a', 'well-known', 'price', '!']
+    """
+    return _pattern().findall(unicodedata.normalize("NFC", text))
+
+
+class WordTokenizer:
+    """Words of texts as rows of static vectors, under the calling contract of :class:`Tokenizer`.
+
+    Texts are stripped of white space at both ends and split by :func:`split_words`. A word is looked up as it is
+    written, then in lower case. A compound that has no vector is taken apart at its hyphens and apostrophes if any part
+    has one. What becomes of the words that have none is for ``vectors.unknown_words`` to say; those that stay in the
+    batch have the number of words in the vocabulary as their id.
+
+    Args:
+        vectors: The word vectors.
+        max_length: Longest text in tokens that take part; ``None`` for no limit, since every word is read by itself.
+        long_texts: What happens to longer texts; with ``"window"`` there are none.
+        traits: Whether to say what each token is within its text; none continues a word.
+        stop_words: Words in lower case that are marked among the traits, along with the parts of such a compound, and
+            compounds of nothing else; an ending such as ``'s`` or ``n't`` is found as ``s`` or ``t``, too.
+    """
+
+    def __init__(
+        self,
+        vectors: StaticVectors,
+        max_length: int | None = None,
+        long_texts: LongTexts = "truncate",
+        *,
+        traits: bool = False,
+        stop_words: frozenset[str] = frozenset(),
+    ) -> None:
+        check_choice("long_texts", long_texts, get_args(LongTexts))
+        self.vectors = vectors
+        self.max_length = None if long_texts == "window" else max_length
+        self.long_texts = long_texts
+        self._traits = traits
+        self._stop_words = stop_words
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of words, and one more for those without a vector; all ids lie below it."""
+        return len(self.vectors) + 1
+
+    def __call__(self, texts: Sequence[str]) -> TokenBatch:
+        """Tokenise a batch of texts.
+
+        Args:
+            texts: The texts; an empty one has no tokens, nor has one of unknown words that are dropped.
+
+        Returns:
+            Ids and masks on the CPU, padded to the longest text; no token is special.
+
+        Raises:
+            TypeError: If something is not a string.
+            InputError: If a text is too long and ``long_texts`` is ``"error"``, or a word has no vector and
+                ``vectors.unknown_words`` is.
+        """
+        for position, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+        stripped = tuple(text.strip() for text in texts)
+        lacking: list[list[str]] = [[] for _ in stripped]
+        tokens = [list(self._tokens(text, of_text)) for text, of_text in zip(stripped, lacking, strict=True)]
+        truncated = tuple(self.max_length is not None and len(row) > self.max_length for row in tokens)
+        if self.long_texts == "error" and any(truncated):
+            raise InputError(
+                f"Expected texts of at most {self.max_length} tokens, but the one that starts with "
+                f"{stripped[truncated.index(True)][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' "
+                "or 'window'."
+            )
+        tokens = [row[: self.max_length] for row in tokens]
+        longest = max(map(len, tokens), default=0)
+        ids = torch.zeros(len(texts), longest, dtype=torch.long)
+        mask = torch.zeros(len(texts), longest, dtype=torch.bool)
+        traits = torch.zeros(len(texts), longest, dtype=torch.int8)
+        for index, row in enumerate(tokens):
+            width = len(row)
+            ids[index, :width] = torch.tensor([one for one, _ in row], dtype=torch.long)
+            mask[index, :width] = True
+            traits[index, :width] = torch.tensor([trait for _, trait in row], dtype=torch.int8)
+        special = torch.zeros_like(traits)
+        words = tuple(map(tuple, lacking)) if any(lacking) else None
+        return TokenBatch(
+            ids, mask, special, stripped, truncated, traits if self._traits else None, unknown_words=words
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write into ``folder`` which file the vectors are of: see :meth:`StaticVectors.load`."""
+        self.vectors.save(folder)
+
+    def _tokens(self, text: str, lacking: list[str]) -> Iterator[tuple[int, int]]:
+        """Id and traits of each token that takes part; ``lacking`` takes the words that have no vector."""
+        for written in split_words(text):
+            word = written.replace("’", "'")
+            pieces = [(written, self._find(written))]
+            if pieces[0][1] is None and len(parts := PARTS.findall(word)) > 1:
+                found = [(part, self._find(part)) for part in parts]
+                pieces = found if any(row is not None for _, row in found) else pieces
+            for piece, row in pieces:
+                if row is None and self.vectors.unknown_words == "error":
+                    raise InputError(
+                        f"Expected every word to have a vector in {self.vectors.path}, but {piece!r} has none: correct "
+                        "it, or set `unknown_words` to 'drop', 'zero' or 'mean'."
+                    )
+                if row is None:
+                    lacking.append(piece)
+                if row is not None or self.vectors.unknown_words != "drop":
+                    yield len(self.vectors) if row is None else row, self._trait(piece, word)
+
+    def _find(self, word: str) -> int | None:
+        """Row of the word, else with a straight apostrophe, else without the apostrophe that it begins with."""
+        straight = word.replace("’", "'")
+        rows = map(self.vectors.find, dict.fromkeys((word, straight, straight.lstrip("'"))))
+        return next((row for row in rows if row is not None), None)
+
+    def _trait(self, piece: str, word: str) -> int:
+        if len(piece) == 1 and piece in string.punctuation:
+            return TokenTrait.PUNCTUATION
+        return TokenTrait.STOP_WORD if self._stops(piece.replace("’", "'")) or word.lower() in self._stop_words else 0
+
+    def _stops(self, word: str) -> bool:
+        """Whether a word is a stop word, or all of its parts are."""
+        parts = PARTS.findall(word.lower()) or [word]
+        found = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
+        return word.lower() in self._stop_words or all(found)
+
+
+@functools.cache
+def _pattern() -> re.Pattern[str]:
+    """The pattern of :func:`split_words`; ``re`` has no class for combining marks and invisible characters."""
+    category = {chr(code): unicodedata.category(chr(code)) for code in range(0xA0, 0x20000)}
+    marks = "".join(character for character, kind in category.items() if kind.startswith("M"))
+    invisible = "".join(character for character, kind in category.items() if kind == "Cf")
+    word = rf"\w[\w{marks}]*"
+    inner = r"[-'’\u200c\u200d]|(?<=\d)[.,](?=\d)"
+    return re.compile(rf"{word}(?:(?:{inner}){word})*|[^\w\s{marks}{invisible}]")

@@ -1,0 +1,57 @@
+"""Import paths that earlier documents name and that stay valid: each is the module that holds the same names today."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["keep_old_paths"]
+
+PACKAGE = "textmover."
+
+MOVED = {
+    "cli.train": "cli.training.train",
+    "data.acceptable": "data.generated.acceptability",
+    "data.parses": "perturbations.parses",
+    "data.perturbation_kinds": "perturbations.kinds",
+    "data.perturbations": "perturbations.perturbations",
+    "data.record_files": "data.generated.record_files",
+    "data.told_records": "data.generated.record_ratings",
+    "meta_evaluation.annotator_agreement": "meta_evaluation.agreement.annotators",
+    "scoring.adapter": "checkpoints.adapter",
+    "scoring.averaging": "checkpoints.averaging",
+    "scoring.citations": "checkpoints.citations",
+    "scoring.classifier_checkpoint": "checkpoints.classifier",
+    "scoring.encoder_weights": "checkpoints.encoder_weights",
+    "scoring.hub": "checkpoints.hub",
+    "scoring.probes": "modules.probes",
+    "training.curves": "training.reports.learning_curves",
+    "training.joint": "training.distributed_values",
+}
+"""Old path → new path, both below the package."""
+
+
+class _OldPaths(MetaPathFinder, Loader):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname.removeprefix(PACKAGE) in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(PACKAGE + MOVED[spec.name.removeprefix(PACKAGE)])
+        spec.loader_state = module.__spec__  # importlib is about to replace it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+def keep_old_paths() -> None:
+    """Import modules by their old paths as well: as the same modules, asked for after all others."""
+    if not any(isinstance(finder, _OldPaths) for finder in sys.meta_path):
+        sys.meta_path.append(_OldPaths())

@@ -1,0 +1,1 @@
+"""Graded, seeded corruptions of English sentences."""

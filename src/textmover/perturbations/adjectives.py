@@ -1,0 +1,189 @@
+"""Adjectives replaced by a synonym or by an antonym of the package's own table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from textmover.perturbations.edits import Edit, mixed, one_by_chance, with_words
+from textmover.perturbations.parses import Parse, word_tags
+from textmover.perturbations.phrases import FUNCTION_WORDS, NEGATIVE, Phrase, WordPool, listed
+from textmover.reading import read_yaml
+
+__all__ = ["AdjectiveTable", "adjective_table", "antonym", "inflected", "synonym"]
+
+IRREGULAR_DEGREES = {"good": ("better", "best"), "bad": ("worse", "worst"), "little": ("smaller", "smallest")}
+COMPLEMENTS = frozenset(listed("of to at with from for that about on than as in enough"))
+"""Words behind an adjective with which its synonym or antonym may not go."""
+
+
+@dataclass(frozen=True)
+class AdjectiveTable:
+    """What stands for an adjective, and what it is no adjective beside.
+
+    Attributes:
+        synonyms: Adjective to those that may take its place.
+        antonyms: Adjective to those that say the opposite.
+        unsure_alone: Words that are adjectives only where a parse says so.
+        fixed: Adjective to the words before which it belongs to a fixed phrase.
+    """
+
+    synonyms: Mapping[str, tuple[str, ...]]
+    antonyms: Mapping[str, tuple[str, ...]]
+    unsure_alone: frozenset[str]
+    fixed: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def load(cls, path: str | Path) -> AdjectiveTable:
+        """Read a table from YAML; see ``adjectives.yaml`` for its form.
+
+        Raises:
+            ValueError: If an entry is missing.
+        """
+        raw = read_yaml(path)
+        try:
+            barred = frozenset(listed(raw["replaced_only"]))
+            groups, pairs = ([listed(entry) for entry in raw[name]] for name in ("synonyms", "antonyms"))
+            unsure = frozenset(listed(raw["unsure_alone"]))
+            fixed = {str(word): frozenset(map(str, nexts)) for word, nexts in raw["fixed"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"Expected `{path}` to hold synonyms, antonyms, replaced_only, unsure_alone and fixed, but got "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        return cls(_table(groups, barred), _table(pairs, barred), unsure, fixed)
+
+
+def _table(groups: list[tuple[str, ...]], barred: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """Each word with the others of its groups that may take its place."""
+    table: dict[str, dict[str, None]] = {}
+    for group in groups:
+        for word in group:
+            table.setdefault(word, {}).update(dict.fromkeys(other for other in group if other not in {word, *barred}))
+    return {word: tuple(others) for word, others in table.items() if others}
+
+
+@cache
+def adjective_table() -> AdjectiveTable:
+    """The table that the package ships, read once."""
+    return AdjectiveTable.load(Path(__file__).with_name("adjectives.yaml"))
+
+
+def inflected(adjective: str, degree: int) -> str | None:
+    """The comparative (1) or superlative (2) in one word, or ``None`` where it takes *more* and *most*.
+
+    Example:
+        >>> [inflected(word, 1) for word in ("big", "happy", "nice", "good", "difficult")]
+        ['bigger', 'happier', 'nicer', 'better', None]
+    """
+    if adjective in IRREGULAR_DEGREES:
+        return IRREGULAR_DEGREES[adjective][degree - 1]
+    ending = ("er", "est")[degree - 1]
+    syllables = len(re.findall(r"[aeiouy]+", adjective.removesuffix("e")))
+    if (
+        adjective.endswith(("like", "ed"))
+        or "-" in adjective
+        or not (syllables == 1 or adjective.endswith(("y", "le")))
+    ):
+        return None
+    if syllables > 2 or (syllables == 2 and adjective.endswith("ly") and adjective not in ("lovely", "ugly", "early")):
+        return None
+    if adjective.endswith("y"):
+        return re.sub(r"(?<=[^aeiou])y$", "i", adjective) + ending
+    if adjective.endswith("e"):
+        return adjective + ending[1:]
+    if re.search(r"[^aeiou][aeiou][bdgmnpt]$", adjective):
+        return adjective + adjective[-1] + ending
+    return adjective + ending
+
+
+def synonym(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """``degree`` adjectives by synonyms, as a perturbation once ``parse`` (or ``None``) is bound."""
+    return _by_others(adjective_table().synonyms, parse, phrase, degree, rng)
+
+
+def antonym(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """``degree`` adjectives by antonyms, as a perturbation once ``parse`` (or ``None``) is bound.
+
+    One that is denied stays: *not unhappy* is hardly the opposite of *not happy*.
+    """
+    return _by_others(adjective_table().antonyms, parse, phrase, degree, rng, denied=False)
+
+
+def _by_others(
+    table: Mapping[str, tuple[str, ...]],
+    parse: Parse | None,
+    phrase: Phrase,
+    degree: int,
+    rng: Random,
+    *,
+    denied: bool = True,
+) -> Edit | None:
+    """The first ``degree`` adjectives of a random order for which there is another."""
+    tags = word_tags(phrase, parse) if parse is not None else None
+    present = {word.core.lower() for word in phrase.words}
+    new: dict[int, str] = {}
+    for place in mixed(range(len(phrase.words)), rng):
+        if len(new) == degree:
+            break
+        options = [one for one in _others(table, phrase, place, tags) if one not in present]
+        if options and (denied or not _is_denied(phrase, place)):
+            new[place] = one_by_chance(options, rng)
+            present.add(new[place])
+    return with_words(phrase, new) if len(new) == degree else None
+
+
+def _others(
+    table: Mapping[str, tuple[str, ...]], phrase: Phrase, place: int, tags: tuple[str, ...] | None
+) -> list[str]:
+    """What may stand for the word at a place in the same form; nothing where it is no adjective of the table."""
+    word = phrase.words[place]
+    base, form = _base(word.core, table)
+    if not base or word.core != word.core.lower():
+        return []
+    behind = phrase.words[place + 1] if place + 1 < len(phrase.words) and not word.after else None
+    before = phrase.words[place - 1].core.lower() if place and not phrase.words[place - 1].after else ""
+    following = behind.core.lower() if behind is not None and not behind.before else ""
+    if tags is None and not _looks_like_one(base, form, before, following):
+        return []
+    if tags is not None and tags[place] != "ADJ":
+        return []
+    if following in COMPLEMENTS or following in adjective_table().fixed.get(base, ()):
+        return []
+    if following[:1].isupper() or (before == "as" and following == "as"):
+        return []
+    others = table[base]
+    if form:
+        return [other for one in others if (other := inflected(one, form)) is not None]
+    return [one for one in others if before not in ("more", "most") or inflected(one, 1) is None]
+
+
+def _base(word: str, table: Mapping[str, tuple[str, ...]]) -> tuple[str, int]:
+    """The adjective of the table that a word is a form of, and whether it is 1 the comparative or 2 the superlative."""
+    if word in table:
+        return word, 0
+    return _degrees(frozenset(table)).get(word, ("", 0))
+
+
+@cache
+def _degrees(adjectives: frozenset[str]) -> dict[str, tuple[str, int]]:
+    return {form: (one, n) for one in sorted(adjectives) for n in (1, 2) if (form := inflected(one, n)) is not None}
+
+
+def _looks_like_one(base: str, form: int, before: str, following: str) -> bool:
+    """Whether a word is an adjective as far as its neighbours show."""
+    if base in adjective_table().unsure_alone:
+        return False
+    if form and not following:  # *he ran quicker*
+        return before in FUNCTION_WORDS
+    return before != "to"
+
+
+def _is_denied(phrase: Phrase, place: int) -> bool:
+    """Whether a negation stands shortly before."""
+    near = {word.core.lower().replace("’", "'") for word in phrase.words[max(0, place - 4) : place]}
+    return bool(near & NEGATIVE) or any(word.endswith("n't") for word in near)

@@ -1,0 +1,271 @@
+"""Simple clauses of a parse: what may change its place when a sentence turns from active to passive or back.
+
+A clause that holds anything that these rules do not know is no simple clause, so that what is made of the others reads
+well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from textmover.perturbations.phrases import listed
+from textmover.types import ParsedText
+
+__all__ = ["PRONOUNS", "Agreement", "Chain", "Clause", "simple_clause"]
+
+MODALS = frozenset(listed("can could will would shall should may might must"))
+CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall", "'ll": "will"}
+PAST_FORMS = frozenset(listed("was were had did"))
+PRESENT_FORMS = frozenset(listed("am is are has have do does 's 've 're 'm"))
+KNOWN_RELATIONS = frozenset(
+    listed("nsubj nsubj:pass aux aux:pass obj obl obl:agent obl:tmod obl:npmod obl:unmarked advmod advcl punct cc")
+) | {"compound:prt"}
+MOVABLE_ADVERBS = frozenset(listed("often always never also still now then soon already once again sometimes"))
+SCOPING = frozenset(listed("only merely nearly simply hardly scarcely barely family early daily weekly likely"))
+OPAQUE = re.compile(r"[\"“”()\[\]{}:;?…/*_<>@#=|]|--| [-–—] |https?:|''|``")
+UNCLEAR_AMOUNTS = frozenset(
+    listed(
+        "lot lots number couple majority minority rest half percent % kind sort range series variety pair none total"
+    )
+)
+OTHER_PLURALS = frozenset(
+    listed(
+        "people police cattle sheep fish deer staff data media aircraft offspring children feet teeth mice geese "
+        "criteria phenomena bacteria alumni stimuli fungi"
+    )
+)
+PRONOUNS = {
+    **dict.fromkeys(listed("i me"), (1, False)),
+    **dict.fromkeys(listed("we us"), (1, True)),
+    "you": (2, True),
+    **dict.fromkeys(listed("he him she her it this that everyone someone anyone everybody somebody"), (3, False)),
+    **dict.fromkeys(listed("everything something nobody nothing another"), (3, False)),
+    **dict.fromkeys(listed("they them these those many both few several others"), (3, True)),
+}
+
+
+class Agreement(NamedTuple):
+    """Person and number, which a finite verb agrees with."""
+
+    person: int
+    plural: bool
+
+
+class Chain(NamedTuple):
+    """The verb with what helps it, in the terms that both voices share.
+
+    Attributes:
+        tense: ``"past"`` or ``"present"``; of no account behind a modal.
+        modal: The modal verb, or empty.
+        perfect: Whether it is *have done*.
+        progressive: Whether it is *be doing*.
+        supported: Whether it is *do* with the plain verb.
+        negated: Whether *not* is in it.
+        adverbs: Adverbs before the verb.
+    """
+
+    tense: str
+    modal: str
+    perfect: bool
+    progressive: bool
+    supported: bool
+    negated: bool
+    adverbs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A sentence of one verb with its subject before it.
+
+    Attributes:
+        text: The sentence.
+        parsed: Its parse.
+        verb: Position of the verb, its root.
+        subject: Position of the subject's head.
+        passive: Whether it is passive.
+    """
+
+    text: str
+    parsed: ParsedText
+    verb: int
+    subject: int
+    passive: bool
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Words that depend on each word, in order."""
+        found: list[list[int]] = [[] for _ in self.parsed.words]
+        for place, head in enumerate(self.parsed.heads):
+            if head >= 0:
+                found[head].append(place)
+        return tuple(map(tuple, found))
+
+    def lower(self, place: int) -> str:
+        """A word in lower case, its apostrophe straight."""
+        return self.parsed.words[place].lower().replace("’", "'")
+
+    def feature(self, place: int, name: str) -> str:
+        """A morphological feature, or empty."""
+        found = re.search(rf"(?:^|\|){name}=([^|]+)", self.parsed.features[place])
+        return found[1] if found else ""
+
+    def below(self, place: int) -> list[int]:
+        """A word with all that depend on it, in the order of the text."""
+        found, waiting = [], [place]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += self.children[found[-1]]
+        return sorted(found)
+
+    def span(self, place: int) -> range | None:
+        """The words of a constituent, or ``None`` where they do not stand together."""
+        found = self.below(place)
+        return range(found[0], found[-1] + 1) if found[-1] - found[0] + 1 == len(found) else None
+
+    def slice(self, words: range) -> str:
+        """The text of some words that stand together."""
+        return self.text[self.parsed.spans[words[0]][0] : self.parsed.spans[words[-1]][1]]
+
+    def of_verb(self, relation: str) -> tuple[int, ...]:
+        """What depends on the verb in a relation."""
+        return tuple(one for one in self.children[self.verb] if self.parsed.relations[one] == relation)
+
+    def agreement(self, head: int) -> Agreement | None:
+        """Person and number of a noun phrase, or ``None`` where they are not clear."""
+        parsed = self.parsed
+        joined = [one for one in self.children[head] if parsed.relations[one] == "conj"]
+        if joined:
+            words = {self.lower(one) for place in joined for one in self.children[place] if parsed.tags[one] == "CCONJ"}
+            return Agreement(3, True) if words == {"and"} else None
+        if parsed.tags[head] == "PRON":
+            known = PRONOUNS.get(self.lower(head))
+            if known is None or self.feature(head, "PronType") in ("Rel", "Int"):
+                return None
+            return Agreement(*known)
+        if parsed.tags[head] not in ("NOUN", "PROPN") or self.lower(head) in UNCLEAR_AMOUNTS:
+            return None
+        number, word = self.feature(head, "Number"), self.lower(head)
+        looks_plural = word.endswith(("s", "men")) or word in OTHER_PLURALS
+        same = word == parsed.lemmas[head].lower()
+        if parsed.tags[head] == "NOUN" and (looks_plural and not same if number == "Sing" else not looks_plural):
+            return None  # tagger, lemmatizer and form disagree
+        return Agreement(3, number != "Sing") if number in ("Sing", "Plur", "Ptan") else None
+
+    def chain(self, group: Iterable[int]) -> Chain | None:
+        """What stands between subject and verb, or ``None`` where it is not understood."""
+        parsed = self.parsed
+        auxiliaries: list[int] = []
+        adverbs: list[str] = []
+        negated = False
+        for place in group:
+            word = self.lower(place)
+            if parsed.heads[place] != self.verb:
+                return None
+            if parsed.relations[place] in ("aux", "aux:pass"):
+                auxiliaries.append(place)
+            elif word in ("not", "n't") and not negated:
+                negated = True
+            elif parsed.relations[place] == "advmod" and not self.children[place] and _may_move(word):
+                adverbs.append(parsed.words[place].lower())
+            else:
+                return None
+        if negated and not auxiliaries:
+            return None
+        return self._understood(auxiliaries, negated, tuple(adverbs))
+
+    def _understood(self, auxiliaries: Sequence[int], negated: bool, adverbs: tuple[str, ...]) -> Chain | None:
+        """The auxiliaries as tense, modal, perfect and progressive."""
+        kinds = [self._kind(place) for place in auxiliaries]
+        if "" in kinds:
+            return None
+        written = "-".join("modal" if kind in MODALS else kind for kind in kinds)
+        allowed = "(modal)?-?(have)?-?(be)?-?be" if self.passive else "(modal)?-?(have)?-?(be)?|(do)"
+        match = re.fullmatch(allowed, written)
+        if match is None:
+            return None
+        perfect, progressive = bool(match[2]), bool(match[3])
+        word, lemma = self.lower(self.verb), self.parsed.lemmas[self.verb]
+        if not self.passive and progressive != (word.endswith("ing") and bool(kinds)):
+            return None
+        tense = _tense_of(self.lower(auxiliaries[0])) if auxiliaries else self._verb_tense(word, lemma)
+        modal = kinds[0] if kinds and kinds[0] in MODALS else ""
+        if not (tense or modal):
+            return None
+        return Chain(tense, modal, perfect, progressive, "do" in kinds, negated, adverbs)
+
+    def _kind(self, place: int) -> str:
+        """A modal verb, ``have``, ``be`` or ``do``; empty for anything else."""
+        word = CONTRACTED.get(self.lower(place), self.lower(place))
+        if word in MODALS:
+            return word
+        lemma = self.parsed.lemmas[place].lower()
+        if word == "'d":
+            return lemma if lemma in ("would", "have") else ""
+        return lemma if lemma in ("have", "be", "do") else ""
+
+    def _verb_tense(self, word: str, lemma: str) -> str:
+        """The tense of a verb without auxiliaries; empty where it is not finite."""
+        if self.feature(self.verb, "VerbForm") not in ("Fin", "") or self.feature(self.verb, "Mood") == "Imp":
+            return ""
+        tense = {"Past": "past", "Pres": "present"}.get(self.feature(self.verb, "Tense"), "")
+        if word.endswith("s") and word != lemma:
+            return "present" if tense != "past" else ""
+        return tense
+
+
+def _may_move(word: str) -> bool:
+    return word in MOVABLE_ADVERBS or (word.endswith("ly") and word not in SCOPING)
+
+
+def _tense_of(auxiliary: str) -> str:
+    if auxiliary in PAST_FORMS or auxiliary == "'d":
+        return "past"
+    return "present" if auxiliary in PRESENT_FORMS else ""
+
+
+def simple_clause(text: str, parsed: ParsedText) -> Clause | None:
+    """The one clause of a text, or ``None``: several sentences, a question, quotations, or anything out of the common.
+
+    Args:
+        text: The text.
+        parsed: Its parse.
+    """
+    if OPAQUE.search(text) or len(parsed.roots) != 1 or not text[:1].isalnum():
+        return None
+    verb = parsed.roots[0]
+    below = [place for place, head in enumerate(parsed.heads) if head == verb]
+    relations = [parsed.relations[place] for place in below]
+    subjects = [place for place in below if parsed.relations[place] in ("nsubj", "nsubj:pass")]
+    if parsed.tags[verb] != "VERB" or len(subjects) != 1 or not KNOWN_RELATIONS.issuperset(relations):
+        return None
+    clause = Clause(text, parsed, verb, subjects[0], "aux:pass" in relations)
+    if not clause.passive and parsed.relations[subjects[0]] == "nsubj:pass":
+        return None
+    if any(
+        word.endswith(("self", "selves")) or word in ("own", "each", "another") for word in map(str.lower, parsed.words)
+    ):
+        return None
+    if any(relation in ("reparandum", "goeswith", "list", "vocative", "parataxis") for relation in parsed.relations):
+        return None
+    odd = any(_is_odd(clause, place) for place in below)
+    return None if odd else clause
+
+
+def _is_odd(clause: Clause, place: int) -> bool:
+    """Whether something that depends on the verb is not to be carried along."""
+    parsed = clause.parsed
+    relation = parsed.relations[place]
+    if relation == "cc":
+        return place != 0
+    if relation == "punct":
+        return clause.lower(place) not in (",", ".", "!")
+    if clause.feature(place, "PronType") in ("Int", "Rel") or clause.span(place) is None:
+        return True
+    if relation == "advcl":  # what has no subject of its own would hang on the wrong one
+        below = [parsed.relations[one] for one in clause.children[place]]
+        return not any(one.startswith("nsubj") for one in below)
+    return False

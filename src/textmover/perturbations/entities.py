@@ -1,0 +1,182 @@
+"""Names replaced by other names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from random import Random
+from typing import NamedTuple
+
+from textmover.perturbations.edits import Edit, fit_article, mixed, one_by_chance
+from textmover.perturbations.names import kind_of_name, names_of_kind, titles
+from textmover.perturbations.parses import Parse, word_tags
+from textmover.perturbations.phrases import Phrase, Word, WordPool
+
+__all__ = ["Name", "entity", "names_in"]
+
+DETERMINERS = frozenset(
+    ("the", "a", "an", "this", "that", "these", "those", "my", "your", "his", "her", "our", "their")
+)
+POSSESSIVE = ("'s", "’s")
+PLACED = frozenset(("in", "near", "at", "around", "outside", "inside", "throughout"))
+"""Words before the name of a place."""
+
+LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("surnames",)}
+"""The lists that others are taken from, one for each word, where the kind is told by more than one word's list."""
+
+
+class Name(NamedTuple):
+    """A name in a phrase.
+
+    Attributes:
+        start: Its first word.
+        stop: The one after its last word.
+        words: Its words without a possessive ending.
+        kind: Its kind, where the lists of names know it; ``"people"`` for a first name with further words, ``"places"``
+            for an unknown name behind *in* and the like; else empty.
+        determined: Whether an article or the like stands before it.
+    """
+
+    start: int
+    stop: int
+    words: tuple[str, ...]
+    kind: str
+    determined: bool
+
+
+def names_in(phrase: Phrase, parse: Parse | None = None, pool: WordPool | None = None) -> tuple[Name, ...]:
+    """The names of a phrase, by the parts of speech of a parse or else by their capitals.
+
+    Args:
+        phrase: The phrase.
+        parse: Gives parses; without one, a word with a capital is a name unless it opens the sentence, where it is one
+            if ``pool`` or the lists of names know it. A text of capitals alone, or mostly, tells nothing.
+        pool: Knows names by their place in other sentences.
+
+    Example:
+        >>> [name.words for name in names_in(Phrase.parse("We met Mrs Novak in Oslo.", WordPool()))]
+        [('Novak',), ('Oslo',)]
+    """
+    marked = _marked_by_parse(phrase, parse) if parse is not None else _marked_by_capital(phrase, pool or WordPool())
+    names: list[Name] = []
+    start = 0
+    while start < len(phrase.words):
+        stop = start
+        kind = _kind(phrase, start) if marked[start] else ""
+        while stop < len(phrase.words) and marked[stop]:
+            stop += 1
+            word = phrase.words[stop - 1]
+            alone = kind in ("days", "months", "peoples") or word.core.endswith(POSSESSIVE) or word.after
+            if alone or stop == len(phrase.words) or phrase.words[stop].before:
+                break
+            if _kind(phrase, stop) not in ("", "surnames"):
+                break
+        if stop > start:
+            words = tuple(_bare(phrase, place) for place in range(start, stop))
+            before = phrase.words[start - 1] if start else Word("", "", "")
+            determined = before.core.lower() in DETERMINERS and not before.after
+            if stop > start + 1 or not kind:
+                kind = "people" if kind == "first_names" else "places" if before.core.lower() in PLACED else ""
+            names.append(Name(start, stop, words, kind, determined))
+        start = max(stop, start + 1)
+    return tuple(names)
+
+
+def entity(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """``degree`` names replaced wherever they stand, as a perturbation once ``parse`` (or ``None``) is bound."""
+    found = names_in(phrase, parse, pool)
+    present = {word for name in found for word in name.words}
+    chosen: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for name in mixed(found, rng):
+        if len(chosen) == degree:
+            break
+        if name.words not in chosen:
+            taken = present | {word for words in chosen.values() for word in words}
+            other = _other(name, phrase, parse, pool, taken, rng)
+            if other is not None:
+                chosen[name.words] = other
+    if len(chosen) < degree:
+        return None
+    words = list(phrase.words)
+    touched: list[Word] = []
+    for name in sorted((name for name in found if name.words in chosen), reverse=True):
+        old = phrase.words[name.start : name.stop]
+        ending = old[-1].core[len(name.words[-1]) :]
+        new = [Word("", core, "") for core in chosen[name.words]]
+        new[0] = new[0]._replace(before=old[0].before)
+        new[-1] = new[-1]._replace(core=new[-1].core + ending, after=old[-1].after)
+        words[name.start : name.stop] = new
+        fit_article(words, name.start)
+        touched += old
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(touched))
+
+
+def _marked_by_parse(phrase: Phrase, parse: Parse) -> list[bool]:
+    tags = word_tags(phrase, parse)
+    return [
+        tag == "PROPN" and word.core[:1].isalpha() and word.core.rstrip(".") not in titles() and "@" not in word.core
+        for tag, word in zip(tags, _written(phrase), strict=True)
+    ]
+
+
+def _marked_by_capital(phrase: Phrase, pool: WordPool) -> list[bool]:
+    long = [word.core for word in _written(phrase) if word.core.isalpha() and not word.function]
+    capitals = [core for core in long if core[:1].isupper()]
+    if phrase.text.isupper() or (len(capitals) > 3 and len(capitals) > 4 * (len(long) - len(capitals))):  # a headline
+        return [False] * len(phrase.words)
+    marked = []
+    for place, (word, written) in enumerate(zip(phrase.words, _written(phrase), strict=True)):
+        core = written.core.removesuffix("'s").removesuffix("’s")
+        listed_name = bool(kind_of_name(core)) and phrase.capital
+        looks = word.core[:1].isupper() or (place == 0 and listed_name)
+        starts = place > 0 and phrase.words[place - 1].after[-1:] in (".", "!", "?", ":", "…")
+        name = core.isalpha() and len(core) > 1 and core not in titles() and not written.function
+        marked.append(looks and name and (not starts or listed_name or pool.is_name(core)))
+    return marked
+
+
+def _written(phrase: Phrase) -> list[Word]:
+    """The words as the text writes them, the first one with its capital."""
+    words = list(phrase.words)
+    if words and phrase.capital:
+        words[0] = words[0]._replace(core=words[0].core[:1].upper() + words[0].core[1:])
+    return words
+
+
+def _bare(phrase: Phrase, place: int) -> str:
+    core = _written(phrase)[place].core
+    return core[:-2] if core.endswith(POSSESSIVE) else core
+
+
+def _kind(phrase: Phrase, place: int) -> str:
+    return kind_of_name(_bare(phrase, place))
+
+
+def _other(
+    name: Name, phrase: Phrase, parse: Parse | None, pool: WordPool, taken: set[str], rng: Random
+) -> tuple[str, ...] | None:
+    """Another name of the same kind; one of the texts before one of the lists."""
+    texts = tuple(text for text in pool.texts if text != phrase.text and text not in pool.avoid)
+    met = {one for text in texts for one in _names_of(text, parse, pool)}
+    alike = sorted(
+        words
+        for words, kind, determined in met
+        if kind == name.kind
+        and (determined == name.determined or kind)
+        and len(words) == len(name.words)
+        and taken.isdisjoint(words)
+    )
+    lists = LISTS.get(name.kind, (name.kind,))
+    fitting = len(lists) == len(name.words) or name.kind == "places"
+    if name.kind not in LISTS:
+        alike = sorted({*alike, *((word,) for word in names_of_kind(name.kind) if word not in taken)})
+    elif not alike and fitting and not name.determined:
+        free = [[word for word in names_of_kind(kind) if word not in taken] for kind in lists]
+        return tuple(one_by_chance(words, rng) for words in free)
+    return one_by_chance(alike, rng) if alike else None
+
+
+@lru_cache(maxsize=4096)
+def _names_of(text: str, parse: Parse | None, pool: WordPool) -> frozenset[tuple[tuple[str, ...], str, bool]]:
+    names = names_in(Phrase.parse(text, pool), parse, pool)
+    return frozenset((name.words, name.kind, name.determined) for name in names)

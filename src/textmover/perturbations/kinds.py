@@ -1,0 +1,229 @@
+"""All perturbations there are: what each does, what its degree counts, what it needs, and under which other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+from textmover.perturbations.adjectives import antonym, synonym
+from textmover.perturbations.edits import Function
+from textmover.perturbations.entities import entity
+from textmover.perturbations.parses import Parse, Parses
+from textmover.perturbations.passive_voice import active, passive
+from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
+from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.severity import shipped_table
+from textmover.perturbations.substitutions import Neighbours, random_word, substitute
+from textmover.types import InputError
+
+__all__ = ["ALIASES", "KINDS", "Kind", "all_perturbations", "perturb_texts", "resolve_types"]
+
+NEIGHBOURS = 128
+"""Texts that give one another words, names and unrelated sentences."""
+
+FEW = 16
+"""Texts at the end of a list that are too few to be neighbours by themselves."""
+
+LONGEST = 10_000
+"""Words of a text at most: the work grows with their square, and the changes are those of sentences."""
+
+ATTEMPTS = 4
+"""Tries for each version, of which some give what is there already."""
+
+
+class Kind(NamedTuple):
+    """What there is to know of a perturbation.
+
+    Attributes:
+        summary: What it does.
+        degree: What its degree counts.
+        needs: ``"parser"`` or ``"neighbours"`` where it cannot be made without; else empty.
+    """
+
+    summary: str
+    degree: str
+    needs: str = ""
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "identity": Kind("the text as it is", "1"),
+        "repeat": Kind("words said twice in a row", "words"),
+        "swap": Kind("neighbouring words exchanged, or all words in random order", "pairs; 9: all words"),
+        "drop": Kind("words left out", "words"),
+        "insert": Kind("unrelated words put in", "words"),
+        "truncate": Kind("the end cut off", "per cent of the words"),
+        "replace": Kind("content words replaced by unrelated ones", "words"),
+        "number": Kind("figures and number words changed", "numbers"),
+        "negate": Kind("clauses turned into their opposite", "clauses"),
+        "unrelated": Kind("another sentence altogether", "1"),
+        "entity": Kind("names replaced by other names", "names"),
+        "synonym": Kind("adjectives replaced by synonyms", "adjectives"),
+        "antonym": Kind("adjectives replaced by antonyms", "adjectives"),
+        "random-word": Kind("content words replaced by AAA", "words"),
+        "substitute": Kind("words replaced by neighbours in embedding space", "words", "neighbours"),
+        "passive": Kind("an active clause in the passive", "1", "parser"),
+        "active": Kind("a passive clause in the active", "1", "parser"),
+    }
+)
+"""Every perturbation, in the order in which they are listed."""
+
+ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = MappingProxyType(
+    {
+        "repetition": ("repeat", None),
+        "deletion": ("drop", None),
+        "shuffle": ("swap", (9,)),
+        "negation": ("negate", None),
+        "number-change": ("number", None),
+        "entity-replacement": ("entity", None),
+        "adjective-synonym": ("synonym", None),
+        "adjective-antonym": ("antonym", None),
+        "aaa": ("random-word", None),
+        "word-substitution": ("substitute", None),
+    }
+)
+"""Other names: the perturbation that is meant, and its degrees where not all of them are."""
+
+
+def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None = None) -> Mapping[str, Function]:
+    """The perturbations that can be made with what there is.
+
+    Args:
+        parse: Decides what an adjective or a name is, and makes ``passive`` and ``active`` possible.
+        neighbours: Makes ``substitute`` possible.
+
+    Returns:
+        Name to function, for :func:`~textmover.perturbations.perturbations.perturb`.
+
+    Example:
+        >>> kinds = all_perturbations()
+        >>> perturb("We live in a beautiful house.", "synonym", perturbations=kinds).text
+        'We live in a lovely house.'
+        >>> "passive" in kinds
+        False
+    """
+    found: dict[str, Function] = {
+        **PERTURBATIONS,
+        "entity": partial(entity, parse),
+        "synonym": partial(synonym, parse),
+        "antonym": partial(antonym, parse),
+        "random-word": random_word,
+    }
+    if neighbours is not None:
+        found["substitute"] = partial(substitute, neighbours, parse)
+    if parse is not None:
+        found |= {"passive": partial(passive, parse), "active": partial(active, parse)}
+    return found
+
+
+def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) -> dict[str, tuple[int, ...]]:
+    """Names, other names among them, as perturbations with their degrees.
+
+    Args:
+        names: Keys of :data:`KINDS` or :data:`ALIASES`.
+        degrees: The wanted ones, of which each perturbation takes those that it has; ``None`` takes the mildest.
+
+    Raises:
+        InputError: If a name is unknown, or a perturbation has none of the degrees.
+
+    Example:
+        >>> resolve_types(["deletion", "shuffle", "negate"], [1, 2])
+        {'drop': (1, 2), 'swap': (9,), 'negate': (1, 2)}
+    """
+    table = shipped_table()
+    found: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        if name not in KINDS and name not in ALIASES:
+            raise InputError(
+                f"Expected `types` to be among {', '.join(KINDS)} (or {', '.join(ALIASES)}), but got {name!r}: "
+                "choose of these."
+            )
+        kind, only = ALIASES.get(name, (name, None))
+        known = table.degrees(kind)
+        wanted = only or (known[:1] if degrees is None else tuple(one for one in known if one in degrees))
+        if not wanted:
+            raise InputError(
+                f"Expected `degrees` to hold one of {', '.join(map(str, known))} for {name}, but got "
+                f"{', '.join(map(str, degrees or ()))}: add one, or leave {name} out."
+            )
+        found[kind] = tuple(sorted({*found.get(kind, ()), *wanted}))
+    return found
+
+
+def perturb_texts(
+    texts: Sequence[str],
+    types: Mapping[str, Sequence[int]],
+    *,
+    versions: int = 1,
+    seed: int = 0,
+    parses: Parses | None = None,
+    neighbours: Neighbours | None = None,
+) -> Iterator[tuple[int, list[Perturbation]]]:
+    """Every wanted perturbation of every text, where it can be applied.
+
+    What becomes of a text follows from the text and the seed, but for words, names and sentences that are put in its
+    place, which come from the texts beside it.
+
+    Args:
+        texts: The texts, in English.
+        types: Perturbations with their degrees, as :func:`resolve_types` gives them.
+        versions: Different results for each type and degree, at most.
+        seed: Seed of all choices.
+        parses: Parses of the texts, made in batches.
+        neighbours: See :func:`all_perturbations`.
+
+    Yields:
+        Position of a text and its perturbations, text after text; none where the text is empty.
+
+    Raises:
+        InputError: If a perturbation lacks what it needs.
+
+    Example:
+        >>> for place, made in perturb_texts(["The lake was frozen.", "Go."], {"negate": (1,), "drop": (1,)}):
+        ...     print(place, [one.text for one in made])
+        0 ['The lake was not frozen.', 'The lake frozen.']
+        1 []
+    """
+    kinds = all_perturbations(parses, neighbours)
+    for name in types:
+        if name not in kinds and name in KINDS:
+            raise InputError(
+                f"Expected a {KINDS[name].needs.removesuffix('s')} {'search ' if name == 'substitute' else ''}for "
+                f"{name}, but got none: give `{'neighbours' if name == 'substitute' else 'parses'}`, or leave it out."
+            )
+    for number, text in enumerate(texts, start=1):
+        if len(text) > LONGEST and len(text.split()) > LONGEST:
+            raise InputError(
+                f"Expected texts of at most {LONGEST:,} words to perturb, but text {number} has more: split it into "
+                "sentences."
+            )
+    for start in range(0, len(texts), NEIGHBOURS):
+        chunk = texts[start : start + NEIGHBOURS]
+        # A few texts at the end have too little to give one another.
+        pool = WordPool(chunk if len(chunk) >= FEW else texts[-NEIGHBOURS:])
+        if parses is not None:
+            parses.prepare(Phrase.parse(text, pool).text for text in chunk if text.strip())
+        for place, text in enumerate(chunk, start=start):
+            made = [
+                one
+                for name, degrees in types.items()
+                for degree in degrees
+                for one in (_versions(text, name, degree, versions, seed, pool, kinds) if text.strip() else ())
+            ]
+            yield place, made
+
+
+def _versions(
+    text: str, name: str, degree: int, versions: int, seed: int, pool: WordPool, kinds: Mapping[str, Function]
+) -> list[Perturbation]:
+    """Distinct results of one perturbation."""
+    found: dict[str, Perturbation] = {}
+    for attempt in range(1 if versions == 1 else ATTEMPTS * versions):
+        made = perturb(text, name, degree, seed=seed + attempt, pool=pool, perturbations=kinds)
+        if made is not None:
+            found.setdefault(made.text, made)
+        if len(found) == versions or (made is None and attempt >= ATTEMPTS):
+            break
+    return list(found.values())

@@ -1,0 +1,369 @@
+"""Active sentences in the passive and passive ones in the active, by rules over a parse.
+
+Only simple clauses of subject, verb and object (or agent) are turned, with their tense, agreement, negation and the
+cases of pronouns; where anything is unclear there is no result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from random import Random
+
+from textmover.perturbations.clauses import PRONOUNS, Agreement, Chain, Clause, simple_clause
+from textmover.perturbations.edits import Edit
+from textmover.perturbations.names import always_capitalised
+from textmover.perturbations.parses import Parse
+from textmover.perturbations.phrases import FUNCTION_WORDS, Phrase, WordPool, listed
+from textmover.perturbations.verb_forms import (
+    IRREGULAR,
+    OBJECT_CASE,
+    SUBJECT_CASE,
+    be,
+    have,
+    participle,
+    past,
+    present,
+    third_person,
+)
+from textmover.types import ParsedText
+
+__all__ = ["active", "passive", "to_active", "to_passive"]
+
+NO_PASSIVE = frozenset(
+    listed(
+        "be become belong contain cost do enter equal exist feel fit get go happen have hold include join lack last "
+        "let like look marry mean mind possess reach remain resemble seem sit stand stay suit think thank try want "
+        "weigh wish leave love hate hope expect allow need keep start begin stop say know live die cry enjoy miss "
+        "understand feature total average span spend"
+    )
+)
+"""Verbs of states and measures, whose passive is missing or reads oddly with *by*."""
+
+IDIOMS = frozenset(
+    listed(
+        "time way place part care advantage attention sense use fun look hour day week month year minute second "
+        "mile kilometer kilometre meter metre dollar euro pound percent % deal lot bit kind step turn effect fact "
+        "thing problem trouble difficulty chance home mind sure role damage"
+    )
+)
+"""Objects of fixed expressions and of measures."""
+
+LIGHT_VERBS = frozenset(listed("take make give pay play lose catch set run draw throw pass bear raise turn put bring"))
+MANNER = re.compile(r"(?:\w+ly|well|badly|hard|fast)$")
+SENTENCE_ADVERBS = frozenset(
+    listed(
+        "usually finally probably recently certainly really actually apparently generally currently originally "
+        "previously initially eventually possibly surely clearly reportedly allegedly frequently regularly rarely "
+        "normally typically definitely"
+    )
+)
+TIMES = re.compile(
+    r"(?:yesterday|today|tomorrow|tonight|now|then|\d+|(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|evening|"
+    r"afternoon|night|week|month|year|day|january|february|march|april|may|june|july|august|september|october|"
+    r"november|december)s?$",
+    re.IGNORECASE,
+)
+LOOSE_ADVERBS = frozenset(listed("again too here there twice once instead together as though today"))
+"""Adverbs that may stand behind the agent, as those of time and manner; others, such as *up*, belong to the verb."""
+
+PARTICLES = frozenset(listed("up out off down away back over apart aside along around through together"))
+NO_VERBS = frozenset(listed("beside besides concern regard accord include except despite thank"))
+NO_PHRASE = frozenset(listed("case mark cop nsubj aux expl"))
+"""Relations whose words make something else than a noun phrase of a phrase."""
+
+VERB_OF = {form: verb for verb, forms in IRREGULAR.items() for form in forms if form not in IRREGULAR}
+"""Irregular verbs by their past and participle: lemmatizers go wrong here."""
+
+NEVER_AGENTS = frozenset(listed("it this that these those one no nobody nothing neither few"))
+"""Subjects, or words that begin them, which do not go behind *by*."""
+
+SHORT = 5
+"""Words of a phrase behind the verb that stands before *by*, at most."""
+
+LONGEST_AGENT = 10
+"""Words behind *by*, at most."""
+
+
+def to_passive(text: str, parsed: ParsedText) -> str | None:
+    """An active sentence in the passive.
+
+    Args:
+        text: The sentence.
+        parsed: Its parse.
+
+    Returns:
+        The passive with the subject behind *by*; ``None`` where the sentence is not a simple clause with an object.
+    """
+    clause = simple_clause(text, parsed)
+    if clause is None or clause.passive or len(objects := clause.of_verb("obj")) != 1:
+        return None
+    (target,), verb = objects, _lemma(clause)
+    subject, patient = clause.span(clause.subject), clause.span(target)
+    if subject is None or patient is None or not _can_be_passive(clause, target, verb):
+        return None
+    particles = clause.of_verb("compound:prt")
+    between, behind = range(clause.verb + 1, patient.start), range(patient.stop, len(parsed))
+    if len(particles) > 1 or list(between) != [one for one in particles if one in between]:
+        return None
+    if particles and particles[0] not in (clause.verb + 1, patient.stop):
+        return None
+    if particles and particles[0] == patient.stop:
+        behind = range(patient.stop + 1, len(parsed))
+    chain, agreement = clause.chain(range(subject.stop, clause.verb)), clause.agreement(target)
+    agent = _in_case(clause, subject, clause.subject, OBJECT_CASE)
+    new_subject = _in_case(clause, patient, target, SUBJECT_CASE)
+    done = None if chain is None else _participle_of(clause, verb, chain)
+    if chain is None or agreement is None or agent is None or new_subject is None or done is None:
+        return None
+    if chain.negated and any(clause.lower(place).startswith("any") for place in patient):
+        return None  # *any* has to follow its *not*
+    group = _passive_group(chain, agreement, done)
+    if group is None or _goes_on(clause, behind) or any(_clings(clause, place) for place in behind):
+        return None
+    if particles:
+        group += f" {parsed.words[particles[0]]}"
+    start = text[: parsed.spans[subject.start][0]]
+    return _opened(start, new_subject) + f" {group}" + _with_agent(clause, agent, behind)
+
+
+def to_active(text: str, parsed: ParsedText) -> str | None:
+    """A passive sentence in the active.
+
+    Args:
+        text: The sentence.
+        parsed: Its parse, where the agent has the relation ``obl:agent``, or ``obl`` if it is a name or a pronoun: the
+            river of *found by the river* found nothing.
+
+    Returns:
+        The active with the agent as its subject; ``None`` where the sentence is not a simple clause with an agent.
+    """
+    clause = simple_clause(text, parsed)
+    if clause is None or not clause.passive or clause.of_verb("obj"):
+        return None
+    doers = clause.of_verb("obl:agent") or tuple(one for one in clause.of_verb("obl") if _is_somebody(clause, one))
+    if len(doers) != 1:
+        return None
+    (doer,), verb = doers, _lemma(clause)
+    agent, patient = clause.span(doer), clause.span(clause.subject)
+    if agent is None or patient is None or not clause.verb < agent.start or clause.lower(agent.start) != "by":
+        return None
+    agent = range(agent.start + 1, agent.stop)
+    if doer not in agent or not _is_plain(clause, agent) or not _is_plain(clause, patient, possessive=True):
+        return None
+    particles = clause.of_verb("compound:prt")
+    if particles not in ((), (clause.verb + 1,)):
+        return None
+    chain, agreement = clause.chain(range(patient.stop, clause.verb)), clause.agreement(doer)
+    new_subject = _in_case(clause, agent, doer, SUBJECT_CASE)
+    new_object = _in_case(clause, patient, clause.subject, OBJECT_CASE)
+    if chain is None or agreement is None or new_subject is None or new_object is None:
+        return None
+    if _participle_of(clause, verb, chain) is None:
+        return None
+    group = _active_group(chain, agreement, verb)
+    if particles:
+        group += f" {parsed.words[particles[0]]}"
+    start = text[: parsed.spans[patient.start][0]]
+    last = particles[0] if particles else clause.verb
+    between = text[parsed.spans[last][1] : parsed.spans[agent.start - 1][0]].rstrip()
+    behind = text[parsed.spans[agent[-1]][1] :]
+    if "," in between:
+        return None
+    return _opened(start, new_subject) + f" {group} {new_object}{between}{behind}"
+
+
+def _lemma(clause: Clause) -> str:
+    """The verb's dictionary form."""
+    word, lemma = clause.lower(clause.verb), clause.parsed.lemmas[clause.verb].lower()
+    return lemma if lemma in IRREGULAR else VERB_OF.get(word, lemma)
+
+
+def _is_somebody(clause: Clause, place: int) -> bool:
+    """Whether a phrase is *by* with a name that is no time, or with a pronoun."""
+    by = any(clause.lower(one) == "by" for one in clause.children[place] if clause.parsed.relations[one] == "case")
+    return by and clause.parsed.tags[place] in ("PROPN", "PRON") and not TIMES.match(clause.lower(place))
+
+
+def _can_be_passive(clause: Clause, target: int, verb: str) -> bool:
+    """Whether verb, subject and object are of the kind that makes a sound passive."""
+    parsed, subject, patient = clause.parsed, clause.span(clause.subject), clause.span(target)
+    if subject is None or patient is None or not subject.stop <= clause.verb < patient.start:
+        return False
+    if verb in NO_PASSIVE or clause.lower(target) in IDIOMS or parsed.lemmas[target].lower() in IDIOMS:
+        return False
+    if clause.lower(target) == "it" and verb in LIGHT_VERBS:
+        return False
+    if clause.lower(0) == "as" or clause.lower(0).isdigit():  # *as citizens we …*; the number of a paragraph
+        return False
+    below = {parsed.relations[one] for one in clause.children[target]}
+    bare = parsed.tags[target] == "NOUN" and not below & {"det", "nmod:poss", "nummod"}
+    if bare and (verb in LIGHT_VERBS or clause.feature(target, "Number") == "Sing"):
+        return False
+    if clause.lower(clause.subject) in NEVER_AGENTS or clause.lower(subject[0]) in ("no", "neither", "few"):
+        return False
+    if len(subject) > LONGEST_AGENT or TIMES.match(clause.lower(patient[-1])):
+        return False
+    if any(parsed.relations[place].startswith("acl") for place in subject):
+        return False
+    return _is_plain(clause, subject, possessive=True) and _is_plain(clause, patient)
+
+
+def _goes_on(clause: Clause, behind: range) -> bool:
+    """Whether another agent, a particle or, whatever the parse says, a further clause follows the object."""
+    words = [clause.lower(place) for place in behind]
+    if "by" in words or (words and words[0] in PARTICLES):
+        return True
+    joints = [place for place in behind if clause.parsed.tags[place] == "CCONJ" or clause.lower(place) == ","]
+    return any(clause.parsed.tags[place] in ("VERB", "AUX") for place in behind if joints and place > joints[0])
+
+
+def _clings(clause: Clause, place: int) -> bool:
+    """Whether a word behind the object is an adverb that the verb cannot be parted from."""
+    if clause.parsed.heads[place] != clause.verb or clause.parsed.relations[place] != "advmod":
+        return False
+    word = clause.lower(place)
+    return not (word in LOOSE_ADVERBS or MANNER.match(word) or TIMES.match(word))
+
+
+def _is_plain(clause: Clause, words: range, *, possessive: bool = False) -> bool:
+    """Whether a noun phrase can change its place: no comma in it, and no possessive whose owner it would overtake."""
+    if not words or any(clause.lower(place) in (",", ".", "!") for place in words):
+        return False
+    heads = [place for place in words if clause.parsed.heads[place] not in words]
+    below = [one for one in clause.children[heads[0]] if one in words]
+    if any(clause.parsed.relations[one] in NO_PHRASE for one in below):
+        return False
+    if any(clause.parsed.tags[one] == "ADJ" for one in below if one > heads[0]):  # *find this helpful*
+        return False
+    for before, word in itertools.pairwise(words):
+        if clause.lower(word) in ("a", "an", "the") and clause.parsed.tags[before] in ("NOUN", "PROPN", "PRON"):
+            return False  # *make Ann a doll*
+    owned = any(clause.feature(place, "Poss") == "Yes" for place in words)
+    return (possessive or not owned) and not any(clause.feature(place, "PronType") == "Int" for place in words)
+
+
+def _in_case(clause: Clause, words: range, head: int, cases: dict[str, str]) -> str | None:
+    """A noun phrase for its new place inside the sentence, pronouns in their case."""
+    tag, word = clause.parsed.tags[head], clause.lower(head)
+    if tag == "PRON":
+        if len(words) > 1:
+            return None
+        return cases.get(word) or (word if word not in OBJECT_CASE and word not in SUBJECT_CASE else None)
+    joined = [one for one in clause.children[head] if clause.parsed.relations[one] == "conj"]
+    if tag not in ("NOUN", "PROPN"):
+        return None
+    if any(clause.parsed.tags[one] == "PRON" for one in joined):
+        return None
+    text = clause.slice(words)
+    if len(words) == 1 and word in PRONOUNS:  # *Someone*, taken for a name
+        return word
+    first = clause.parsed.words[words[0]]
+    keeps = clause.parsed.tags[words[0]] == "PROPN" or always_capitalised(first) or not first[1:].islower()
+    if words[0] != 0 or first == "I" or (keeps and first != "A"):
+        return text
+    return text[:1].lower() + text[1:]
+
+
+def _opened(start: str, subject: str) -> str:
+    """What stands before the subject, and the subject with a capital where it opens the sentence."""
+    return start + (subject if start.strip() else subject[:1].upper() + subject[1:])
+
+
+def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
+    """The past participle of the clause's verb, as the text spells it; ``None`` where form and lemma do not agree."""
+    word = clause.lower(clause.verb)
+    if not verb.isalpha() or verb in FUNCTION_WORDS or verb in NO_VERBS:
+        return None
+    regular = verb not in IRREGULAR
+    doubled = verb + verb[-1]  # *travelled*, *focussed*
+    dones = {participle(verb), past(verb), *((f"{doubled}ed",) if regular else ())}
+    if clause.passive or chain.perfect:
+        fits = word in dones
+    elif chain.progressive:
+        fits = word in (present(verb), f"{doubled}ing")
+    elif chain.modal or chain.supported:
+        fits = word == verb
+    elif chain.tense == "past":
+        fits = word == past(verb) or (regular and word in dones)
+    else:
+        subject = clause.agreement(clause.subject)
+        forms = (third_person(verb), verb)
+        fits = word in (forms if subject is None else forms[:1] if subject == (3, False) else forms[1:])
+    if not fits:
+        return None
+    return word if regular and word.endswith("ed") else participle(verb)
+
+
+def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
+    """Auxiliaries and participle of the passive."""
+    if chain.progressive and (chain.perfect or chain.modal):  # *has been being done* is nobody's English
+        return None
+    person, plural = agreement
+    if chain.modal:
+        words = [chain.modal, *(["have", "been"] if chain.perfect else ["be"]), done]
+    elif chain.perfect:
+        words = [have(chain.tense, person=person, plural=plural), "been", done]
+    else:
+        words = [be(chain.tense, person=person, plural=plural), *(["being"] if chain.progressive else []), done]
+    return _joined(words, chain)
+
+
+def _active_group(chain: Chain, agreement: Agreement, verb: str) -> str:
+    """Auxiliaries and verb of the active."""
+    person, plural = agreement
+    third = person == 3 and not plural
+    last = present(verb) if chain.progressive else participle(verb) if chain.perfect else verb
+    helpers = ["have"] * chain.perfect + ["been" if chain.perfect else "be"] * chain.progressive
+    if chain.modal:
+        words = [chain.modal, *helpers, last]
+    elif helpers:
+        finite = have if chain.perfect else be
+        words = [finite(chain.tense, person=person, plural=plural), *helpers[1:], last]
+    elif chain.negated:
+        words = ["did" if chain.tense == "past" else "does" if third else "do", verb]
+    else:
+        words = [past(verb) if chain.tense == "past" else third_person(verb) if third else verb]
+    return _joined(words, chain)
+
+
+def _joined(words: list[str], chain: Chain) -> str:
+    """Verbs with its negation and adverbs, those of manner before the last verb, others before the second."""
+    manner = [one for one in chain.adverbs if MANNER.match(one) and one not in SENTENCE_ADVERBS]
+    others = [one for one in chain.adverbs if one not in manner]
+    *helpers, last = words
+    if chain.negated:
+        helpers[:1] = ["cannot"] if helpers[0] == "can" else [helpers[0], "not"]
+    first = 2 if chain.negated and helpers[0] != "cannot" else 1
+    return " ".join([*helpers[:first], *others, *helpers[first:], *manner, last])
+
+
+def _with_agent(clause: Clause, agent: str, behind: range) -> str:
+    """What follows the participle: one short phrase before *by*, anything else behind the agent."""
+    parsed = clause.parsed
+    words = [place for place in behind if parsed.tags[place] != "PUNCT"]
+    rest = clause.text[parsed.spans[behind.start - 1][1] :]
+    heads = {place for place in words if parsed.heads[place] == clause.verb}
+    short = (
+        len(heads) == 1 and 0 < len(words) <= SHORT and words == list(range(behind.start, behind.start + len(words)))
+    )
+    if not short:
+        return f" by {agent}{rest}"
+    (head,) = heads
+    place_or_manner = parsed.relations[head] == "obl" or MANNER.match(clause.lower(head))
+    if not place_or_manner or any(TIMES.match(clause.lower(place)) for place in words):
+        return f" by {agent}{rest}"
+    end = parsed.spans[words[-1]][1]
+    return clause.text[parsed.spans[behind.start - 1][1] : end] + f" by {agent}" + clause.text[end:]
+
+
+def passive(parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """The phrase in the passive, as a perturbation once ``parse`` is bound."""
+    new = to_passive(phrase.text, parse(phrase.text))
+    return None if new is None else Edit(new, ())
+
+
+def active(parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """The phrase in the active, as a perturbation once ``parse`` is bound."""
+    new = to_active(phrase.text, parse(phrase.text))
+    return None if new is None else Edit(new, ())

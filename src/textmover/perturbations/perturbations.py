@@ -1,0 +1,323 @@
+"""Graded, seeded corruptions of English sentences, each with a severity from a fixed table.
+
+A perturbation is a function of a :class:`~textmover.perturbations.phrases.Phrase`, a degree, a random generator and a
+:class:`~textmover.perturbations.phrases.WordPool`, and gives an :class:`Edit`, or ``None`` where it cannot be applied.
+``PERTURBATIONS`` names them. One that needs more, such as a neighbour search or a parser, takes it as a callable: bind
+it with ``functools.partial``, add it to a copy of the mapping and pass that to :func:`perturb` together with a severity
+table that knows the new name.
+
+Severities are read from ``severity.yaml``, which was written by hand; no metric has a part in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from types import MappingProxyType
+
+from textmover.perturbations.edits import Edit, Function, keyed_random, mixed
+from textmover.perturbations.phrases import (
+    AUXILIARIES,
+    NEGATIVE,
+    NUMBER,
+    ORDINALS,
+    TEENS,
+    TENS,
+    UNITS,
+    Phrase,
+    Word,
+    WordPool,
+    listed,
+)
+from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
+
+__all__ = ["PERTURBATIONS", "Edit", "Perturbation", "Phrase", "SeverityTable", "WordPool", "perturb"]
+
+IRREGULAR_PARTICIPLES = frozenset(
+    listed(
+        "been begun bought brought built caught come cost cut done dug fallen felt found given gone got grown "
+        "had held hidden hit kept known learned left lost made met mixed paid put read run said seen sent set "
+        "shown sold sung taken taught thought told understood won worn written"
+    )
+)
+TEMPORAL = frozenset(listed("before until when while than after"))  # "before it was not lit" says nothing
+CONTRACTIONS = {"can't": "can", "cannot": "can", "won't": "will", "shan't": "shall"}
+FULL_SHUFFLE = 9
+
+
+def _identity(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    return Edit(phrase.text, ())
+
+
+def _drop(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    if len(phrase.words) < degree + 2:
+        return None
+    gone = set(mixed(range(len(phrase.words)), rng)[:degree])
+    kept: list[Word] = []
+    for place, word in enumerate(phrase.words):
+        if place not in gone:
+            kept.append(word)
+        elif kept and word.after and not kept[-1].after:  # the comma outlives its word
+            kept[-1] = kept[-1]._replace(after=word.after)
+    return Edit(replace(phrase, words=tuple(kept)).text, tuple(phrase.words[place] for place in sorted(gone)))
+
+
+def _swap(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    cores = [word.core for word in phrase.words]
+    if degree == FULL_SHUFFLE:
+        cores = mixed(cores, rng) if len(cores) > 3 else cores
+    else:
+        pairs: list[int] = []
+        for place in mixed(range(len(cores) - 1), rng):
+            if (
+                len(pairs) < degree
+                and all(abs(place - other) > 1 for other in pairs)
+                and cores[place] != cores[place + 1]
+            ):
+                pairs.append(place)
+        if len(pairs) < degree:
+            return None
+        for place in pairs:
+            cores[place : place + 2] = cores[place + 1], cores[place]
+    words = tuple(word._replace(core=core) for word, core in zip(phrase.words, cores, strict=True))
+    touched = tuple(old for old, new in zip(phrase.words, words, strict=True) if old != new)
+    return Edit(replace(phrase, words=words).text, touched)
+
+
+def _repeat(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    twice = set(mixed([place for place, word in enumerate(phrase.words) if word.core], rng)[:degree])
+    if len(twice) < degree:
+        return None
+    words: list[Word] = []
+    for place, word in enumerate(phrase.words):
+        words += [word._replace(after=""), word._replace(before="")] if place in twice else [word]
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(phrase.words[place] for place in sorted(twice)))
+
+
+def _kind(word: str) -> str:
+    """A rough word class by form, so that a replacement fits the grammar where it can."""
+    if word[:1].isupper():
+        return "name"
+    return next((ending for ending in ("ing", "ed", "ly", "s") if word.endswith(ending)), "")
+
+
+def _replace(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    places = mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng)[:degree]
+    candidates = mixed(pool.words(phrase.text), rng)
+    if len(places) < degree or len(candidates) < degree:
+        return None
+    words = list(phrase.words)
+    for place in places:
+        kind = _kind(words[place].core)
+        new = next((word for word in candidates if _kind(word) == kind), candidates[0])
+        candidates.remove(new)
+        words[place] = words[place]._replace(core=new)
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(phrase.words[place] for place in places))
+
+
+def _insert(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    new = mixed(pool.words(phrase.text), rng)[:degree]
+    places = mixed(range(1, len(phrase.words)), rng)[:degree]
+    if min(len(new), len(places)) < degree:
+        return None
+    words = list(phrase.words)
+    for place, core in zip(sorted(places, reverse=True), new, strict=True):
+        words.insert(place, Word("", core, ""))
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(Word("", core, "") for core in new))
+
+
+def _truncate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    keep = len(phrase.words) - max(1, int(len(phrase.words) * degree / 100 + 0.5))
+    if keep < 1:
+        return None
+    return Edit(replace(phrase, words=phrase.words[:keep]).text, phrase.words[keep:])
+
+
+def _negated(words: Sequence[Word], place: int) -> list[Word] | None:
+    """The words at ``place`` and after it with the auxiliary there turned round, or ``None`` if that reads wrongly."""
+    word, after = words[place], list(words[place + 1 :])
+    lower = word.core.lower().replace("’", "'")
+    positive = CONTRACTIONS.get(lower) or (lower[:-3] if lower.endswith("n't") else None)
+    if positive in AUXILIARIES:
+        return [word._replace(core=positive), *after]
+    if lower not in AUXILIARIES or word.after or not after:
+        return None
+    following = after[0].core.lower()
+    if following == "not":
+        return [word, *after[1:]] if not after[0].after else None
+    earlier = [other.core.lower() for other in words[max(0, place - 4) : place]]
+    if TEMPORAL.intersection(earlier) or "as" in earlier[-2:]:
+        return None
+    near = {*earlier, *(other.core.lower() for other in after[:4])}
+    if place == 0 or near & NEGATIVE or lower in {"do", "does", "did", "am"}:
+        return None
+    if lower in {"has", "have", "had"}:
+        after_modal = words[place - 1].core.lower() in AUXILIARIES
+        if after_modal or not (following in IRREGULAR_PARTICIPLES or following.endswith(("ed", "en"))):
+            return None
+    elif following in {"rather", "about", "to", "my", "your", "only", "once", "now"}:
+        return None
+    return [word._replace(core="cannot"), *after] if lower == "can" else [word, Word("", "not", ""), *after]
+
+
+def _negate(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    if "?" in phrase.end:  # "Is it not safe?" asks what "Is it safe?" asks
+        return None
+    words = list(phrase.words)
+    places = [place for place in range(len(words)) if _negated(words, place)]
+    if len(places) < degree:
+        return None
+    chosen = sorted(mixed(places, rng)[:degree], reverse=True)
+    for place in chosen:
+        words[place:] = _negated(words, place) or words[place:]
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(Word("", "negation", "") for _ in chosen))
+
+
+def _wrong_integer(value: int, year: bool, rng: Random) -> int:
+    """A number of the same order that nobody takes for ``value`` rounded; a year stays a year."""
+    if value <= 12:
+        options = [n for n in range(2, 13) if abs(n - value) >= 2]
+    elif value <= 31:
+        options = [n for n in range(3, 32) if abs(n - value) >= 6]
+    elif value < 100:
+        options = [n for n in range(13, 99) if abs(n - value) >= 18]
+    elif year and 1400 <= value <= 2100:
+        options = [n for n in range(value - 90, min(value + 90, 2030)) if abs(n - value) >= 12]
+    else:
+        step = 10 ** (len(str(value)) - len(str(value).rstrip("0")))  # round numbers stay round
+        digits = value // step
+        percent = int(25 + 30 * rng.random() if rng.random() < 0.5 else 180 + 170 * rng.random())
+        far = [n for n in range(1, 10) if not 0.6 < n / digits < 1.7]
+        options = [n * step for n in far] if digits < 10 else [digits * percent // 100 * step]
+    return options[int(rng.random() * len(options))]
+
+
+def _wrong(number: str, rng: Random) -> str:
+    """A clearly different number in the same form."""
+    lower = number.lower()
+    if ":" in lower:
+        hours = [hour for hour in range(1, 24) if abs(hour - int(lower.split(":")[0])) >= 2]
+        return f"{hours[int(rng.random() * len(hours))]}:{lower.split(':')[1]}"
+    if lower[0].isdigit():
+        whole = re.match(r"[\d,]+", number).group()  # type: ignore[union-attr]
+        new = _wrong_integer(int(whole.replace(",", "")), number.isdigit(), rng)
+        commas = "," in whole or (new >= 1000 and len(whole) < 4)
+        return (f"{new:,}" if commas else str(new)) + number[len(whole) :]
+    head, dash, tail = lower.partition("-")
+    family = next(family for family in (UNITS, TEENS, TENS, ORDINALS) if head in family)
+    far = [word for word in family if abs(family.index(word) - family.index(head)) >= 2]
+    word = far[int(rng.random() * len(far))] + dash + tail
+    return word.capitalize() if number[0].isupper() else word
+
+
+def _number(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    text = phrase.text
+    found = [match for match in NUMBER.finditer(text) if match.group().lstrip("0,.")]
+    if len(found) < degree:
+        return None
+    chosen = sorted(mixed(found, rng)[:degree], key=lambda match: match.start(), reverse=True)
+    present = {match.group() for match in found}
+    for match in chosen:
+        new = _wrong(match.group(), rng)
+        for _ in range(20):  # "between six and six" would be odd; every family has words to spare
+            if new not in present:
+                break
+            new = _wrong(match.group(), rng)
+        text = text[: match.start()] + new + text[match.end() :]
+        present.add(new)
+    return Edit(text, tuple(Word("", "number", "") for _ in chosen))
+
+
+def _unrelated(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    others = pool.others(phrase.text)
+    return Edit(others[int(rng.random() * len(others))], phrase.words) if others else None
+
+
+PERTURBATIONS: Mapping[str, Function] = MappingProxyType(
+    {
+        "identity": _identity,
+        "repeat": _repeat,
+        "swap": _swap,
+        "drop": _drop,
+        "insert": _insert,
+        "truncate": _truncate,
+        "replace": _replace,
+        "number": _number,
+        "negate": _negate,
+        "unrelated": _unrelated,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """A corrupted text and how bad it is.
+
+    Attributes:
+        text: The corrupted text.
+        type: Name of the perturbation.
+        degree: How much was done; ``severity.yaml`` says in which unit.
+        severity: From 0, as good as the original, to 1, worthless.
+    """
+
+    text: str
+    type: str
+    degree: int
+    severity: float
+
+    @property
+    def rating(self) -> float:
+        """The severity as a rating from 0 to 100, higher is better."""
+        return round(100 * (1 - self.severity), 1)
+
+
+def perturb(
+    text: str,
+    type: str,
+    degree: int = 1,
+    *,
+    seed: int = 0,
+    pool: WordPool | None = None,
+    severities: SeverityTable | None = None,
+    perturbations: Mapping[str, Function] = PERTURBATIONS,
+) -> Perturbation | None:
+    """Corrupt one text.
+
+    The result depends on the arguments alone: not on earlier calls, the platform or the Python version.
+
+    Args:
+        text: The text, in English.
+        type: A key of ``perturbations``.
+        degree: One of the degrees that ``severities`` lists for the type.
+        seed: Another seed makes another choice of words.
+        pool: Where unrelated words and sentences come from; without one, nothing can be replaced or inserted.
+        severities: The table to rate by; ``None`` for the one that the package ships.
+        perturbations: The functions to choose from.
+
+    Returns:
+        The corrupted text with its severity, or ``None`` where the perturbation cannot be applied: no number to change,
+        no auxiliary to negate, too few words, or nothing changed.
+
+    Raises:
+        ValueError: If the type or the degree is not known.
+
+    Example:
+        >>> perturb("The lake was frozen.", "negate")
+        Perturbation(text='The lake was not frozen.', type='negate', degree=1, severity=0.754)
+        >>> perturb("Lakes freeze.", "number") is None
+        True
+    """
+    table = severities if severities is not None else shipped_table()
+    function = perturbations[one_of("type", type, perturbations)]
+    one_of("degree", degree, table.degrees(type))
+    rng = keyed_random(json.dumps([seed, text, type, degree]))
+    pool = pool if pool is not None else WordPool()
+    phrase = Phrase.parse(text, pool)
+    edit = function(phrase, degree, rng, pool)
+    if edit is None or (type != "identity" and edit.text in {text, phrase.text}):
+        return None
+    share = table.weight(edit.touched) / max(1.0, table.weight(phrase.words))
+    return Perturbation(edit.text, type, degree, table.severity(type, degree, share))

@@ -1,0 +1,120 @@
+"""How bad each perturbation is: the fixed table of ``severity.yaml``, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from textmover.perturbations.phrases import Word
+from textmover.reading import read_yaml
+
+__all__ = ["Grade", "SeverityTable", "one_of", "shipped_table"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Grade:
+    """One row of the severity table: ``base + slope * share``."""
+
+    base: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class SeverityTable:
+    """How bad each perturbation is, by type, degree and share of the text.
+
+    Attributes:
+        grades: Type to degree to grade.
+        ceilings: Type to the highest severity that it can reach.
+        function_word_weight: Weight of a function word in the share, where a content word weighs 1.
+
+    Example:
+        >>> table = SeverityTable.load()
+        >>> table.severity("drop", 2, share=0.1)
+        0.24
+    """
+
+    grades: Mapping[str, Mapping[int, Grade]]
+    ceilings: Mapping[str, float]
+    function_word_weight: float
+
+    @classmethod
+    def load(cls, path: str | Path | None = None, *, further: bool = False) -> SeverityTable:
+        """Read a table from YAML.
+
+        Args:
+            path: The file; ``None`` for the one that the package ships.
+            further: Whether to read ``further_types`` too: perturbations that are not drawn from unless named.
+
+        Raises:
+            ValueError: If an entry is missing or out of range.
+        """
+        path = Path(path) if path is not None else Path(__file__).with_name("severity.yaml")
+        raw = read_yaml(path)
+        try:
+            entries = {**raw["types"], **(raw["further_types"] if further else {})}
+            grades = {
+                name: {
+                    int(degree): Grade(float(row["base"]), float(row["slope"]))
+                    for degree, row in entry["degrees"].items()
+                }
+                for name, entry in entries.items()
+            }
+            ceilings = {name: float(entry["ceiling"]) for name, entry in entries.items()}
+            weight = float(raw["function_word_weight"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(
+                f"Expected `{path}` to hold function_word_weight and types with ceiling and degrees of base and slope, "
+                f"but got {type(error).__name__}: {error}"
+            ) from error
+        numbers = [weight, *ceilings.values(), *(grade.base for rows in grades.values() for grade in rows.values())]
+        if not all(0 <= number <= 1 for number in numbers):
+            raise ValueError(f"Expected weights, ceilings and bases in `{path}` to be in [0, 1], but got {numbers}")
+        return cls(grades, ceilings, weight)
+
+    def degrees(self, type: str) -> tuple[int, ...]:
+        """The degrees of a type, mildest first.
+
+        Raises:
+            ValueError: If the table does not know the type.
+        """
+        return tuple(sorted(self.grades[one_of("type", type, self.grades)]))
+
+    def severity(self, type: str, degree: int, share: float = 0.0) -> float:
+        """Severity in [0, 1], rounded to three places so that ratings are the same on every machine.
+
+        Args:
+            type: Name of the perturbation.
+            degree: One of :meth:`degrees`.
+            share: Weight of the touched words over that of all words.
+
+        Raises:
+            ValueError: If the table does not know the type or the degree.
+        """
+        grade = self.grades[type][one_of("degree", degree, self.degrees(type))]
+        return round(min(self.ceilings[type], grade.base + grade.slope * share), 3)
+
+    def weight(self, words: Sequence[Word]) -> float:
+        """Weight of some words together."""
+        light = sum(word.function for word in words)  # counted, not added up: float sums differ between Python versions
+        return len(words) - light + self.function_word_weight * light
+
+
+@cache
+def shipped_table() -> SeverityTable:
+    """The whole table that the package ships, read once."""
+    return SeverityTable.load(further=True)
+
+
+def one_of(name: str, value: T, choices: Collection[T]) -> T:
+    """``value`` if it is among the choices, else a ``ValueError`` that lists them."""
+    if value not in choices:
+        raise ValueError(
+            f"Expected `{name}` to be one of {', '.join(map(str, sorted(choices, key=str)))}, but got {value!r}"
+        )
+    return value

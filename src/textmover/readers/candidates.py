@@ -1,0 +1,263 @@
+"""Candidates: the texts that one is chosen from, such as samples of a generator, one segment at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from textmover.readers.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
+from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told, unequal_lengths
+from textmover.types import InputError
+
+__all__ = ["CandidateFiles", "CandidateSets", "CandidateTable", "Candidates"]
+
+STANDARD_INPUT = "-"
+
+
+class Candidates(NamedTuple):
+    """What the text of one segment is chosen from.
+
+    Attributes:
+        texts: One or more candidates; a text that comes several times counts several times.
+        references: Texts that they are compared with; ``None`` compares them with one another.
+        weights: Of each of the texts that they are compared with, at least 0; ``None`` weighs all alike.
+        name: What the input calls the segment: any value of JSON.
+        named: Whether it calls it anything.
+        place: Where it stands, for errors.
+    """
+
+    texts: tuple[str, ...]
+    references: tuple[str, ...] | None = None
+    weights: tuple[float, ...] | None = None
+    name: Any = None
+    named: bool = False
+    place: str = ""
+
+    def checked(self) -> Candidates:
+        """The same, if it can be used.
+
+        Raises:
+            InputError: If there is no candidate or no reference, or the weights are no weights of theirs.
+
+        Example:
+            >>> Candidates(("a", "b"), weights=(0.5, 0.5)).checked().texts
+            ('a', 'b')
+        """
+        for what, texts in (("candidate", self.texts), ("reference", self.references)):
+            if texts is not None and not texts:
+                raise InputError(
+                    f"Expected at least one {what} in {self.place}, but got none: add one or leave the segment out."
+                )
+        if self.weights is None:
+            return self
+        compared = self.texts if self.references is None else self.references
+        if len(self.weights) != len(compared):
+            whose = "candidate" if self.references is None else "reference"
+            raise InputError(
+                f"Expected a weight for each {whose} in {self.place}, but got {len(self.weights)} for {len(compared)}: "
+                "give as many."
+            )
+        if not all(math.isfinite(one) and one >= 0 for one in self.weights) or not math.fsum(self.weights) > 0:
+            raise InputError(
+                f"Expected weights of at least 0, some of them above, in {self.place}, but got "
+                f"{', '.join(f'{one:g}' for one in self.weights[:5])}{', …' if len(self.weights) > 5 else ''}: give "
+                "probabilities, not their logarithms."
+            )
+        return self
+
+
+class CandidateSets(Protocol):
+    """Where candidates come from; each iteration reads the input anew."""
+
+    @property
+    def share(self) -> float | None:
+        """How much of the input has been read, between 0 and 1; ``None`` where nobody knows its length."""
+
+    def __iter__(self) -> Generator[Candidates, None, None]:
+        """Read the candidates of each segment.
+
+        Raises:
+            InputError: If the input cannot be used.
+        """
+
+
+@dataclass(frozen=True)
+class CandidateFiles:
+    r"""Text files of one candidate a line.
+
+    Attributes:
+        paths: A single file, in which the candidates of a segment stand in consecutive lines; or several, of which line
+            ``i`` holds a candidate of segment ``i``. They may be compressed (``.gz``, ``.zst``); ``-`` is standard
+            input.
+        number: Candidates to a segment, of a single file.
+
+    Raises:
+        InputError: If there is no file, or the number does not go with them.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "samples.txt"
+        >>> _ = path.write_text("a cat\na dog\nit rains\nit rained\n")
+        >>> [one.texts for one in CandidateFiles((str(path),), number=2)]
+        [('a cat', 'a dog'), ('it rains', 'it rained')]
+    """
+
+    paths: tuple[str, ...]
+    number: int | None = None
+    _position: Position = field(default_factory=Position, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.paths:
+            raise InputError("Expected at least one file of candidates, but got none: name one.")
+        check_once(self.paths)
+        if len(self.paths) == 1 and self.number is None:
+            raise InputError(
+                f"Expected `number` where all candidates are in one file ({self.paths[0]}), but got none: say how many "
+                "consecutive lines belong to a segment, or name a file for each system."
+            )
+        if len(self.paths) > 1 and self.number is not None:
+            raise InputError(
+                f"Expected `number` together with a single file, but got {len(self.paths)} files, each of which has "
+                "one candidate of every segment: leave it out."
+            )
+        if self.number is not None and self.number < 1:
+            raise InputError(f"Expected `number` to be at least 1, but got {self.number}: give a larger number.")
+
+    @property
+    def share(self) -> float | None:
+        """See :class:`CandidateSets`."""
+        return self._position.share
+
+    def __iter__(self) -> Generator[Candidates, None, None]:
+        """See :class:`CandidateSets`."""
+        return self._from_one() if len(self.paths) == 1 else self._from_several()
+
+    def _from_one(self) -> Generator[Candidates, None, None]:
+        (path,) = self.paths
+        with contextlib.closing(_lines(path, self._position)) as lines:
+            for segment in itertools.count(1):
+                texts = tuple(itertools.islice(lines, self.number))
+                if not texts:
+                    return
+                if len(texts) != self.number:
+                    whole = (segment - 1) * (self.number or 0) + len(texts)
+                    raise InputError(
+                        f"Expected the lines of {_shown(path)} to be a multiple of `number` ({self.number}), but got "
+                        f"{whole}: the last segment has {len(texts)}, so correct the file or the number."
+                    )
+                yield Candidates(texts, place=f"segment {segment} of {_shown(path)}")
+
+    def _from_several(self) -> Generator[Candidates, None, None]:
+        followed = next((place for place, path in enumerate(self.paths) if not is_read_once(path)), None)
+        with contextlib.ExitStack() as stack:
+            files = [
+                stack.enter_context(contextlib.closing(_lines(path, self._position if place == followed else None)))
+                for place, path in enumerate(self.paths)
+            ]
+            for line, texts in enumerate(itertools.zip_longest(*files), start=1):
+                whole = tuple(text for text in texts if text is not None)
+                if len(whole) != len(texts):
+                    raise unequal_lengths(
+                        {
+                            _shown(path): f"{line - 1}" if text is None else f"more than {line - 1}"
+                            for path, text in zip(self.paths, texts, strict=True)
+                        }
+                    )
+                yield Candidates(whole, place=f"line {line}")
+
+
+@dataclass(frozen=True)
+class CandidateTable:
+    r"""A table with the candidates of a segment as a list in each row.
+
+    Attributes:
+        path: JSON Lines or Parquet, as for :func:`~textmover.readers.segments.read_segments`; ``-`` for standard input
+            together with a format.
+        candidates: Column of lists of texts.
+        references: Column of lists of texts to compare them with; ``None`` compares them with one another.
+        weights: Column of lists of numbers, one for each text that they are compared with; ``None`` weighs all alike.
+        name: Column of what the segments are called; ``None`` leaves them without a name.
+        format: ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set.
+    """
+
+    path: str
+    candidates: str = "candidates"
+    references: str | None = None
+    weights: str | None = None
+    name: str | None = None
+    format: str | None = None
+    split: str = "train"
+    _position: Position = field(default_factory=Position, repr=False, compare=False)
+
+    @property
+    def share(self) -> float | None:
+        """See :class:`CandidateSets`."""
+        return self._position.share
+
+    @property
+    def _fields(self) -> list[tuple[str, str]]:
+        named = [(one, getattr(self, one)) for one in ("candidates", "references", "weights", "name")]
+        return [(one, column) for one, column in named if column is not None]
+
+    def __iter__(self) -> Generator[Candidates, None, None]:
+        """See :class:`CandidateSets`."""
+        rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
+        with contextlib.closing(rows):
+            for number, row in rows:
+                if isinstance(row, InputError):
+                    raise row
+                if number == 1:  # JSON Lines name their columns row by row: more likely the column has another name
+                    check_columns(row.name, tuple(row.cells), self._fields)
+                yield self._of(row)
+
+    def _of(self, row: TableRow) -> Candidates:
+        references = None if self.references is None else _texts(row, self.references)
+        weights = None if self.weights is None else tuple(map(as_number, _list(row, self.weights, "numbers")))
+        return Candidates(
+            _texts(row, self.candidates),
+            references,
+            weights,
+            None if self.name is None else row.cells.get(self.name),
+            self.name is not None,
+            _place(row),
+        ).checked()
+
+
+def _texts(row: TableRow, column: str) -> tuple[str, ...]:
+    """The texts of a list, each of them checked."""
+    return tuple(row._replace(cells={column: text}).text(column) for text in _list(row, column, "texts"))
+
+
+def _list(row: TableRow, column: str, what: str) -> Sequence[object]:
+    value = row.cells.get(column)
+    if not isinstance(value, list):
+        raise InputError(
+            f"Expected a list of {what} in column {column!r} of {_place(row)}, but got {told(value)}: write it as a "
+            "list of JSON, or as a column of lists in Parquet."
+        )
+    return value
+
+
+def _place(row: TableRow) -> str:
+    return f"{row.name}, {row.unit} {row.number}"
+
+
+def _lines(path: str, position: Position | None) -> Generator[str, None, None]:
+    """Lines without their ends.
+
+    Raises:
+        InputError: If one is no text.
+    """
+    for line in iter_lines(path, position):
+        if isinstance(line, LineError):
+            raise line
+        yield without_end(line)
+
+
+def _shown(path: str) -> str:
+    """What errors call a file."""
+    return "standard input" if path == STANDARD_INPUT else path

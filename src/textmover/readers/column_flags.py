@@ -1,0 +1,43 @@
+"""Flags in the place of arguments, in errors about the columns of a table."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+
+from textmover.types import InputError
+
+__all__ = ["COLUMN_OPTIONS", "flags_named"]
+
+COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
+"""Options that only a table has a use for."""
+
+COLUMN_FLAGS = {
+    "hypothesis": "--hypothesis-column",
+    "references": "--reference-column",
+    "score": "--score-column",
+    "groups": "--group",
+    "missing_references": "--missing-references",
+}
+"""The flag behind each field of :class:`~textmover.readers.segments.Columns`."""
+
+
+@contextlib.contextmanager
+def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
+    """Name the flag in errors that name a field of the columns, or another argument that stands behind a flag.
+
+    Args:
+        flags: The flag behind each argument; what has none keeps its name.
+
+    Raises:
+        InputError: In place of each one.
+    """
+    try:
+        yield
+    except InputError as error:
+        # "set `score` to null" is a way out in Python alone.
+        said = re.sub(r"`([^`]+)`(?! to null)", lambda name: f"`{flags.get(name[1], name[1])}`", str(error))
+        if said == str(error):
+            raise
+        raise InputError(said) from error

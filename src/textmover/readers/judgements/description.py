@@ -1,0 +1,250 @@
+"""Descriptions: which columns of a file of judgements mean what, written down once as YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from textmover.readers.judgements.yaml_values import CONVERTERS, Choice
+from textmover.readers.tables import named
+from textmover.reading import load_yaml, read_yaml
+from textmover.types import InputError
+
+__all__ = ["SetDescription", "built_in_descriptions", "load_description"]
+
+
+BUILT_IN = "the built-in description "
+"""What the origin of a description that the package ships begins with."""
+
+UNWRITTEN = "the description"
+"""The origin of a description that stands in no file."""
+
+
+@dataclass(frozen=True)
+class SetDescription:
+    """Which columns of a file of judgements mean what.
+
+    The name of a column may be a path into nested JSON, ``annotations.expert.fluency``, where ``*`` stands for every
+    entry of a list: ``annotations.*.fluency`` is their mean where a number is wanted, and all of them where references
+    are. A column that has the dots in its name comes first.
+
+    Attributes:
+        name: What tables call the set; the name of the file where it is ``None``.
+        about: What the set is, in a line.
+        hypothesis: Column of the texts that were judged.
+        references: Columns of the references; a cell may hold a list.
+        ratings: Column of each dimension of the ratings.
+        lower_is_better: Dimensions whose ratings are negated, so that higher is better.
+        groups: Columns that make the group, joined by `` / ``; none puts all rows into the group ``all``.
+        item: Column of what a text is an output for; ``None`` where there is none.
+        system: Column of what produced a text; ``None`` where there is none.
+        source: Column of what was translated, summarised or described; ``None`` where there is none.
+        scores: Column of each metric whose scores the file brings along; only the word nan stands for none.
+        where: Values of a column of which a row must have one.
+        leave_out: Values of a column with which a row is left out.
+        optional: Columns among those of groups, item, system, source and scores that a file may lack.
+        missing_ratings: ``"keep"`` reads an empty or NaN rating as NaN.
+        missing_references: ``"leave out"`` leaves out and counts the rows that have none.
+        duplicates: ``"keep"`` lets the same group, item and system stand in several rows.
+        origin: What errors call the description.
+        flags: Flag of a command behind each key that has one: errors name it as the way out.
+
+    Raises:
+        InputError: If a name is empty, no rating or reference column is named, or a field refers to one that is not
+            there.
+
+    Example:
+        >>> SetDescription(ratings={"fluency": "flu", "errors": "err"}, lower_is_better=("errors",)).columns
+        {'hypothesis': 'hypothesis', 'reference': 'references', 'flu': 'ratings', 'err': 'ratings'}
+    """
+
+    name: str | None = None
+    about: str = ""
+    hypothesis: str = "hypothesis"
+    references: tuple[str, ...] = ("reference",)
+    ratings: Mapping[str, str] = field(default_factory=lambda: {"score": "score"})
+    lower_is_better: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    item: str | None = None
+    system: str | None = None
+    source: str | None = None
+    scores: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    leave_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    missing_ratings: Choice = "error"
+    missing_references: Choice = "error"
+    duplicates: Choice = "error"
+    origin: str = field(default=UNWRITTEN, compare=False, repr=False)
+    flags: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for key in ("references", "ratings"):
+            if not getattr(self, key):
+                raise self._error(key, "name at least one column", "none", "name one")
+        for key, choices in CHOICES.items():
+            if getattr(self, key) not in choices:
+                raise self._error(key, f"be {' or '.join(map(repr, choices))}", repr(getattr(self, key)), "choose one")
+        for column, key in self.columns.items():
+            if not column or not all(column.split(".")):
+                raise self._error(key, "name columns", repr(column), "write names without empty parts")
+            if "*" in column.split(".") and key not in ("ratings", "references", "scores"):
+                raise self._error(
+                    key, "be one value", repr(column), "a star stands for several, in ratings, references and scores"
+                )
+        self._check_known("lower_is_better", self.lower_is_better, list(self.ratings), "a dimension of `ratings`")
+        may_lack = (*self.groups, *self.scores.values(), *(one for one in (self.item, self.system, self.source) if one))
+        known = "a column of `groups`, `item`, `system`, `source` or `scores`"
+        self._check_known("optional", self.optional, may_lack, known)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every column that is read, and the first field that names it."""
+        single = {"item": self.item, "system": self.system, "source": self.source}
+        named_by: dict[str, Collection[str]] = {
+            "hypothesis": [self.hypothesis],
+            "references": self.references,
+            "ratings": self.ratings.values(),
+            "groups": self.groups,
+            **{key: [column] for key, column in single.items() if column is not None},
+            "scores": self.scores.values(),
+            "where": self.where,
+            "leave_out": self.leave_out,
+        }
+        found: dict[str, str] = {}
+        for key, columns in named_by.items():
+            for column in columns:
+                found.setdefault(column, key)
+        return found
+
+    def place(self, key: str, value: str | None = None) -> str:
+        """Where a key can be changed, for the way out of an error.
+
+        Args:
+            key: The key.
+            value: What it should be; ``None`` where that is not known.
+
+        Returns:
+            A flag or a key of a file; since a built-in description cannot be edited, a key of a file based on it.
+
+        Example:
+            >>> SetDescription(origin="mine.yaml").place("where")
+            '`where` of mine.yaml'
+            >>> load_description("sts").place("missing_ratings", "keep")
+            '`missing_ratings: keep` in a YAML file of your own that says `based_on: sts`'
+        """
+        written = key if value is None else f"{key}: {value}"
+        built_in = self.origin.startswith(BUILT_IN)
+        if built_in:
+            based_on = self.origin.removeprefix(BUILT_IN)
+            in_file = f"`{written}` in a YAML file of your own that says `based_on: {based_on}`"
+        else:
+            in_file = f"`{written}` {'of' if value is None else 'in'} {self.origin}"
+        if key not in self.flags:
+            return in_file
+        flag = self.flags[key] if value is None else f"{self.flags[key]} {value.replace(' ', '-')}"
+        return f"`{flag}`" if built_in or self.origin == UNWRITTEN else f"`{flag}`, or {in_file}"
+
+    def _check_known(self, key: str, names: Collection[str], known: Collection[str], what: str) -> None:
+        for name in names:
+            if name not in known:
+                raise self._error(key, f"name {what}", repr(name), f"choose among {named(known) or 'none'}")
+
+    def _error(self, key: str, expected: str, got: str, way_out: str) -> InputError:
+        return InputError(f"Expected `{key}` of {self.origin} to {expected}, but got {got}: {way_out}.")
+
+
+CHOICES: Mapping[str, tuple[str, str]] = {
+    "missing_ratings": ("error", "keep"),
+    "missing_references": ("error", "leave out"),
+    "duplicates": ("error", "keep"),
+}
+"""What can be done about rows that are not as they should be."""
+
+KEYS = (*(one.name for one in dataclasses.fields(SetDescription) if one.name not in ("origin", "flags")), "based_on")
+"""What may stand in a file: the fields, and the built-in description that all keys come from that are not given."""
+
+
+def load_description(name: str | Path) -> SetDescription:
+    r"""Load a description by its built-in name or from a YAML file.
+
+    Args:
+        name: One of :func:`built_in_descriptions`, or a file whose keys are the fields of :class:`SetDescription`.
+            Where a field takes several columns, one alone may stand without a list; ``ratings`` and ``scores`` may
+            also list columns that give the dimensions and metrics their names. With ``based_on``, the name of a
+            built-in description, keys that are not given are those of that description.
+
+    Raises:
+        InputError: If there is no such description, the file is no YAML, or a key is unknown or of the wrong type.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "mine.yaml"
+        >>> _ = path.write_text("hypothesis: output\nratings: stars\nwhere: {split: test}\n")
+        >>> load_description(path).where
+        {'split': ('test',)}
+    """
+    built_in = _built_in_files()
+    if str(name) in built_in:
+        return _parsed(load_yaml(built_in[str(name)].read_text(encoding="utf-8"), str(name)), f"{BUILT_IN}{name}")
+    path = Path(name)
+    if not path.exists():
+        close = difflib.get_close_matches(str(name), built_in, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "correct the name or the path."
+        raise InputError(
+            f"Expected a built-in description ({', '.join(built_in)}) or a YAML file, but got {str(name)!r}: {hint}"
+        )
+    return _parsed(read_yaml(path), str(path))
+
+
+def built_in_descriptions() -> dict[str, SetDescription]:
+    """The descriptions that the package ships, by name.
+
+    Example:
+        >>> built_in_descriptions()["wmt-da"].groups
+        ('lp',)
+    """
+    return {name: load_description(name) for name in _built_in_files()}
+
+
+def _built_in_files() -> dict[str, Any]:
+    """The files that the package ships, by the name of the description."""
+    folder = files("textmover.readers.judgements") / "sets"
+    found = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
+    return {one.name.removesuffix(".yaml"): one for one in found}
+
+
+def _parsed(found: object, origin: str) -> SetDescription:
+    """The description that a YAML file holds."""
+    if not isinstance(found, dict):
+        raise InputError(
+            f"Expected {origin} to hold keys with values, but got {type(found).__name__}: write lines such as "
+            "`hypothesis: output`."
+        )
+    for key in found:
+        if key not in KEYS:
+            close = difflib.get_close_matches(str(key), KEYS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "remove it."
+            raise InputError(f"Expected the keys of {origin} to be among {', '.join(KEYS)}, but got {key!r}: {hint}")
+    base = _base(found.pop("based_on", None), origin)
+    fields = {key: CONVERTERS[key](value, f"`{key}` of {origin}") for key, value in found.items()}
+    if base is None:
+        return SetDescription(**fields, origin=origin)
+    if "optional" not in fields:  # those of the base, as far as they are still columns
+        kept = dataclasses.replace(base, optional=(), **fields, origin=origin).columns
+        fields["optional"] = tuple(column for column in base.optional if column in kept)
+    return dataclasses.replace(base, **fields, origin=origin)
+
+
+def _base(name: object, origin: str) -> SetDescription | None:
+    """The built-in description that a file is based on."""
+    known = _built_in_files()
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in known:
+        raise InputError(f"Expected `based_on` of {origin} to be {', '.join(known)}, but got {name!r}: choose one.")
+    return load_description(name)

@@ -1,0 +1,19 @@
+"""Sets of judgements that are no tables: which there are, and which files they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from textmover.readers.judgements.captions import read_coco_captions
+from textmover.readers.judgements.preferences import read_darr
+from textmover.readers.judgements.summaries import read_tac
+from textmover.types import Judgements
+
+__all__ = ["READERS"]
+
+READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {
+    "tac": (read_tac, ("path",)),
+    "darr": (read_darr, ("preferences", "texts")),
+    "coco-captions": (read_coco_captions, ("captions", "references", "ratings")),
+}
+"""Readers of sets that are no tables, with their arguments that are files or folders."""

@@ -1,0 +1,228 @@
+"""Scores of metrics that were computed elsewhere, aligned with the texts of a set."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from textmover.readers.judgements.cells import CellTable, place_of, read_cells
+from textmover.readers.judgements.table_sets import set_name
+from textmover.readers.segments import FINITE, as_number, check_columns, read_lines
+from textmover.readers.tables import is_table, named
+from textmover.types import InputError, Judgements
+
+__all__ = ["ReadyScores", "read_scores"]
+
+ROLES = ("group", "item", "system")
+"""What can tell the texts of a set apart."""
+
+NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
+"""Columns of a table of scores as `textmover evaluate` writes it that hold texts and ratings."""
+
+CORRECT = "correct it, or write nan where there is no score"
+"""What to do about a cell that is no score."""
+
+Key = tuple[str, ...]
+
+
+class ReadyScores(NamedTuple):
+    """Scores of metrics for the texts of a set.
+
+    Attributes:
+        scores: By the name of the metric, float64 ``[n]`` in the order of the set; NaN where the file says nan.
+        missing: How many of them are NaN, by the name of the metric.
+    """
+
+    scores: dict[str, np.ndarray]
+    missing: dict[str, int]
+
+
+def read_scores(
+    path: str | Path,
+    judgements: Judgements,
+    *,
+    metrics: Sequence[str] | None = None,
+    keys: Mapping[str, str] | None = None,
+    name: str | None = None,
+    format: str | None = None,
+    split: str = "train",
+) -> ReadyScores:
+    r"""Read scores that were computed elsewhere and align them with the texts of a set.
+
+    A plain file has one number a line, in the order of the set. A table has a column for each metric; if it has a
+    column ``item`` (and ``group``, ``system``), its rows are found by them and may stand in any order, otherwise they
+    are in the order of the set, and what it has of ``group`` and ``system`` is compared with the set.
+
+    Args:
+        path: A plain file, or a table as for :func:`textmover.data.read_segments`.
+        judgements: The set that was scored.
+        metrics: Columns of the scores; ``None`` for all but the keys and the columns ``hypothesis``, ``reference``,
+            ``reference_2``, …, ``source`` and ``human_…``, which tables of `textmover evaluate` have. For tables only.
+        keys: Columns of ``group``, ``item`` and ``system`` where they are called differently. For tables only.
+        name: Name of the metric of a plain file; else the name of the file. For plain files only.
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set.
+
+    Raises:
+        InputError: If scores and texts do not belong together (counts, unknown, repeated or missing keys), or a score
+            is neither a finite number nor the word nan.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "bleu.txt"
+        >>> _ = path.write_text("0.5\nnan\n")
+        >>> judgements = Judgements("mine", ("a", "b"), (("c",), ("d",)), {}, ("all", "all"))
+        >>> read_scores(path, judgements)
+        ReadyScores(scores={'bleu': array([0.5, nan])}, missing={'bleu': 1})
+    """
+    if format is None and not is_table(path):
+        if metrics is not None or keys is not None:
+            raise InputError(f"Expected a table to take columns of, but got the plain file {path}: leave them out.")
+        scores = {name or set_name(path): _plain_scores(path, judgements)}
+    else:
+        if name is not None:
+            raise InputError(f"Expected a plain file to give a `name`, but got the table {path}: use `metrics`.")
+        table = read_cells(path, None, format=format, split=split)
+        columns = _key_columns(path, table, keys)
+        order = _order(path, table, columns, judgements)
+        scores = _metric_scores(path, table, columns, metrics, order)
+    return ReadyScores(scores, {metric: int(np.isnan(values).sum()) for metric, values in scores.items()})
+
+
+def _plain_scores(path: str | Path, judgements: Judgements) -> np.ndarray:
+    """The numbers of a plain file; blank lines at the end do not count."""
+    lines = read_lines(path)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    _check_count(path, len(lines), judgements)
+    return np.array([_score(line, f"line {place} of {path}") for place, line in enumerate(lines, start=1)])
+
+
+def _score(value: object, place: str, way_out: str = CORRECT) -> float:
+    """A finite number, or NaN where the file says nan."""
+    if isinstance(value, (str, float)) and str(value).strip().lower() == "nan":
+        return math.nan
+    found = as_number(value)
+    if not math.isfinite(found):
+        raise InputError(f"Expected {FINITE} or nan in {place}, but got {named([str(value)])}: {way_out}.")
+    return found
+
+
+def _check_count(path: str | Path, count: int, judgements: Judgements) -> None:
+    if count != len(judgements):
+        raise InputError(
+            f"Expected {len(judgements)} scores in {path}, one for each text of {judgements.name}, but got {count}: "
+            "give one a line in the order of the set, or a table with the columns item and system."
+        )
+
+
+def _key_columns(path: str | Path, table: CellTable, keys: Mapping[str, str] | None) -> dict[str, str]:
+    """The columns of group, item and system, as far as the table has them."""
+    if unknown := set(keys or {}) - set(ROLES):
+        raise InputError(
+            f"Expected `keys` to name columns of {', '.join(ROLES)}, but got {named(sorted(unknown))}: correct it."
+        )
+    check_columns(str(path), table.columns, [(f"keys[{role!r}]", column) for role, column in (keys or {}).items()])
+    columns = {role: (keys or {}).get(role, role) for role in ROLES}
+    return {role: column for role, column in columns.items() if column in table.columns}
+
+
+def _metric_scores(
+    path: str | Path,
+    table: CellTable,
+    keys: Mapping[str, str],
+    metrics: Sequence[str] | None,
+    order: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The scores of each metric in the order of the set."""
+    if metrics is not None:
+        check_columns(str(path), table.columns, [("metrics", metric) for metric in metrics])
+    way_out = CORRECT
+    if metrics is None:
+        metrics = [one for one in table.columns if one not in keys.values() and not NOT_SCORES.fullmatch(one)]
+        way_out += "; if the column holds no scores, name those that do with `metrics`, and those of keys with `keys`"
+    if not metrics:
+        raise InputError(f"Expected {path} to have a column of scores, but got {named(table.columns)}: add one.")
+    return {
+        metric: np.array(
+            [
+                _score(row.cells.get(metric), f"column {metric!r} of {row.name}, {row.unit} {row.number}", way_out)
+                for row in table.rows
+            ]
+        )[order]
+        for metric in metrics
+    }
+
+
+def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judgements: Judgements) -> np.ndarray:
+    """The row of the table for each text of the set."""
+    known = {"group": judgements.groups, "item": judgements.items, "system": judgements.systems}
+    for role, column in columns.items():
+        if known[role] is None:
+            raise InputError(
+                f"Expected {path} without the column {column!r}, since {judgements.name} names no {role}s, but got it: "
+                f"name the column of its {role}s, or remove this one and give the rows in the order of the set."
+            )
+    wanted = list(zip(*(known[role] or () for role in columns), strict=True)) if columns else []
+    found = [tuple(row.group(column) for column in columns.values()) for row in table.rows]
+    if "item" in columns and found != wanted:  # in order already, even where the same keys stand in several rows
+        return _places(table, columns, found, _distinct(columns, wanted, judgements), judgements)
+    _check_count(path, len(table.rows), judgements)
+    for row, key, expected in zip(table.rows, found, wanted, strict=False):
+        if key != expected:
+            raise InputError(
+                f"Expected {_shown(columns, expected)} in {place_of(row)}, the order of {judgements.name}, but got "
+                f"{_shown(columns, key)}: put the rows in order, or add a column of items."
+            )
+    return np.arange(len(table.rows))
+
+
+def _distinct(columns: Mapping[str, str], wanted: Sequence[Key], judgements: Judgements) -> dict[Key, int]:
+    """The place of each key in the set, where no two texts have the same."""
+    places = {key: place for place, key in enumerate(wanted)}
+    if len(places) < len(wanted):
+        key = next(key for place, key in enumerate(wanted) if places[key] != place)
+        raise InputError(
+            f"Expected columns that tell the texts of {judgements.name} apart, but got {wanted.count(key)} texts for "
+            f"{_shown(columns, key)}: add a column of the group or system, or give the scores in the order of the set."
+        )
+    return places
+
+
+def _places(
+    table: CellTable,
+    columns: Mapping[str, str],
+    found: Sequence[Key],
+    wanted: Mapping[Key, int],
+    judgements: Judgements,
+) -> np.ndarray:
+    """The row of the table for each text of the set, by its key."""
+    order = np.full(len(wanted), -1)
+    for place, (row, key) in enumerate(zip(table.rows, found, strict=True)):
+        if key not in wanted:
+            raise InputError(
+                f"Expected a text of {judgements.name} in {place_of(row)}, but got {_shown(columns, key)}: correct the "
+                "row or remove it."
+            )
+        before = order[wanted[key]]
+        if before >= 0:
+            raise InputError(
+                f"Expected one row for {_shown(columns, key)}, but got {place_of(table.rows[before])} and "
+                f"{place_of(row)}: remove one of them."
+            )
+        order[wanted[key]] = place
+    if (order < 0).any():
+        lacking = [key for key, place in wanted.items() if order[place] < 0]
+        raise InputError(
+            f"Expected a score in {table.rows[0].name} for every text of {judgements.name}, but got none for "
+            f"{len(lacking)}, the first {_shown(columns, lacking[0])}: add them, with nan where there is no score."
+        )
+    return order
+
+
+def _shown(columns: Mapping[str, str], key: Key) -> str:
+    return ", ".join(f"{role} {value!r}" for role, value in zip(columns, key, strict=True))

@@ -1,0 +1,210 @@
+"""Preferences between translations (DARR, WMT18 and WMT19) with the folder of the systems' outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from textmover.readers.judgements.rows import JudgedText, assembled
+from textmover.readers.segments import check_equal_lengths, read_lines
+from textmover.readers.tables import named
+from textmover.types import InputError, Judgements
+
+__all__ = ["read_darr"]
+
+SHAPE = "LP DATA SID BETTER WORSE"
+"""The fields of a line of preferences."""
+
+NOT_ASKED_FOR, REPEATED = "language pair not asked for", "the same preference again"
+
+
+class _Preference(NamedTuple):
+    """A line of the file: of two systems' translations of a sentence, people found one better."""
+
+    line: int
+    pair: str
+    test_set: str
+    sentence: int
+    better: str
+    worse: str
+
+
+def read_darr(
+    preferences: str | Path,
+    texts: str | Path,
+    *,
+    language_pairs: Collection[str] | None = None,
+    name: str | None = None,
+) -> Judgements:
+    """Read relative rankings that were made from direct assessment, as in the metrics tasks of WMT18 and WMT19.
+
+    Args:
+        preferences: The file ``RR-seglevel.csv``: a header, then lines of language pair, test set, number of the
+            sentence from 1, better and worse system, parted by spaces.
+        texts: The folder with ``system-outputs/TESTSET/PAIR/TESTSET.SYSTEM.PAIR`` (or ``system-outputs/PAIR/…``) and
+            ``references/TESTSET-SRCTGT-ref.TGT``, one sentence a line; ``sources/TESTSET-SRCTGT-src.SRC`` are read if
+            they are there.
+        language_pairs: Pairs to read, such as ``{"de-en"}``; ``None`` for all.
+        name: What tables call the set; else the test sets that the file names.
+
+    Returns:
+        One row per translation that a preference names, grouped by language pair and without ratings; items are the
+        numbers of the sentences. A preference that stands in the file twice counts once, as in the task's script.
+
+    Raises:
+        InputError: If a line or a number of lines is not as it should be, or a file is missing.
+
+    Reference:
+        Ma et al. 2018, 2019, Results of the WMT18/WMT19 Metrics Shared Task.
+    """
+    left_out: Counter[str] = Counter()
+    pairs = set() if language_pairs is None else set(language_pairs)
+    seen_pairs: dict[str, None] = {}
+    chosen: dict[tuple[str, ...], _Preference] = {}
+    for one in _preferences(preferences):
+        seen_pairs[one.pair] = None
+        key = (one.pair, one.test_set, str(one.sentence), one.better, one.worse)
+        if language_pairs is not None and one.pair not in pairs:
+            left_out[NOT_ASKED_FOR] += 1
+        elif key in chosen:
+            left_out[REPEATED] += 1
+        else:
+            chosen[key] = one
+    if unknown := pairs - set(seen_pairs):
+        raise InputError(
+            f"Expected `language_pairs` to be among {named(seen_pairs)} of {preferences}, but got "
+            f"{named(sorted(unknown))}: choose others."
+        )
+    if not chosen:
+        raise InputError(f"Expected {preferences} to hold a preference, but got none: give a file with lines {SHAPE}.")
+    test_sets = list(dict.fromkeys(one.test_set for one in chosen.values()))
+    rows = _Rows(_Folder(Path(texts)), str(preferences), several=len(test_sets) > 1)
+    indices = [(rows.index(one, one.better), rows.index(one, one.worse)) for one in chosen.values()]
+    return assembled(
+        name or " ".join(test_sets),
+        rows.texts,
+        (),
+        left_out=left_out,
+        preferences=np.array(indices, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def _preferences(path: str | Path) -> Iterator[_Preference]:
+    """The lines behind the header, which lacks a name in the file of WMT18."""
+    lines = read_lines(path)
+    if not {"BETTER", "WORSE"} <= set(lines[0].split()):
+        raise InputError(f"Expected the header {SHAPE} in line 1 of {path}, but got {named([lines[0]])}: add it.")
+    for number, line in enumerate(lines[1:], start=2):
+        fields = line.split()
+        if not fields and not any(rest.strip() for rest in lines[number:]):
+            return
+        if len(fields) != 5 or not (fields[2].isdecimal() and int(fields[2]) > 0):
+            raise InputError(
+                f"Expected {SHAPE} with a sentence number from 1 in line {number} of {path}, but got {named([line])}: "
+                "correct it."
+            )
+        pair, test_set, sentence, better, worse = fields
+        if better == worse or len(pair.split("-")) != 2:
+            what = "two systems" if better == worse else "a language pair such as de-en"
+            raise InputError(f"Expected {what} in line {number} of {path}, but got {named([line])}: correct it.")
+        yield _Preference(number, pair, test_set, int(sentence), better, worse)
+
+
+class _Rows:
+    """Translations that preferences name, each once."""
+
+    def __init__(self, folder: _Folder, file: str, *, several: bool) -> None:
+        self.texts: list[JudgedText] = []
+        self._folder, self._file, self._several = folder, file, several
+        self._places: dict[tuple[str, str, int, str], int] = {}
+
+    def index(self, one: _Preference, system: str) -> int:
+        """The row of the translation of one system that a preference is about."""
+        key = (one.pair, one.test_set, one.sentence, system)
+        if key not in self._places:
+            self._places[key] = len(self.texts)
+            self.texts.append(self._text(one, system))
+        return self._places[key]
+
+    def _text(self, one: _Preference, system: str) -> JudgedText:
+        place = f"line {one.line} of {self._file}"
+        output = self._folder.output(one.pair, one.test_set, system, place)
+        if one.sentence > len(output.lines):
+            raise InputError(
+                f"Expected sentence {one.sentence} of {place} in {output.path}, but got {len(output.lines)} lines: "
+                "give the outputs that were judged."
+            )
+        index = one.sentence - 1
+        if not output.references[index]:
+            raise InputError(
+                f"Expected a reference in line {one.sentence} of {output.reference_path}, but got an empty line: "
+                "add it."
+            )
+        return JudgedText(
+            place=place,
+            hypothesis=output.lines[index],
+            references=(output.references[index],),
+            ratings=(),
+            group=one.pair,
+            item=f"{one.test_set} / {one.sentence}" if self._several else str(one.sentence),
+            system=system.removesuffix(f".{one.pair}"),
+            source=output.sources[index] if output.sources else "",
+        )
+
+
+class _Output(NamedTuple):
+    """What a system made of a test set, line by line with the references and, if they are there, the sources."""
+
+    path: Path
+    lines: list[str]
+    reference_path: Path
+    references: list[str]
+    sources: list[str]
+
+
+class _Folder:
+    """The folder of outputs, references and sources, each file looked for and read once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._outputs: dict[tuple[str, str, str], _Output] = {}
+        self._read: dict[Path, list[str]] = {}
+
+    def output(self, pair: str, test_set: str, system: str, place: str) -> _Output:
+        """A system's output; ``place`` says who asks for it."""
+        key = (pair, test_set, system)
+        if key not in self._outputs:
+            self._outputs[key] = self._aligned(pair, test_set, self._output_path(pair, test_set, system, place))
+        return self._outputs[key]
+
+    def _output_path(self, pair: str, test_set: str, system: str, place: str) -> Path:
+        # In WMT19 the systems of zh-en are called by the end of their files, pair included.
+        names = [f"{test_set}.{system}.{pair}"] + [f"{test_set}.{system}"] * system.endswith(f".{pair}")
+        root = self._path / "system-outputs"
+        candidates = [folder / name for folder in (root / test_set / pair, root / pair) for name in names]
+        path = next((one for one in candidates if one.is_file()), None)
+        if path is None:
+            raise InputError(
+                f"Expected the output of {system!r} ({place}) at {candidates[0]}, but there is none: `texts` must be "
+                "the folder that holds system-outputs and references."
+            )
+        return path
+
+    def _aligned(self, pair: str, test_set: str, path: Path) -> _Output:
+        """An output with what belongs to it, once it is clear that all have as many lines."""
+        source, target = pair.split("-")
+        reference_path = self._path / "references" / f"{test_set}-{source}{target}-ref.{target}"
+        source_path = self._path / "sources" / f"{test_set}-{source}{target}-src.{source}"
+        files = [path, reference_path, *([source_path] if source_path.is_file() else [])]
+        lines = [self._lines(file) for file in files]
+        check_equal_lengths(dict(zip(map(str, files), lines, strict=True)))
+        return _Output(path, lines[0], reference_path, lines[1], lines[2] if len(lines) > 2 else [])
+
+    def _lines(self, path: Path) -> list[str]:
+        if path not in self._read:
+            self._read[path] = read_lines(path)
+        return self._read[path]

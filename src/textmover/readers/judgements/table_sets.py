@@ -1,0 +1,190 @@
+"""Tables of judgements, read as their description says."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from textmover.readers.judgements.cells import as_text, number, place_of, read_cells
+from textmover.readers.judgements.description import SetDescription, load_description
+from textmover.readers.judgements.rows import ALL, JudgedText, assembled, check_unique
+from textmover.readers.lines import COMPRESSIONS
+from textmover.readers.segments import NoReferenceError, TableRow
+from textmover.readers.tables import named
+from textmover.types import InputError, Judgements
+
+__all__ = ["read_judgements", "set_name"]
+
+BETWEEN = " / "
+"""What stands between the values of several group columns."""
+
+NO_REFERENCE = "no reference"
+"""Why a row without references is left out."""
+
+
+def read_judgements(
+    path: str | Path,
+    description: str | Path | SetDescription,
+    *,
+    name: str | None = None,
+    format: str | None = None,
+    split: str = "train",
+) -> Judgements:
+    r"""Read a set of human judgements.
+
+    Args:
+        path: A table as for :func:`textmover.data.read_segments`: CSV, TSV, JSON Lines, Parquet or a hub data set.
+        description: What its columns mean: a built-in name, a YAML file, or the description itself.
+        name: What tables call the set; else the name in the description, else that of the file.
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set.
+
+    Returns:
+        The judged texts in file order, ratings in float64, with the rows that were left out counted by reason.
+
+    Raises:
+        InputError: If a column is missing, a rating is no finite number, a row has no references, two rows have the
+            same group, item and system, or no row is left.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "ratings.tsv"
+        >>> _ = path.write_text("lp\thypothesis\treference\tscore\nde-en\ta cat\tthe cat\t0.5\n")
+        >>> judgements = read_judgements(path, SetDescription(groups=("lp",)))
+        >>> judgements.groups, judgements.ratings
+        (('de-en',), {'score': array([0.5])})
+    """
+    one = description if isinstance(description, SetDescription) else load_description(description)
+    with _columns_placed(one):
+        found = read_cells(path, one.columns, optional=one.optional, format=format, split=split)
+    texts: list[JudgedText] = []
+    left_out: Counter[str] = Counter()
+    for row in found.rows:
+        reason = _unwanted(row, one)
+        references = () if reason else _references(row, one)
+        if reason or not references:
+            left_out[reason or NO_REFERENCE] += 1
+        else:
+            texts.append(_judged(row, one, references, found.columns))
+    if not texts:
+        reasons = ", ".join(f"{count} since {reason}" for reason, count in left_out.items())
+        raise InputError(
+            f"Expected {path} to hold a row that {one.origin} keeps, but got {len(found.rows)} to leave out "
+            f"({reasons}): correct the one or the other."
+        )
+    if one.duplicates == "error":
+        systems = "" if one.system is not None else f"name the column of systems with {one.place('system')}, or "
+        check_unique(texts, f"{systems}allow it with {one.place('duplicates', 'keep')}")
+    metrics = [metric for metric, column in one.scores.items() if column in found.columns]
+    judgements = assembled(
+        name or one.name or set_name(path), texts, list(one.ratings), metrics=metrics, left_out=left_out
+    )
+    _check_rated(judgements, path, one)
+    return judgements
+
+
+def set_name(path: str | Path) -> str:
+    """What tables call a set that nobody named: its file without suffixes.
+
+    Example:
+        >>> set_name("data/newstest2017.tsv.gz"), set_name("hub:owner/name")
+        ('newstest2017', 'name')
+    """
+    last = Path(str(path).removeprefix("hub:"))
+    return last.with_suffix("").stem if last.suffix.lower() in COMPRESSIONS else last.stem
+
+
+@contextlib.contextmanager
+def _columns_placed(description: SetDescription) -> Iterator[None]:
+    """Say of a missing column not only which key names it, but where that key can be changed."""
+    try:
+        yield
+    except InputError as error:
+        said = re.sub(
+            r"set `(\w+)` to the name", lambda key: f"set {description.place(key[1])} to the name", str(error)
+        )
+        if said == str(error):
+            raise
+        raise InputError(said) from error
+
+
+def _unwanted(row: TableRow, description: SetDescription) -> str | None:
+    """Why the description leaves a row out; ``None`` where it does not."""
+    for column, values in description.where.items():
+        if as_text(row.cells.get(column)) not in values:
+            return f"{column} is {'not' if len(values) == 1 else 'none of'} {named(values)}"
+    for column, values in description.leave_out.items():
+        value = as_text(row.cells.get(column))
+        if value in values:
+            return f"{column} is {value!r}" if value else f"{column} is empty"
+    return None
+
+
+def _references(row: TableRow, description: SetDescription) -> tuple[str, ...]:
+    """The references of a row that are not empty; none where such rows may be left out."""
+    try:
+        return row.references(description.references)
+    except NoReferenceError as error:
+        if description.missing_references == "leave out":
+            return ()
+        way_out = f"leave out such rows with {description.place('missing_references', 'leave out')}"
+        raise InputError(
+            f"Expected a reference in {_columns_named(description.references)} of {row.name}, {row.unit} {row.number}, "
+            f"but got none: add one, or {way_out}."
+        ) from error
+
+
+def _columns_named(columns: Sequence[str]) -> str:
+    return f"{'column' if len(columns) == 1 else 'columns'} {named(columns)}"
+
+
+def _judged(
+    row: TableRow, description: SetDescription, references: tuple[str, ...], present: Collection[str]
+) -> JudgedText:
+    """The text of a row with all that is known of it."""
+
+    def text(column: str | None) -> str:
+        return row.group(column) if column is not None and column in present else ""
+
+    groups = [row.group(column) for column in description.groups if column in present]
+    return JudgedText(
+        place=place_of(row),
+        hypothesis=row.text(description.hypothesis),
+        references=references,
+        ratings=tuple(_rating(row, description, dimension) for dimension in description.ratings),
+        group=BETWEEN.join(groups) if groups else ALL,
+        item=text(description.item),
+        system=text(description.system),
+        source=(description.source and row.optional_text(description.source)) or "",
+        scores=tuple(_score(row, column) for column in description.scores.values() if column in present),
+    )
+
+
+def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
+    """A rating, higher is better; NaN where there is none."""
+    kept = description.missing_ratings == "keep"
+    hint = "leave it empty" if kept else f"allow missing ratings with {description.place('missing_ratings', 'keep')}"
+    rating = number(row, description.ratings[dimension], missing=kept, hint=hint)
+    # Subtracted rather than negated: there is no need of a negative zero.
+    return 0.0 - rating if dimension in description.lower_is_better else rating
+
+
+def _score(row: TableRow, column: str) -> float:
+    """A score that the file brings along; NaN where it says nan."""
+    value = row.cells.get(column)
+    said = isinstance(value, (str, float)) and str(value).strip().lower() == "nan"
+    return float("nan") if said else number(row, column, missing=False, hint="write nan where there is none")
+
+
+def _check_rated(judgements: Judgements, path: str | Path, description: SetDescription) -> None:
+    """Make sure that each dimension was rated at all: a path that leads nowhere gives no ratings."""
+    for dimension, ratings in judgements.ratings.items():
+        if np.isnan(ratings).all():
+            raise InputError(
+                f"Expected ratings in column {description.ratings[dimension]!r} of {path}, but got none in "
+                f"{len(judgements)} rows: correct {description.place('ratings')}."
+            )

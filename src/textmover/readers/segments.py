@@ -1,0 +1,428 @@
+"""Readers: tables and plain text files as segments.
+
+A table (CSV, TSV, JSON Lines, Parquet, a hub data set) becomes :class:`~textmover.types.Segment` objects by way of
+:class:`Columns`, which says what each column means. Whatever cannot be used is an error that names the file, the line
+and the column; nothing is dropped or guessed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import math
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from textmover.readers.lines import Position, iter_lines, without_end
+from textmover.readers.tables import is_table, named, open_tables
+from textmover.types import InputError, Segment
+
+__all__ = [
+    "FINITE",
+    "Columns",
+    "NoReferenceError",
+    "TableRow",
+    "as_number",
+    "check_columns",
+    "check_equal_lengths",
+    "read_lines",
+    "read_rows",
+    "read_segments",
+    "read_texts",
+    "told",
+    "unequal_lengths",
+]
+
+Item = TypeVar("Item")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+LARGEST = 1e15
+"""Greatest size of a rating or score: statistics and losses square them in single precision."""
+
+FINITE = f"a finite number (at most {LARGEST:.0e} in size)"
+"""What errors call such a number."""
+
+
+def told(value: object) -> str:
+    """A cell as it stands in a message: cut short, and nothing where it is empty or a null of JSON or Parquet.
+
+    Example:
+        >>> told(None), told("a" * 100)[-3:], len(told("a" * 100))
+        ('nothing', 'aa…', 60)
+    """
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def as_number(value: object) -> float:
+    """The number that a cell holds; NaN where it holds none, infinite beyond :data:`LARGEST`.
+
+    Example:
+        >>> as_number("1e3"), as_number(True), as_number("1_000"), as_number("1e300")
+        (1000.0, nan, nan, inf)
+    """
+    if isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.strip().isascii())):
+        return math.nan  # Python reads 1_000 and digits of other scripts
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if not abs(number) > LARGEST else math.copysign(math.inf, number)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean.
+
+    Attributes:
+        hypothesis: Column of the texts to judge.
+        references: Column of the reference, or several of them; a cell may hold a list (JSON Lines, Parquet).
+        score: Column of the human score, higher is better; ``None`` reads segments without scores.
+        source: Column of the text that was translated or described; ``None`` where there is none.
+        groups: Columns kept as group keys, such as language pair or system.
+
+    Raises:
+        InputError: If a name is empty or there is no reference column.
+
+    Example:
+        >>> Columns(references=("ref1", "ref2"), groups=("lp",)).names
+        ('hypothesis', 'ref1', 'ref2', 'score', 'lp')
+    """
+
+    hypothesis: str = "hypothesis"
+    references: str | tuple[str, ...] = "reference"
+    score: str | None = "score"
+    source: str | None = None
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.reference_columns:
+            raise InputError("Expected `references` to name at least one column, but got none: name one.")
+        for field, name in self.fields:
+            if not name:
+                raise InputError(f"Expected `{field}` to be the name of a column, but got {name!r}: name one.")
+
+    @property
+    def reference_columns(self) -> tuple[str, ...]:
+        """The reference columns, also where there is only one."""
+        return (self.references,) if isinstance(self.references, str) else tuple(self.references)
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of field and column name, unused fields left out."""
+        return (
+            ("hypothesis", self.hypothesis),
+            *(("references", column) for column in self.reference_columns),
+            *((("score", self.score),) if self.score is not None else ()),
+            *((("source", self.source),) if self.source is not None else ()),
+            *(("groups", column) for column in self.groups),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns that are read."""
+        return tuple(dict.fromkeys(name for _, name in self.fields))
+
+
+def read_segments(
+    path: str | Path, columns: Columns, *, format: str | None = None, split: str = "train"
+) -> list[Segment]:
+    r"""Read a table of segments.
+
+    Texts are kept character by character; an empty hypothesis is a text like any other. Empty references are left out,
+    so that rows may differ in their number of references; a row without one is refused.
+
+    Args:
+        path: ``.csv`` (quoted), ``.tsv`` (no quoting: a quotation mark is an ordinary character), ``.jsonl``,
+            ``.json`` or ``.ndjson`` (one object a line), each of them also compressed as ``.gz`` or ``.zst``;
+            ``.parquet``, or a folder of such files; a folder saved by `datasets`; or a hub data set as
+            ``hub:owner/name`` or ``hub:owner/name/configuration``. Text is UTF-8, with a header where columns have no
+            names of their own; blank lines at the end do not count.
+        columns: What the columns mean.
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set; plain files have none.
+
+    Returns:
+        One segment per row, in file order, with human scores in float64.
+
+    Raises:
+        InputError: If the file cannot be read, is empty, lacks a column, or holds a cell that cannot be used, such as
+            a score that is not a finite number.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "ratings.tsv"
+        >>> _ = path.write_text("lp\thypothesis\treference\tscore\nde-en\ta cat\tthe cat\t0.5\n")
+        >>> read_segments(path, Columns(groups=("lp",)))
+        [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
+    """
+    with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as reading:
+        rows = _good(reading)
+    return [
+        Segment(
+            hypothesis=row.text(columns.hypothesis),
+            references=row.references(columns.reference_columns),
+            score=None if columns.score is None else row.score(columns.score),
+            source=None if columns.source is None else row.optional_text(columns.source),
+            groups={column: row.group(column) for column in columns.groups},
+        )
+        for row in rows
+    ]
+
+
+def read_lines(path: str | Path) -> list[str]:
+    r"""Read a plain text file of one segment a line.
+
+    Only ``\n`` and ``\r\n`` end a line; an empty line is an empty text and keeps its place.
+
+    Args:
+        path: A UTF-8 file, also compressed as ``.gz`` or ``.zst``, or ``-`` for standard input.
+
+    Returns:
+        The lines without their ends.
+
+    Raises:
+        InputError: If the file cannot be read, is empty or is not UTF-8.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "hyp.txt"
+        >>> _ = path.write_text("a cat\n\nno dog\n")
+        >>> read_lines(path)
+        ['a cat', '', 'no dog']
+    """
+    with contextlib.closing(iter_lines(path)) as lines:
+        return [without_end(line) for line in _good(enumerate(lines))]
+
+
+def read_texts(path: str | Path, column: str | None = None, *, split: str = "train") -> list[str]:
+    r"""Read the texts of a corpus: the lines of a plain file, or a column of a table.
+
+    Args:
+        path: A UTF-8 file of one text a line, ``-`` for standard input, or a table as for :func:`read_segments`.
+        column: Column of the table; ``None`` for plain text.
+        split: Split of a hub or saved data set.
+
+    Returns:
+        The texts in file order.
+
+    Raises:
+        InputError: If the file cannot be read, is a table although no column is named, or lacks the column.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "corpus.tsv"
+        >>> _ = path.write_text("year\tsentence\n2015\ta cat\n2016\tthe dog\n")
+        >>> read_texts(path, "sentence")
+        ['a cat', 'the dog']
+    """
+    if column is None:
+        if is_table(path):
+            raise InputError(
+                f"Expected the column of {path} that holds the texts, but got none: name it with `column`."
+            )
+        return read_lines(path)
+    if str(path) == "-":
+        raise InputError("Expected a table to take a column of, but got standard input (-): leave `column` out.")
+    with contextlib.closing(read_rows(path, (("column", column),), split=split)) as rows:
+        return [row.text(column) for row in _good(rows)]
+
+
+def read_rows(
+    path: str | Path,
+    fields: Sequence[tuple[str, str]],
+    *,
+    format: str | None = None,
+    split: str = "train",
+    position: Position | None = None,
+) -> Generator[tuple[int, TableRow | InputError], None, None]:
+    """The rows of a table one at a time with their numbers, and in place of a row why it cannot be used.
+
+    Args:
+        path: As for :func:`read_segments`, or ``-`` for standard input together with ``format``.
+        fields: The columns that are needed, each behind what an error calls it.
+        format: As for :func:`read_segments`.
+        split: Split of a hub or saved data set.
+        position: Is told how far reading has come.
+
+    Yields:
+        At least one row.
+
+    Raises:
+        InputError: If the file cannot be read, holds no row, or lacks a column. The columns of JSON Lines are known
+            only behind the last row.
+    """
+    found = False
+    wanted = {name for _, name in fields}
+    with contextlib.closing(open_tables(path, format=format, split=split, wanted=wanted, position=position)) as tables:
+        for table in tables:
+            columns = dict.fromkeys(table.columns or ())
+            checked = named_columns = False
+            for number, cells in table.rows:
+                if not checked and table.columns is not None:
+                    check_columns(table.name, table.columns, fields)
+                found = checked = True
+                if isinstance(cells, InputError):
+                    yield number, cells
+                    continue
+                named_columns = True
+                if table.columns is None:
+                    columns.update(dict.fromkeys(cells))
+                yield number, TableRow(table.name, table.unit, number, cells)
+            if table.columns is None and named_columns:
+                check_columns(table.name, tuple(columns), fields)
+    if not found:
+        name = "standard input" if str(path) == "-" else path
+        raise InputError(f"Expected {name} to hold at least one segment, but got none: give a file with rows.")
+
+
+def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
+    """Make sure that files which belong together have as many lines.
+
+    Args:
+        sequences: Lines (or anything that can be counted) by the name of their file.
+
+    Raises:
+        InputError: If the counts differ.
+
+    Example:
+        >>> check_equal_lengths({"hyp.txt": ["a", "b"], "ref.txt": ["a", "b"]})
+    """
+    counts = {name: len(lines) for name, lines in sequences.items()}
+    if len(set(counts.values())) > 1:
+        raise unequal_lengths({name: str(count) for name, count in counts.items()})
+
+
+def unequal_lengths(counts: Mapping[str, str]) -> InputError:
+    """The error of files that belong together and have different numbers of lines, as far as these are known."""
+    listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
+    return InputError(
+        f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
+    )
+
+
+class NoReferenceError(InputError):
+    """A row without a reference."""
+
+
+class TableRow(NamedTuple):
+    """One row of a table, which checks what it hands out and can say where it stands."""
+
+    name: str
+    unit: str
+    number: int
+    cells: Mapping[str, object]
+
+    def text(self, column: str) -> str:
+        """A text, possibly empty."""
+        return self._checked_text(column, self.cells.get(column))
+
+    def optional_text(self, column: str) -> str | None:
+        """A text, or ``None`` where the cell is empty."""
+        value = self.cells.get(column)
+        return None if value is None or value == "" else self._checked_text(column, value)
+
+    def references(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The texts of all reference cells that are not empty.
+
+        Raises:
+            NoReferenceError: If there is none.
+        """
+        texts: list[str] = []
+        for column in columns:
+            value = self.cells.get(column)
+            cell = value if isinstance(value, list) else [value]
+            texts += [self._checked_text(column, text) for text in cell if text is not None]
+        found = tuple(filter(None, texts))
+        if not found:
+            raise NoReferenceError(
+                f"Expected a reference in {self._place(named(columns))}, but got none: add one or remove the row."
+            )
+        return found
+
+    def score(self, column: str) -> float:
+        """A finite number."""
+        value = self.cells.get(column)
+        number = as_number(value)
+        if not math.isfinite(number):
+            raise InputError(
+                f"Expected {FINITE} in {self._place(repr(column))}, but got {told(value)}: correct it or "
+                "remove the row (or set `score` to null to read the texts alone)."
+            )
+        return number
+
+    def group(self, column: str) -> str:
+        """A group value as text; an empty cell is the empty text."""
+        value = self.cells.get(column)
+        if isinstance(value, (list, dict)):
+            raise InputError(
+                f"Expected one value in {self._place(repr(column))}, but got {told(value)}: choose another column."
+            )
+        return "" if value is None else str(value)
+
+    def _checked_text(self, column: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise InputError(
+                f"Expected text in {self._place(repr(column))}, but got {told(value)}: correct it or remove the row."
+            )
+        if not value.isascii() and _SURROGATE.search(value):
+            raise InputError(
+                f"Expected Unicode text in {self._place(repr(column))}, but got half a surrogate pair: correct it or "
+                "remove the row."
+            )
+        return value
+
+    def _place(self, column: str) -> str:
+        return f"column {column} of {self.name}, {self.unit} {self.number}"
+
+
+def _good(items: Iterable[tuple[int, Item | InputError]]) -> list[Item]:
+    """The items, once it is clear that all of them can be used."""
+    found: list[Item] = []
+    for _, item in items:
+        if isinstance(item, InputError):
+            raise item
+        found.append(item)
+    return found
+
+
+def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str, str]]) -> None:
+    """Make sure that every column that is asked for stands in a table once.
+
+    Args:
+        table: What errors call it.
+        columns: Its columns.
+        fields: The columns that are needed, each behind what an error calls it.
+
+    Raises:
+        InputError: If one is missing or stands there twice.
+    """
+    for field, name in fields:
+        occurrences = columns.count(name)
+        if occurrences == 0:
+            if separator := _separator(name, columns):
+                raise InputError(
+                    f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
+                    f"{separator!r}: save it as CSV with commas, or as TSV with tabs."
+                )
+            raise InputError(
+                f"Expected a column {name!r} in {table}, but got {named(columns) or 'none'}: "
+                f"{_suggestion(name, columns)}set `{field}` to the name of the right one."
+            )
+        if occurrences > 1:
+            raise InputError(
+                f"Expected one column {name!r} in {table}, but got {occurrences}: rename all but one of them."
+            )
+
+
+def _separator(name: str, columns: Sequence[str]) -> str | None:
+    """What separates the fields of a header that was read as one column."""
+    return next((mark for mark in ";\t|," if len(columns) == 1 and name in columns[0].split(mark)), None)
+
+
+def _suggestion(name: str, columns: Sequence[str]) -> str:
+    """'Did you mean …?' where a column is written almost as the one that was asked for."""
+    by_lower = {column.lower(): column for column in columns}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"did you mean {by_lower[close[0]]!r}? Otherwise " if close else ""

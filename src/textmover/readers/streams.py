@@ -1,0 +1,246 @@
+"""Streams: hypotheses of one or more systems with their references, one row at a time, however long the input is."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from textmover.readers.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
+from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows, unequal_lengths
+from textmover.types import InputError
+
+__all__ = ["MissingReferences", "OnError", "Row", "Rows", "TableFile", "TextFiles"]
+
+OnError = Literal["stop", "skip"]
+"""What a row that cannot be used does: it ends the work, or it is left out and counted."""
+
+MissingReferences = Literal["error", "leave-out"]
+"""What a row without a reference does: it is an error, or it is left out and counted."""
+
+STANDARD_INPUT = "-"
+
+
+class Row(NamedTuple):
+    """One row of the input.
+
+    Attributes:
+        line: Its line in a text file, the line that it starts in or its number in a table.
+        hypotheses: The text of each system; none if the row was left out.
+        references: One or more texts; none if the row was left out.
+        problem: Why the row was left out; empty if it was not.
+    """
+
+    line: int
+    hypotheses: tuple[str, ...]
+    references: tuple[str, ...]
+    problem: str = ""
+
+
+class Rows(Protocol):
+    """Where rows come from; each iteration reads the input anew."""
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """What the systems are called, in the order of the hypotheses."""
+
+    @property
+    def share(self) -> float | None:
+        """How much of the input has been read, between 0 and 1; ``None`` where nobody knows its length."""
+
+    def __iter__(self) -> Generator[Row, None, None]:
+        """Read the rows.
+
+        Raises:
+            InputError: If the input cannot be used, or a row of it and rows are not skipped.
+        """
+
+
+class _Reading:
+    """What text files and tables say of themselves in the same way."""
+
+    hypotheses: tuple[str, ...]
+    _position: Position
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The files or columns of hypotheses."""
+        return self.hypotheses
+
+    @property
+    def share(self) -> float | None:
+        """How much has been read of the table, or of the first file whose length is known."""
+        return self._position.share
+
+
+@dataclass(frozen=True)
+class TextFiles(_Reading):
+    r"""Text files of one segment a line, where line ``i`` of each belongs to row ``i``.
+
+    Attributes:
+        hypotheses: The file of each system, also compressed as ``.gz`` or ``.zst``; ``-`` is standard input.
+        references: One or more files; of the references of a row, empty ones are left out as long as another remains.
+        on_error: What a line does that is not UTF-8; where it is skipped, the line is left out of all files.
+
+    Raises:
+        InputError: If there are no hypotheses or references, or a system is named twice, or what can be read only once
+            (standard input, a pipe).
+
+    Example:
+        >>> folder = getfixture("tmp_path")
+        >>> _ = (folder / "hyp.txt").write_text("a cat\na dog\n"), (folder / "ref.txt").write_text("the cat\nthe dog\n")
+        >>> for row in TextFiles((str(folder / "hyp.txt"),), (str(folder / "ref.txt"),)):
+        ...     print(row.line, row.hypotheses, row.references)
+        1 ('a cat',) ('the cat',)
+        2 ('a dog',) ('the dog',)
+    """
+
+    hypotheses: tuple[str, ...]
+    references: tuple[str, ...]
+    on_error: OnError = "stop"
+    _position: Position = field(default_factory=Position, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.hypotheses or not self.references:
+            lacking = "references" if self.hypotheses else "hypotheses"
+            raise InputError(f"Expected at least one file of {lacking}, but got none: name one.")
+        check_once(self.paths)
+        check_distinct(self.hypotheses)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All files, hypotheses first."""
+        return (*self.hypotheses, *self.references)
+
+    def __iter__(self) -> Generator[Row, None, None]:
+        """Read the rows; see :class:`Rows`."""
+        paths = self.paths
+        followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
+        systems = len(self.hypotheses)
+        with contextlib.ExitStack() as stack:
+            files = [
+                stack.enter_context(contextlib.closing(_lines(path, self._position if place == followed else None)))
+                for place, path in enumerate(paths)
+            ]
+            for number, lines in enumerate(itertools.zip_longest(*files), start=1):
+                texts = [line for line in lines if type(line) is str]
+                if len(texts) == len(lines):
+                    references = texts[systems:]
+                    kept = tuple(filter(None, references)) if "" in references else tuple(references)
+                    yield Row(number, tuple(texts[:systems]), kept or ("",))
+                    continue
+                if None in lines:
+                    raise unequal_lengths(_counts(paths, files, lines, number))
+                problem = next(line for line in lines if isinstance(line, LineError))
+                if self.on_error == "stop":
+                    raise problem
+                yield Row(number, (), (), str(problem))
+
+
+@dataclass(frozen=True)
+class TableFile(_Reading):
+    """A table with a column of hypotheses for each system and one or more columns of references.
+
+    Attributes:
+        path: As for :func:`~textmover.readers.segments.read_segments`, or ``-`` for standard input together with a
+            format.
+        hypotheses: The column of each system.
+        references: One or more columns; a cell may hold a list (JSON Lines, Parquet).
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set.
+        on_error: What a row does that is malformed, lacks a text, or is not UTF-8.
+        missing_references: What a row without a reference does; ``None`` treats it like other errors.
+
+    Raises:
+        InputError: If a column of hypotheses is named twice.
+    """
+
+    path: str
+    hypotheses: tuple[str, ...] = ("hypothesis",)
+    references: tuple[str, ...] = ("reference",)
+    format: str | None = None
+    split: str = "train"
+    on_error: OnError = "stop"
+    missing_references: MissingReferences | None = None
+    _position: Position = field(default_factory=Position, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_distinct(self.hypotheses)
+
+    def __iter__(self) -> Generator[Row, None, None]:
+        """Read the rows; see :class:`Rows`."""
+        rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
+        with contextlib.closing(rows):
+            for number, row in rows:
+                yield self._row(number, row)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The table alone."""
+        return (self.path,)
+
+    @property
+    def _fields(self) -> list[tuple[str, str]]:
+        hypotheses, references = ("hypothesis", self.hypotheses), ("references", self.references)
+        return [(field, column) for field, columns in (hypotheses, references) for column in columns]
+
+    def _row(self, number: int, row: TableRow | InputError) -> Row:
+        try:
+            if isinstance(row, InputError):
+                raise row
+            hypotheses = tuple(row.text(column) for column in self.hypotheses)
+            return Row(number, hypotheses, row.references(self.references))
+        except InputError as problem:
+            lacking = isinstance(problem, NoReferenceError)
+            if self.on_error == "skip" or (lacking and self.missing_references == "leave-out"):
+                return Row(number, (), (), str(problem))
+            if lacking and self.missing_references is not None:
+                raise NoReferenceError(
+                    f"{str(problem).removesuffix('.')}, or set `missing_references` to leave-out."
+                ) from problem
+            if isinstance(row, TableRow) and number == 1:
+                # JSON Lines name their columns row by row: a first one without a text more likely has another name.
+                check_columns(row.name, tuple(row.cells), self._fields)
+            raise
+
+
+def check_distinct(systems: Sequence[str]) -> None:
+    """Make sure that each system has a name of its own.
+
+    Raises:
+        InputError: If two have the same.
+    """
+    twice = next((name for name in systems if systems.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"Expected each system once, but got {twice} more than once: leave the repetition out.")
+
+
+def _lines(path: str, position: Position | None) -> Generator[str | LineError, None, None]:
+    """Lines without their ends."""
+    for line in iter_lines(path, position):
+        yield line if isinstance(line, LineError) else without_end(line)
+
+
+def _counts(
+    paths: Sequence[str],
+    files: Sequence[Iterator[str | LineError]],
+    lines: Sequence[str | LineError | None],
+    number: int,
+) -> dict[str, str]:
+    """How many lines each file has, where some end before line ``number``; pipes are not waited for."""
+    counts: dict[str, str] = {}
+    for path, file, line in zip(paths, files, lines, strict=True):
+        if line is None:
+            counts[_shown(path)] = str(number - 1)
+        elif is_read_once(path):
+            counts[_shown(path)] = f"more than {number - 1}"
+        else:
+            counts[path] = str(number + sum(1 for _ in file))
+    return counts
+
+
+def _shown(path: str) -> str:
+    """What errors call a file."""
+    return "standard input" if path == STANDARD_INPUT else path

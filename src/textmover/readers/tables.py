@@ -1,0 +1,245 @@
+"""Files and hub data sets as tables of cells, whose columns :mod:`textmover.readers.segments` reads.
+
+Rows are handed out one at a time, so that a file need not fit into memory, and each keeps the number of its line, so
+that an error can name the place that has to be corrected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from textmover.readers.lines import COMPRESSIONS, Position, iter_lines, unreadable
+from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
+from textmover.types import InputError
+
+__all__ = ["FORMATS", "Table", "is_table", "named", "open_tables"]
+
+FORMATS: Mapping[str, str] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+"""The format that each file suffix stands for; ``.gz`` or ``.zst`` may follow those of text."""
+
+HUB_PREFIX = "hub:"
+"""What the name of a hub data set starts with, to tell it from a path."""
+
+PARQUET_ROWS = 1024
+"""Rows of a Parquet file that are read at a time."""
+
+PARQUET_BUFFER = 1 << 16
+"""Bytes of a Parquet column that are read at a time; without it a whole row group is."""
+
+
+def open_tables(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    split: str = "train",
+    wanted: Collection[str] | None = None,
+    position: Position | None = None,
+) -> Generator[Table, None, None]:
+    r"""Open a file, the Parquet files of a folder, a saved data set or a hub data set.
+
+    Args:
+        path: A file; ``-`` for standard input; a folder of Parquet files, which are read in the order of their names;
+            a folder written by ``datasets.Dataset.save_to_disk``; or ``hub:owner/name`` and
+            ``hub:owner/name/configuration``.
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set; plain files have none.
+        wanted: Columns whose cells are needed; Parquet files and data sets leave the others unread.
+        position: Is told how far reading has come.
+
+    Yields:
+        The tables, one after the other: read the rows of one before asking for the next.
+
+    Raises:
+        InputError: If a file is missing, unreadable, empty, damaged or not in its format.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "two.tsv"
+        >>> _ = path.write_text('hypothesis\treference\na "b\tc\n', encoding="utf-8")
+        >>> [row for table in open_tables(path) for row in table.rows]
+        [(2, {'hypothesis': 'a "b', 'reference': 'c'})]
+    """
+    name = str(path)
+    try:
+        format = format or _format_of(name)
+    except OSError as error:
+        raise unreadable(name, error) from error
+    if format in TEXT_TABLES:
+        with contextlib.closing(iter_lines(name, position)) as lines:
+            yield TEXT_TABLES[format](_shown(name), lines)
+    elif format == "parquet":
+        yield from _parquet_tables(name, wanted, position)
+    elif format == "hub":
+        yield _hub_table(name, split, wanted)
+    else:
+        raise InputError(f"Expected the format to be csv, tsv, jsonl, parquet or hub, but got {format!r}: choose one.")
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a name stands for a table rather than for plain text.
+
+    Example:
+        >>> is_table("a.csv.gz"), is_table("hub:owner/name"), is_table("a.txt.gz")
+        (True, True, False)
+    """
+    return str(path).startswith(HUB_PREFIX) or Path(path).is_dir() or _format_of_suffix(Path(path)) is not None
+
+
+def _shown(name: str) -> str:
+    """What errors call a file."""
+    return "standard input" if name == "-" else name
+
+
+def _format_of(name: str) -> str:
+    """Format that a path stands for."""
+    path = Path(name)
+    if name.startswith(HUB_PREFIX) or _is_saved_data_set(path):
+        return "hub"
+    if name == "-":
+        raise InputError("Expected the format of standard input (-), but got none: name it as csv, tsv or jsonl.")
+    if path.is_dir():
+        if _parquet_files(path):
+            return "parquet"
+        raise InputError(
+            f"Expected a file, or a folder of Parquet files or saved by `datasets`, but got the folder {name}: give "
+            "the path of a file in it."
+        )
+    if not path.exists():
+        raise InputError(f"Expected a file at {name}, but there is none: correct the path.")
+    format = _format_of_suffix(path)
+    if format is None:
+        raise InputError(
+            f"Expected a file that ends in {', '.join(FORMATS)} (text also in .gz or .zst behind it), but got {name}: "
+            "rename it, or give its format as csv, tsv, jsonl or parquet."
+        )
+    return format
+
+
+def _format_of_suffix(path: Path) -> str | None:
+    """Format of a file by its name; ``None`` if it is none of a table."""
+    packed = path.suffix.lower() in COMPRESSIONS
+    return FORMATS.get(path.with_suffix("").suffix.lower() if packed else path.suffix.lower())
+
+
+def _parquet_tables(name: str, wanted: Collection[str] | None, position: Position | None) -> Iterator[Table]:
+    """A Parquet file, or those of a folder; only the wanted columns are read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    path = Path(name)
+    if name == "-":
+        raise InputError(
+            "Expected a file of Parquet, which is read from its end, but got standard input (-): save it, or send JSON "
+            "Lines."
+        )
+    try:
+        paths = _parquet_files(path) if path.is_dir() else [path]
+        if not paths:
+            raise IsADirectoryError(name)
+        for done, one in enumerate(paths):
+            with parquet.ParquetFile(one, buffer_size=PARQUET_BUFFER) as file:
+                columns = tuple(file.schema_arrow.names)
+                needed = _needed(columns, wanted) or list(columns[:1])
+                report = None if position is None else partial(_report, position, done, len(paths))
+                yield Table(str(one), "row", columns, _parquet_rows(str(one), file, needed, report))
+    except (OSError, pyarrow.ArrowException) as error:
+        raise unreadable(name, error) from error
+
+
+def _parquet_rows(
+    name: str, file: Any, columns: list[str], report: Callable[[float], None] | None
+) -> Iterator[tuple[int, Cells | InputError]]:
+    import pyarrow
+
+    number = 0
+    try:
+        for batch in file.iter_batches(PARQUET_ROWS, columns=columns):
+            for cells in _batch_cells(name, batch, number):
+                number += 1
+                yield number, cells
+            if report is not None:
+                report(number / file.metadata.num_rows)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise unreadable(f"{name} behind row {number}", error) from error
+
+
+def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]:
+    """The rows of a batch; one whose text is not UTF-8 is told from the others."""
+    try:
+        return batch.to_pylist()
+    except UnicodeDecodeError as error:
+        if len(batch) > 1:
+            parts = (_batch_cells(name, batch.slice(row, 1), before + row) for row in range(len(batch)))
+            return [cells for part in parts for cells in part]
+        byte = error.object[error.start]
+        return [
+            InputError(
+                f"Expected {name} to hold UTF-8, but got the byte 0x{byte:02x} in row {before + 1}: correct the row or "
+                "remove it."
+            )
+        ]
+
+
+def _report(position: Position, files: int, of: int, share: float) -> None:
+    """So many files are read, and this share of the next."""
+    position.follow(lambda: (files + share) / of)
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder by name, without those that begin like hidden and temporary ones."""
+    return sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
+
+
+def _hub_table(name: str, split: str, wanted: Collection[str] | None) -> Table:
+    """A data set of the hub, of a local folder that `datasets` can build from, or saved by it."""
+    import datasets
+
+    place = name.removeprefix(HUB_PREFIX)
+    try:
+        if _is_saved_data_set(Path(place)):
+            loaded = datasets.load_from_disk(place)
+        else:
+            repository, configuration = _repository(place)
+            loaded = datasets.load_dataset(repository, configuration, split=split)
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"Expected to load the split {split!r} of the data set {place}, but got '{reason}': "
+            "check its name, split and configuration (hub:owner/name/configuration), and the network."
+        ) from error
+    if isinstance(loaded, datasets.DatasetDict):
+        if split not in loaded:
+            raise InputError(f"Expected the data set {place} to have a split {split!r}, but got {named(list(loaded))}.")
+        loaded = loaded[split]
+    columns = tuple(loaded.column_names)
+    cells = loaded.select_columns(_needed(columns, wanted)).to_list()
+    return Table(name, "row", columns, enumerate(cells, start=1))
+
+
+def _needed(columns: Sequence[str], wanted: Collection[str] | None) -> list[str]:
+    """The columns to read: all, or those of them that are wanted."""
+    return [column for column in columns if wanted is None or column in wanted]
+
+
+def _is_saved_data_set(path: Path) -> bool:
+    """Whether `datasets` wrote this folder with ``save_to_disk``."""
+    single = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+    return single or (path / "dataset_dict.json").is_file()
+
+
+def _repository(place: str) -> tuple[str, str | None]:
+    """Repository and configuration of ``owner/name/configuration``; folders are taken as they are."""
+    if Path(place).exists() or place.count("/") != 2:
+        return place, None
+    owner, repository, configuration = place.split("/")
+    return f"{owner}/{repository}", configuration

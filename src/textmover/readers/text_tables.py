@@ -1,0 +1,225 @@
+"""Tables that are read line by line: CSV, TSV and JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from textmover.csv_cells import unguarded
+from textmover.readers.lines import LONGEST_LINE, LineError, empty, without_end
+from textmover.reading import NotJsonError, load_json
+from textmover.types import InputError
+
+__all__ = ["TEXT_TABLES", "Cells", "Table", "named"]
+
+Cells = Mapping[str, object]
+Record = tuple[int, "list[str] | InputError"]
+
+
+class Table(NamedTuple):
+    """Rows of named cells and where they come from.
+
+    Attributes:
+        name: What errors call the file or data set.
+        unit: What rows are counted in: ``"line"`` (the header is line 1) or ``"row"`` (counted from 1).
+        columns: All column names, in file order; a name that stands twice is listed twice. ``None`` where every row
+            names its own (JSON Lines).
+        rows: Number and cells of each row, to be read once, or in place of the cells why they cannot be used. Cells
+            are text in CSV and TSV, any value elsewhere.
+    """
+
+    name: str
+    unit: str
+    columns: tuple[str, ...] | None
+    rows: Iterator[tuple[int, Cells | InputError]]
+
+
+def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
+    """Names in quotes for an error message, long ones and long lists cut.
+
+    Example:
+        >>> named(["a", "b", "c"], most=2)
+        "'a', 'b' and 1 more"
+    """
+    shown = [repr(value if len(value) <= width else value[: width - 1] + "…") for value in list(values)[:most]]
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return ", ".join(shown) + more
+
+
+LONGEST_RECORD = 1 << 20
+"""Characters to a record of several lines at most: a stray quotation mark must not take the rest of a file with it."""
+
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # lines are bounded where they are read
+
+_CSV_WAY_OUT = 'put texts that hold a comma in quotation marks (")'
+_TSV_WAY_OUT = "texts must not hold tabs or line breaks (JSON Lines allows both)"
+
+
+class _Taken(NamedTuple):
+    """A line of a CSV file and, if it is not UTF-8, why it cannot be used."""
+
+    text: str
+    problem: LineError | None
+
+
+class _CsvLines:
+    """The lines of a CSV file for its parser, which may go back to the second line of the record that it reads."""
+
+    def __init__(self, lines: Iterable[str | LineError]) -> None:
+        self._lines = iter(lines)
+        self._next: deque[_Taken] = deque()
+        self._record: list[_Taken] = []
+        self._before = self._size = 0
+
+    def __iter__(self) -> _CsvLines:
+        return self
+
+    def __next__(self) -> str:
+        while not self._next:
+            line = next(self._lines)
+            text, problem = (line.text, line) if isinstance(line, LineError) else (line, None)
+            # A carriage return alone ends a record too, as in files of old Macs; the parser wants to see one at a time.
+            pieces = io.StringIO(text, newline="") if "\r" in text.removesuffix("\r\n") else (text,)
+            self._next.extend(_Taken(piece, problem) for piece in pieces)
+        self._record.append(self._next.popleft())
+        self._size += len(self._record[-1].text)
+        if len(self._record) > 1 and self._size > LONGEST_RECORD:
+            raise csv.Error(f"a record of several lines with more than {LONGEST_RECORD:,} characters")
+        return self._record[-1].text
+
+    def start_record(self) -> int:
+        """Begin a record; returns the number of its first line."""
+        self._before += len(self._record)
+        self._record, self._size = [], 0
+        return self._before + 1
+
+    def back_to_second(self) -> None:
+        """Read the lines behind the first one of the record again: a stray quotation mark costs no other line."""
+        self._next.extendleft(reversed(self._record[1:]))
+        del self._record[1:]
+
+    @property
+    def problem(self) -> LineError | None:
+        """Why the record cannot be used, if one of its lines is not UTF-8."""
+        return next((line.problem for line in self._record if line.problem is not None), None)
+
+
+def _csv_table(name: str, lines: Iterable[str | LineError]) -> Table:
+    """Comma-separated values with quoting; a record may span lines."""
+    return _delimited_table(name, _csv_records(name, _CsvLines(lines)), _CSV_WAY_OUT)
+
+
+def _csv_records(name: str, lines: _CsvLines) -> Iterator[Record]:
+    reader = csv.reader(lines, strict=True)
+    while True:
+        start = lines.start_record()
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = lines.problem
+            lines.back_to_second()
+            yield (
+                start,
+                problem
+                or InputError(
+                    f"Expected {name} to be CSV, but got '{error}' in the record that starts in line {start}: "
+                    'put such a text in quotation marks and double those inside it ("" for "), or save the file as '
+                    "JSON Lines."
+                ),
+            )
+        else:
+            yield start, lines.problem or list(map(unguarded, fields))
+
+
+def _tsv_table(name: str, lines: Iterable[str | LineError]) -> Table:
+    """Tab-separated values without quoting: a quotation mark is a character like any other."""
+    records: Iterator[Record] = (
+        (number, line if isinstance(line, LineError) else without_end(line).split("\t"))
+        for number, line in enumerate(lines, start=1)
+    )
+    return _delimited_table(name, records, _TSV_WAY_OUT)
+
+
+def _delimited_table(name: str, records: Iterator[Record], way_out: str) -> Table:
+    """A header and records of as many fields; blank lines at the end do not count."""
+    kept = _without_blank_end(records, lambda record: record[1] in ([], [""]))
+    _, header = next(kept, (0, empty(name)))
+    if isinstance(header, InputError):
+        raise header
+    return Table(name, "line", tuple(header), _delimited_rows(name, header, kept, way_out))
+
+
+def _delimited_rows(
+    name: str, header: Sequence[str], records: Iterator[Record], way_out: str
+) -> Iterator[tuple[int, Cells | InputError]]:
+    for number, fields in records:
+        if isinstance(fields, InputError):
+            yield number, fields
+        elif len(fields) != len(header):
+            yield (
+                number,
+                InputError(
+                    f"Expected {len(header)} fields as in the header, but got {len(fields)} in line {number} of "
+                    f"{name}: {way_out}."
+                ),
+            )
+        else:
+            yield number, dict(zip(header, fields, strict=True))
+
+
+def _without_blank_end(records: Iterable[Record], is_blank: Callable[[Record], bool]) -> Iterator[Record]:
+    """The records without the blank ones behind the last that is not."""
+    blank: list[Record] = []
+    for record in records:
+        if is_blank(record):
+            blank.append(record)
+            continue
+        yield from blank
+        blank.clear()
+        yield record
+
+
+def _json_table(name: str, lines: Iterable[str | LineError]) -> Table:
+    """One JSON object a line; a key may be absent from some of them."""
+    records: Iterator[Record] = (
+        (number, line if isinstance(line, LineError) else [without_end(line)])
+        for number, line in enumerate(lines, start=1)
+    )
+    kept = _without_blank_end(
+        records, lambda record: not isinstance(record[1], InputError) and not record[1][0].strip()
+    )
+    rows = (
+        (number, line if isinstance(line, InputError) else _json_object(name, number, line[0])) for number, line in kept
+    )
+    return Table(name, "line", None, rows)
+
+
+TEXT_TABLES: Mapping[str, Callable[[str, Iterable[str | LineError]], Table]] = {
+    "csv": _csv_table,
+    "tsv": _tsv_table,
+    "jsonl": _json_table,
+}
+"""The tables that are read line by line."""
+
+
+def _json_object(name: str, number: int, line: str) -> Cells | InputError:
+    """The object of a line, or why there is none."""
+    try:
+        found = load_json(line, f"line {number} of {name}")
+    except NotJsonError:
+        found = None
+    except InputError as error:
+        return error
+    if isinstance(found, dict):
+        return found
+    if not line.strip():
+        return InputError(f"Expected one JSON object a line, but line {number} of {name} is blank: remove the line.")
+    return InputError(
+        f"Expected one JSON object a line, but got {named([line])} in line {number} of {name}: "
+        "correct the line (`jq -c '.[]'` turns a JSON array into such lines)."
+    )

@@ -1,0 +1,1 @@
+"""Reports of evaluations: page, terminal, Markdown, LaTeX, CSV and JSON."""

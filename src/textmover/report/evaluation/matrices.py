@@ -1,0 +1,231 @@
+"""Heat maps as tables of numbers: agreement by group, correlation of metrics, and p-values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
+
+from textmover.meta_evaluation import Evaluation
+from textmover.report.evaluation.wording import SIGNIFICANT
+from textmover.report.figures.palette import DIVERGING, SEQUENTIAL
+from textmover.report.figures.svg import signed
+
+__all__ = [
+    "Cell",
+    "Matrix",
+    "MatrixRow",
+    "compact",
+    "correlation_matrix",
+    "group_matrix",
+    "p_value_matrix",
+    "p_value_text",
+    "similarity_order",
+]
+
+P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))
+"""Up to a p-value, the step of the heat map."""
+
+HOPELESS = 0.95
+"""Above this p-value a cell holds a dot: the metric of the column agrees better, which its own cell says."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number on its colour.
+
+    Attributes:
+        text: As it is written.
+        shade: Class of its colour: ``h0`` and on from low to high, ``a1`` and on above a middle, ``b1`` and on below
+            it, ``self`` on the diagonal, ``""`` for none.
+    """
+
+    text: str
+    shade: str = ""
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A row of a matrix.
+
+    Attributes:
+        name: Of the row.
+        cells: As many as there are columns.
+        opens: Whether it is set apart from the row above.
+        lead: What stands before the name, such as a rank.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    opens: bool = False
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A table of numbers with colours.
+
+    Attributes:
+        columns: Their names.
+        rows: Its rows.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+
+
+def group_matrix(evaluation: Evaluation) -> Matrix:
+    """Agreement of each metric in each group; colours say how far it is from the group's median metric.
+
+    Groups differ in how hard they are; the median takes that out. Groups are rows, since there may be many of them.
+
+    Args:
+        evaluation: What is shown.
+
+    Returns:
+        Groups by metrics, metrics from the best to the worst.
+    """
+    ranked = evaluation.ranked()
+    values = np.array(
+        [[one.by_group.get(group, math.nan) for one in ranked] for group in evaluation.groups], dtype=np.float64
+    ).reshape(len(evaluation.groups), len(ranked))
+    medians = np.array([np.median(row[~np.isnan(row)]) if not np.isnan(row).all() else 0.0 for row in values])
+    distances = values - medians[:, None]
+    widest = float(np.nanmax(np.abs(distances), initial=0.0, where=~np.isnan(distances)))
+    rows = tuple(
+        MatrixRow(group, tuple(Cell(compact(v, 3), _diverging(d, widest)) for v, d in zip(line, away, strict=True)))
+        for group, line, away in zip(evaluation.groups, values.tolist(), distances.tolist(), strict=True)
+    )
+    return Matrix(tuple(one.name for one in ranked), rows)
+
+
+def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
+    """Correlation of metrics with one another, similar ones side by side; the darkest cell holds the highest.
+
+    Args:
+        names: Of ``K`` metrics.
+        correlations: ``[K, K]``, NaN where not defined.
+
+    Returns:
+        The matrix, without its diagonal, in the order of :func:`similarity_order`.
+    """
+    table = np.asarray(correlations, dtype=np.float64)
+    order = similarity_order(table)
+    names, table = [names[one] for one in order], table[np.ix_(order, order)]
+    others = table[~np.eye(len(names), dtype=bool)]
+    known = others[~np.isnan(others)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    rows = tuple(
+        MatrixRow(
+            name,
+            tuple(
+                Cell("", "self") if i == j else Cell(compact(value, 2), _sequential(value, low, high))
+                for j, value in enumerate(table[i].tolist())
+            ),
+        )
+        for i, name in enumerate(names)
+    )
+    return Matrix(tuple(names), rows)
+
+
+def similarity_order(correlations: ArrayLike) -> list[int]:
+    """An order in which metrics that correlate highly stand side by side: that of average linkage, best leaf order.
+
+    Args:
+        correlations: ``[K, K]``, symmetric; metrics without correlations come last.
+
+    Returns:
+        Numbers of the metrics; of both directions the one that starts closer to the first metric.
+
+    Example:
+        >>> similarity_order([[1, 0.1, 0.9, 0.2], [0.1, 1, 0.3, 0.8], [0.9, 0.3, 1, 0.1], [0.2, 0.8, 0.1, 1]])
+        [0, 2, 1, 3]
+    """
+    table: NDArray[np.float64] = np.asarray(correlations, dtype=np.float64)
+    known = np.flatnonzero(~np.isnan(table).all(axis=1))
+    rest = sorted(set(range(len(table))) - set(known.tolist()))
+    if len(known) < 3:
+        return [*known.tolist(), *rest]
+    distances = np.clip(1 - table[np.ix_(known, known)], 0, None)
+    np.fill_diagonal(distances, 0)
+    tree = hierarchy.linkage(squareform(distances, checks=False), "average", optimal_ordering=True)
+    leaves = known[hierarchy.leaves_list(tree)].tolist()
+    if leaves.index(min(leaves)) > len(leaves) // 2:
+        leaves.reverse()
+    return [*leaves, *rest]
+
+
+def p_value_matrix(evaluation: Evaluation) -> Matrix | None:
+    """One-sided p-values that the row agrees better than the column; clusters are set apart.
+
+    Args:
+        evaluation: What is shown.
+
+    Returns:
+        The matrix, metrics from the best to the worst; ``None`` where nothing was tested.
+    """
+    if np.isnan(evaluation.p_values).all():
+        return None
+    ranked = [one for one in evaluation.ranked() if not math.isnan(one.value)]
+    numbers = [evaluation.metrics.index(one) for one in ranked]
+    rows = []
+    for place, (metric, number) in enumerate(zip(ranked, numbers, strict=True)):
+        cells = []
+        for other in numbers:
+            p = float(evaluation.p_values[number, other])
+            shade = next((f"h{step}" for limit, step in P_STEPS if p <= limit), "")
+            text = "·" if p > HOPELESS else p_value_text(p)
+            cells.append(Cell("", "self") if other == number else Cell(text, shade))
+        opens = place > 0 and metric.rank != ranked[place - 1].rank
+        rows.append(MatrixRow(metric.name, tuple(cells), opens, "" if metric.rank is None else str(metric.rank)))
+    return Matrix(tuple(one.name for one in ranked), tuple(rows))
+
+
+def compact(value: float, digits: int) -> str:
+    """A number at most 1 without the 0 before its point; what only rounds to 1 is not written as 1.
+
+    Example:
+        >>> compact(0.5, 2), compact(-0.25, 2), compact(1.0, 2), compact(0.999, 2), compact(float("nan"), 2)
+        ('.50', '−.25', '1', '>.99', '–')
+    """
+    text = signed(value, digits)
+    if text.lstrip("\N{MINUS SIGN}") == f"{1:.{digits}f}":
+        sign = "\N{MINUS SIGN}" if value < 0 else ""
+        if abs(value) > 1 - 1e-9:
+            return f"{sign}1"
+        return f"{'<' if value < 0 else '>'}{sign}.{'9' * digits}"
+    return text.replace("0.", ".", 1) if text.lstrip("\N{MINUS SIGN}").startswith("0.") else text
+
+
+def p_value_text(p: float) -> str:
+    """A p-value in three digits.
+
+    Example:
+        >>> p_value_text(0.0004), p_value_text(0.05), p_value_text(1.0)
+        ('<.001', '.050', '1')
+    """
+    if math.isnan(p):
+        return "\N{EN DASH}"
+    if p < 0.0005:
+        return "<.001"
+    return "1" if p > 0.9995 else compact(p, 3)
+
+
+def _sequential(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return ""
+    share = (value - low) / (high - low) if high - low > 1e-12 else 0.5
+    return f"h{min(SEQUENTIAL - 1, int(share * SEQUENTIAL))}"
+
+
+def _diverging(distance: float, widest: float) -> str:
+    """Class of a distance from the middle; the middle fifth or so has no colour."""
+    if math.isnan(distance) or widest <= 1e-12:
+        return ""
+    step = round(abs(distance) / widest * DIVERGING)
+    return "" if step == 0 else f"{'a' if distance > 0 else 'b'}{step}"

@@ -1,0 +1,293 @@
+"""What tables and the report page say about an evaluation, in the same words everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgreement
+from textmover.report.figures.svg import signed
+from textmover.types import Judgements
+
+__all__ = [
+    "DIGITS",
+    "SIGNIFICANT",
+    "STATISTIC_NAMES",
+    "best_rows",
+    "file_remarks",
+    "headline",
+    "mark",
+    "number",
+    "overview_rows",
+    "plural",
+    "remarks",
+    "set_title",
+    "shown_groups",
+]
+
+DIGITS = 3
+"""Behind the point of a correlation."""
+
+SIGNIFICANT = 0.05
+"""Largest p-value that is significant."""
+
+NAMED = 3
+"""Of many things that were left out for the same reason, so many are named."""
+
+STATISTIC_NAMES = {
+    "pearson": "Pearson's r",
+    "spearman": "Spearman's ρ",
+    "kendall": "Kendall's τ-b",
+    "kendall-c": "Kendall's τ-c",
+    "acc23": "acc23 (pairwise accuracy with calibrated ties)",
+    "tau23": "τ23 (pairwise agreement with calibrated ties)",
+    "darr": "Kendall-like τ of preferences (DARR)",
+    "accuracy": "pairwise accuracy of systems",
+    "soft-accuracy": "soft pairwise accuracy of systems",
+}
+
+
+def set_title(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
+    """What a table is headed with: the set, and its dimension and protocol where needed to tell tables apart.
+
+    Args:
+        evaluation: What the table shows.
+        among: All evaluations that are shown together.
+
+    Returns:
+        Such as ``"SummEval · fluency"``.
+    """
+    parts = [evaluation.name]
+    if evaluation.dimension not in (None, "score"):
+        parts.append(str(evaluation.dimension))
+    alike = [one for one in among if (one.name, one.dimension) == (evaluation.name, evaluation.dimension)]
+    if len(alike) > 1:
+        parts.append(str(evaluation.protocol))
+    return " · ".join(parts)
+
+
+def shown_groups(evaluation: Evaluation) -> tuple[str, ...]:
+    """Groups that have a column: those that count, unless there is but one, which says what the mean says."""
+    return tuple(evaluation.groups) if len(evaluation.groups) > 1 else ()
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """A number for plain text, ``"-"`` where there is none.
+
+    Example:
+        >>> number(0.5), number(-0.0001), number(float("nan"))
+        ('0.500', '0.000', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    text = f"{value:.{digits}f}"
+    return text if text.strip("-0.") else text.removeprefix("-")
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """A count with its noun.
+
+    Example:
+        >>> plural(1, "row"), plural(3920, "row"), plural(0, "entry", "entries")
+        ('1 row', '3,920 rows', '0 entries')
+    """
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def mark(metric: MetricAgreement) -> str:
+    """``"↑"`` for a metric that is significantly better than the baseline, ``"↓"`` for one that is worse."""
+    if metric.better is None or not metric.p_value <= SIGNIFICANT:
+        return ""
+    return "↑" if metric.better else "↓"
+
+
+def best_rows(values: Sequence[float], digits: int = DIGITS) -> set[int]:
+    """Rows that hold the best value of a column, as far as its digits show; none where all rows are alike.
+
+    Example:
+        >>> best_rows([0.5301, 0.5299, 0.4, float("nan")]), best_rows([0.5]), best_rows([0.5, 0.5])
+        ({0, 1}, set(), set())
+    """
+    rounded = np.round(np.asarray(values, dtype=np.float64), digits)
+    known = rounded[~np.isnan(rounded)]
+    if not len(known) or (known == known[0]).all():
+        return set()
+    return set(np.flatnonzero(rounded == known.max()).tolist())
+
+
+def overview_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[MetricAgreement | None]]]:
+    """Metrics by sets, where several sets were judged.
+
+    Args:
+        evaluations: Of the sets.
+
+    Returns:
+        For each metric, in the order in which they appear, its agreement on each set.
+    """
+    names = dict.fromkeys(metric.name for one in evaluations for metric in one.metrics)
+    by_name = [{metric.name: metric for metric in one.metrics} for one in evaluations]
+    return [(name, [found.get(name) for found in by_name]) for name in names]
+
+
+def headline(evaluation: Evaluation) -> str:
+    """The result in a sentence: the metric that agrees best, and those that no test tells from it.
+
+    Args:
+        evaluation: What was found.
+
+    Returns:
+        Such as ``"Best: twmd, 0.671 (0.655 to 0.688), of 15 metrics on 3,920 segments."``.
+    """
+    best = evaluation.ranked()[0]
+    if math.isnan(best.value):
+        return f"No metric has a value on {plural(evaluation.n, 'segment')}."
+    interval = "" if math.isnan(best.low) else f" ({signed(best.low, DIGITS)} to {signed(best.high, DIGITS)})"
+    alike = [one.name for one in evaluation.metrics if one.rank == best.rank is not None and one is not best]
+    shared = f" Not told apart from it: {', '.join(alike)}." if alike else ""
+    among = f", of {len(evaluation.metrics)} metrics" if len(evaluation.metrics) > 1 else ""
+    name = f"Best: {best.name}, " if among else f"{best.name}: "
+    return f"{name}{signed(best.value, DIGITS)}{interval}{among} on {plural(evaluation.n, 'segment')}.{shared}"
+
+
+def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
+    """Sentences under a table: how many segments, the protocol, the bootstrap, the tests, and what was left out.
+
+    Args:
+        evaluation: What the table shows.
+        further: What the caller has to add, such as what the reader of a file left out (:func:`file_remarks`).
+
+    Returns:
+        Sentences, each of which stands for itself.
+    """
+    groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
+    units = {one.units for one in evaluation.metrics if not math.isnan(one.value)}
+    found = [
+        f"{plural(evaluation.n, 'segment')}{groups}. {_capital(STATISTIC_NAMES[evaluation.protocol.statistic])}, "
+        f"{_level(evaluation)}{_over_units(evaluation, units)}."
+    ]
+    if evaluation.protocol.pair_rate != 1:
+        found.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
+    found += _on_chance(evaluation)
+    found += evaluation.notes
+    found += _left_out(evaluation)
+    found += further
+    return found
+
+
+def file_remarks(judgements: Judgements) -> list[str]:
+    """What the reader of a judgement set left out, as sentences.
+
+    Args:
+        judgements: The set.
+
+    Returns:
+        At most one sentence.
+
+    Example:
+        >>> file_remarks(Judgements("a", (), (), {}, (), left_out={"empty line": 2, "no reference": 1}))
+        ['Not read from the file: 3 rows (empty line: 2, no reference: 1).']
+    """
+    if not judgements.left_out:
+        return []
+    listed = ", ".join(f"{reason}: {count:,}" for reason, count in judgements.left_out.items())
+    return [f"Not read from the file: {plural(sum(judgements.left_out.values()), 'row')} ({listed})."]
+
+
+def _capital(text: str) -> str:
+    """Text at the start of a sentence; a Greek letter is a symbol and stays as it is."""
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
+
+
+def _level(evaluation: Evaluation) -> str:
+    """What the statistic is computed over; of a single group there is no mean."""
+    if evaluation.protocol.statistic == "soft-accuracy":
+        return "over the p-values of all pairs of systems on the items that both have, mean over groups"
+    if evaluation.protocol.level != "per-group" or len(evaluation.groups) > 1:
+        return LEVELS[evaluation.protocol.level]
+    name = next(iter(evaluation.groups))
+    return "over all segments" if name in ("", "all") else f"within the group {name}"
+
+
+def _over_units(evaluation: Evaluation, units: set[int]) -> str:
+    """How many units there are, where they are something else than groups."""
+    name = _unit(evaluation)
+    if name == "group" or not units:
+        return ""
+    several = "pairs of systems" if name.startswith("pair") else f"{name}s"
+    low, high = min(units), max(units)
+    return f" ({plural(high, name, several)})" if low == high else f" ({low:,} to {high:,} {several})"
+
+
+def _unit(evaluation: Evaluation) -> str:
+    """What a value is computed in, or of."""
+    if evaluation.protocol.statistic in ("darr", "soft-accuracy"):
+        return {"darr": "preference", "soft-accuracy": "pair of systems"}[evaluation.protocol.statistic]
+    levels = {"per-item": "item", "per-system": "system", "systems": "system"}
+    return levels.get(evaluation.protocol.level, "group")
+
+
+def _on_chance(evaluation: Evaluation) -> list[str]:
+    """Where intervals, ranks and marks come from."""
+    found = []
+    if any(not math.isnan(one.low) for one in evaluation.metrics):
+        lost = ""
+        if evaluation.undefined_samples:
+            lost = f"; {plural(evaluation.undefined_samples, 'sample')} of a group had no value and were left out"
+        found.append(
+            f"{100 * evaluation.level:g} % intervals: bootstrap, {evaluation.samples:,} draws, "
+            f"seed {evaluation.seed}{lost}."
+        )
+    if any(one.rank is not None for one in evaluation.metrics):
+        found.append(
+            f"Ranks: metrics share one unless a permutation test tells them apart (PERM-BOTH, "
+            f"{evaluation.permutations:,} permutations, seed {evaluation.seed}, one-sided, p ≤ {SIGNIFICANT:g})."
+        )
+    if evaluation.baseline is not None:
+        tested = any(not math.isnan(one.p_value) for one in evaluation.metrics)
+        meaning = f"↑ significantly better, ↓ significantly worse than {evaluation.baseline} (the same test)."
+        found.append(meaning if tested else f"Differences from {evaluation.baseline} were not tested.")
+        if len({one.undefined for one in evaluation.metrics if not math.isnan(one.value)}) > 1:
+            found.append(
+                f"Differences from {evaluation.baseline} are over the {_unit(evaluation)}s on which both metrics have "
+                "a value, so they can deviate from those of the values shown."
+            )
+    return found
+
+
+def _left_out(evaluation: Evaluation) -> list[str]:
+    """Rows, groups, units and preferences that do not count."""
+    found = []
+    if evaluation.left_out:
+        listed = ", ".join(f"{name}: {count:,}" for name, count in evaluation.missing.items())
+        found.append(
+            f"Left out for all metrics: {plural(evaluation.left_out, 'row')} without a score or a rating "
+            f"(missing: {listed})."
+        )
+    if evaluation.lost_preferences:
+        found.append(
+            f"Left out: {plural(evaluation.lost_preferences, 'preference')} that lost a side or lie across groups."
+        )
+    valueless = {one.name for one in evaluation.metrics if math.isnan(one.value)}
+    by_reason: dict[tuple[str, bool], list[Exclusion]] = {}
+    for one in evaluation.excluded:
+        by_reason.setdefault((one.reason, one.name in valueless), []).append(one)
+    for (reason, metrics), ones in by_reason.items():
+        # Groups and units hold different segments; metrics all have scores of the same ones.
+        segments = ones[0].segments if metrics else sum(one.segments for one in ones)
+        size = f", {plural(segments, 'segment')}{' each' if metrics and len(ones) > 1 else ''}" if segments else ""
+        found.append(f"Left out: {_named([one.name for one in ones])} ({reason}{size}).")
+    found += [
+        f"Left out for {metric.name} alone: {_named(metric.undefined)} (its scores are all equal there, "
+        f"{plural(metric.undefined_segments, 'segment')})."
+        for metric in evaluation.metrics
+        if metric.undefined and not math.isnan(metric.value)  # else it is named above
+    ]
+    return found
+
+
+def _named(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
+    listed = ", ".join(names[:NAMED])
+    return listed if len(names) <= NAMED else f"{listed} and {len(names) - NAMED:,} more"

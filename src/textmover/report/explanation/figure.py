@@ -1,0 +1,340 @@
+"""An explanation as a figure: similarities as colours, what is moved as discs over them, contributions as bars."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from textmover.report.explanation.grid import Grid, Line, grid_of
+from textmover.report.explanation.view import Explanation
+from textmover.report.explanation.wording import decomposition, flag_notes, plan_words
+from textmover.report.figures.fonts import Fonts, fonts_for
+from textmover.report.figures.heat_map import shade
+from textmover.report.figures.palette import INK, SEQUENTIAL, diverging, oklch, sequential
+from textmover.report.figures.panels import FORMATS, check_matplotlib, save_figure
+from textmover.report.figures.svg import signed
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["explanation_figure"]
+
+SMALLEST, LARGEST = 0.165, 0.4
+"""Sides of a cell, in inches."""
+
+ROOM = 8.6
+"""Inches that cells share between them, as far as they are not smaller than the smallest."""
+
+BARS = 0.95
+"""Length of the longest bar, in inches."""
+
+NUMBERS = 0.62
+"""Room for the numbers at the ends of bars, in inches."""
+
+NUMBERED = 30
+"""Most words whose bars carry their number."""
+
+LEAST = 0.004
+"""Part of the largest mass below which nothing is drawn."""
+
+QUIET, UNMATCHED = "#4f5359", oklch(0.43, 0.12, 45)
+BAR, FALLING = oklch(0.62, 0.12, 252), oklch(0.68, 0.13, 55)
+
+
+class _Place(NamedTuple):
+    """Where everything stands, in inches."""
+
+    cell: float
+    left: float
+    width: float
+    height: float
+    above: float
+    below: float
+    right: float
+    numbers: float
+    size: tuple[float, float]
+
+
+def explanation_figure(found: Explanation, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
+    """Draw an explanation: a column for each word of the hypothesis and a row for each of the reference.
+
+    The colour of a cell is the cosine of its words; the area of the disc on it is what the plan moves between them. Of
+    two plans, the left half of a disc is the first one's (recall) and the right half the second one's (precision). Bars
+    are what each word adds to the score, the same sum on both sides. Texts of more than
+    :data:`~textmover.report.explanation.grid.MOST_WORDS` words are drawn in stretches.
+
+    Args:
+        found: The explanation.
+        path: Where it is written as well, if at all; one of :data:`~textmover.report.figures.panels.FORMATS`. In an SVG
+            words are text, which the viewer draws with its own fonts. In the others, words that no font of this
+            computer can show are given by their number in the text.
+        plan: Name of the one plan to draw; all if ``None``.
+
+    Returns:
+        The figure.
+
+    Raises:
+        InputError: If matplotlib is not installed, there is no such plan, or the file cannot be written.
+    """
+    check_matplotlib()
+    path = None if path is None else Path(path)
+    suffix = "" if path is None else path.suffix.lower()
+    if path is not None and suffix not in FORMATS:
+        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    from matplotlib import rc_context
+
+    grid = grid_of(found, plan)
+    fonts = fonts_for([one.label for one in (*grid.rows, *grid.columns)])
+    as_text = suffix == ".svg"
+    with warnings.catch_warnings(), rc_context({"font.family": list(fonts.families), "svg.fonttype": "none"}):
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # numbered, or the viewer's affair
+        figure = _figure(found, grid, fonts, as_text=as_text)
+        if path is not None:
+            save_figure(figure, path)
+    return figure
+
+
+def _figure(found: Explanation, grid: Grid, fonts: Fonts, *, as_text: bool) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from textmover.report.figures.notebook_figure import ShownFigure
+
+    figure = ShownFigure()
+    FigureCanvasAgg(figure)
+    lacking = frozenset() if as_text else fonts.lacking
+    labels = [[_label(one, lacking) for one in lines] for lines in (grid.rows, grid.columns)]
+    notes = _notes(found, grid, hidden=any(set(one.label) & lacking for one in (*grid.rows, *grid.columns)))
+    place = _places(figure, grid, labels, notes)
+    figure.set_size_inches(*place.size)
+    _title(figure, place, found)
+    cells = _axes(figure, place, place.left, place.below, place.width, place.height)
+    _cells(cells, grid)
+    _plan(cells, grid)
+    _names(cells, grid, labels, place)
+    _sides(figure, place)
+    _bars(figure, place, grid)
+    _legend(figure, place, grid, notes)
+    return figure
+
+
+def _label(line: Line, lacking: frozenset[str]) -> str:
+    label = f"#{line.first + 1}" if set(line.label) & lacking else line.label
+    return f"× {label}" if line.unmatched else label
+
+
+# --- where things stand -----------------------------------------------------------------------------------------------
+
+
+def _places(figure: Figure, grid: Grid, labels: Sequence[Sequence[str]], notes: Sequence[str]) -> _Place:
+    rows, columns = max(1, len(grid.rows)), max(1, len(grid.columns))
+    cell = min(LARGEST, max(SMALLEST, ROOM / max(rows, columns)))
+    size = _font_size(cell)
+    longest = [max((_measured(figure, one, size) for one in side), default=0.0) for side in labels]
+    turn = math.radians(_turn(columns))
+    left = max(0.95, longest[0] + 0.25)
+    overhang = longest[1] * math.cos(turn)
+    width, height = cell * columns, cell * rows
+    right = max(BARS + 0.75, overhang - cell / 2)
+    wide = max(left + width + right, 6.4)
+    lines = sum(len(_wrapped(one, wide)) for one in notes)
+    above = 0.85 + longest[1] * math.sin(turn) + 0.12
+    numbers = NUMBERS if columns <= NUMBERED else 0.1
+    below = BARS + numbers + 0.66 + 0.19 * lines
+    return _Place(cell, left, width, height, above, below, wide - left - width, numbers, (wide, above + height + below))
+
+
+def _font_size(cell: float) -> float:
+    return min(10.0, max(6.5, 48 * cell * 0.62))
+
+
+def _turn(columns: int) -> int:
+    return 50 if columns <= NUMBERED else 90
+
+
+def _measured(figure: Figure, text: str, size: float) -> float:
+    """Width of a text in inches."""
+    found = figure.text(0, 0, text, fontsize=size, parse_math=False)
+    width = found.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi  # type: ignore[attr-defined]
+    found.remove()
+    return float(width)
+
+
+def _wrapped(text: str, width: float, per_inch: float = 14.0) -> list[str]:
+    return textwrap.wrap(text, max(30, int((width - 0.3) * per_inch)))
+
+
+def _axes(figure: Figure, place: _Place, left: float, bottom: float, width: float, height: float) -> Axes:
+    axes = figure.add_axes(
+        (left / place.size[0], bottom / place.size[1], width / place.size[0], height / place.size[1])
+    )
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.patch.set_visible(False)
+    return axes
+
+
+# --- what is drawn ----------------------------------------------------------------------------------------------------
+
+
+def _title(figure: Figure, place: _Place, found: Explanation) -> None:
+    width, height = place.size
+    how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
+    top = 1 - 0.12 / height
+    figure.text(0.15 / width, top, f"score {signed(found.score, 4)}", fontsize=14, weight="bold", va="top")
+    figure.text(0.15 / width, top - 0.3 / height, how, fontsize=8.5, color=QUIET, va="top", parse_math=False)
+
+
+def _cells(axes: Axes, grid: Grid) -> None:
+    """Cosines as colours."""
+    from matplotlib.colors import to_rgb
+
+    rows, columns = len(grid.rows), len(grid.columns)
+    axes.set_xlim(0, max(1, columns))
+    axes.set_ylim(max(1, rows), 0)
+    if not rows or not columns:
+        axes.text(0.5, 0.5, "no words", ha="center", va="center", color=QUIET, fontsize=9)
+        return
+    colours = np.ones((rows, columns, 3))
+    for row in range(rows):
+        for column in range(columns):
+            blank = grid.rows[row].blank or grid.columns[column].blank
+            found = None if blank else shade(float(grid.similarity[row, column]))
+            colours[row, column] = to_rgb("#ffffff" if found is None else found.fill)
+    axes.imshow(colours, extent=(0, columns, rows, 0), aspect="auto", interpolation="nearest", zorder=1)
+    for at in range(1, columns):
+        axes.axvline(at, color="white", linewidth=0.8, zorder=2)
+    for at in range(1, rows):
+        axes.axhline(at, color="white", linewidth=0.8, zorder=2)
+
+
+def _plan(axes: Axes, grid: Grid) -> None:
+    """What is moved as discs, half a disc for each of two plans."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Wedge
+
+    largest = max((float(one.max()) for one in grid.plans.values() if one.size), default=0.0)
+    if largest <= 0:
+        return
+    halves = ((90, 270), (-90, 90)) if len(grid.plans) == 2 else ((0, 360),)
+    discs, halos = [], []
+    for (start, end), plan in zip(halves, grid.plans.values(), strict=True):
+        for row, column in np.argwhere(plan > LEAST * largest):
+            at, radius = (column + 0.5, row + 0.5), 0.42 * math.sqrt(plan[row, column] / largest)
+            discs.append(Wedge(at, radius, start, end))
+            halos.append(Wedge(at, 1.06 * radius + 0.012, start, end))
+    for patches, colour, layer in ((halos, "white", 3), (discs, INK["light"], 4)):
+        axes.add_collection(PatchCollection(patches, facecolor=colour, linewidth=0, zorder=layer))
+
+
+def _names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], place: _Place) -> None:
+    """Words beside the rows and above the columns."""
+    turn, size = _turn(len(grid.columns)), _font_size(place.cell)
+    gap = 0.09 / place.cell
+    for at, (line, label) in enumerate(zip(grid.rows, labels[0], strict=True)):
+        axes.text(-gap, at + 0.5, label, ha="right", va="center", **_style(line, size))
+    for at, (line, label) in enumerate(zip(grid.columns, labels[1], strict=True)):
+        middle = {"ha": "center", "va": "bottom"} if turn == 90 else {"ha": "left", "va": "bottom"}
+        style = {**_style(line, size), **middle, "rotation": turn, "rotation_mode": "anchor"}
+        if turn == 90:
+            style |= {"ha": "left", "va": "center"}
+        axes.text(at + (0.5 if turn == 90 else 0.42), -gap, label, **style)
+
+
+def _sides(figure: Figure, place: _Place) -> None:
+    """Which text is which, in the corner between the words."""
+    width, height = place.size
+    top = place.below + place.height
+    for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), ("reference \N{DOWNWARDS ARROW}", 0.12)):
+        at = (place.left - 0.09) / width, (top + above) / height
+        figure.text(*at, text, fontsize=7.5, style="italic", color=QUIET, ha="right", va="center")
+
+
+def _style(line: Line, size: float) -> dict[str, Any]:
+    colour = UNMATCHED if line.unmatched else QUIET if line.special else INK["light"]
+    return {"fontsize": size, "color": colour, "clip_on": False, "parse_math": False}
+
+
+def _bars(figure: Figure, place: _Place, grid: Grid) -> None:
+    """What words add to the score: of the reference on the right, of the hypothesis below."""
+    values = [one.adds for one in (*grid.rows, *grid.columns)]
+    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
+    span = (high - low) or 1.0
+    beside = _axes(figure, place, place.left + place.width + 0.1, place.below, BARS, place.height)
+    under = _axes(figure, place, place.left, place.below - 0.1 - BARS, place.width, BARS)
+    beside.set_xlim(low, low + span)
+    beside.set_ylim(max(1, len(grid.rows)), 0)
+    under.set_ylim(low + span, low)
+    under.set_xlim(0, max(1, len(grid.columns)))
+    pad, size = 0.05 * span / BARS, _font_size(place.cell) * 0.85
+    for axes, lines, across in ((beside, grid.rows, True), (under, grid.columns, False)):
+        (axes.axvline if across else axes.axhline)(0, color="#c9cbce", linewidth=0.8)
+        draw = axes.barh if across else axes.bar
+        places = [at + 0.5 for at in range(len(lines))]
+        colours = [BAR if one.adds >= 0 else FALLING for one in lines]
+        draw(places, [one.adds for one in lines], 0.62, color=colours)
+        for at, one in enumerate(lines if len(lines) <= NUMBERED else ()):
+            x, y = (max(one.adds, 0) + pad, at + 0.5) if across else (at + 0.5, max(one.adds, 0) + pad)
+            turned = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "top", "rotation": 90}
+            text = "0" if abs(one.adds) < 0.0005 else signed(one.adds, 3)
+            axes.text(x, y, text, fontsize=size, color=QUIET, clip_on=False, **turned)
+
+
+def _legend(figure: Figure, place: _Place, grid: Grid, notes: Sequence[str]) -> None:
+    """What colours and discs mean, and how the bars become the score, under the picture."""
+    from matplotlib.patches import Rectangle, Wedge
+
+    width = place.size[0]
+    height = place.below - BARS - place.numbers
+    axes = _axes(figure, place, 0, 0, width, height)
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    style: dict[str, Any] = {"fontsize": 8.5, "color": INK["light"], "va": "center", "parse_math": False}
+    y = 0.28
+    axes.text(0.15, y, "cosine", **style)
+    start = 0.68
+    if (grid.similarity < -0.005).any():
+        for step, one in enumerate(diverging("light")[0][1::-1]):
+            axes.add_patch(Rectangle((start + 0.13 * step, y - 0.08), 0.13, 0.16, facecolor=one.fill, linewidth=0))
+        axes.text(start + 0.13, y + 0.17, "below 0", **{**style, "ha": "center", "fontsize": 7, "color": QUIET})
+        start += 0.4
+    axes.text(start, y, "0", **style)
+    for step, one in enumerate(sequential("light")):
+        axes.add_patch(Rectangle((start + 0.12 + 0.16 * step, y - 0.08), 0.16, 0.16, facecolor=one.fill, linewidth=0))
+    end = start + 0.12 + 0.16 * SEQUENTIAL
+    axes.text(end + 0.06, y, "1", **style)
+    at = end + 0.42
+    for (start, stop), name in zip(((90, 270), (-90, 90)) if len(grid.plans) == 2 else ((0, 360),), grid.plans,
+                                   strict=False):  # fmt: skip
+        axes.add_patch(Wedge((at, y), 0.085, start, stop, facecolor=INK["light"], linewidth=0))
+        text = axes.text(at + 0.15, y, plan_words(name, several=len(grid.plans) > 1), **style)
+        extent = text.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
+        at += 0.4 + extent.width / figure.dpi
+    y += 0.34
+    for note in notes:
+        for line in _wrapped(note, width):
+            axes.text(0.15, y, line, **{**style, "color": QUIET})
+            y += 0.19
+
+
+def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
+    """Sentences under the picture."""
+    notes = [f"Bars: what each word adds. {decomposition(found)}"]
+    notes += [f"Note: {note}." for note in flag_notes(found)]
+    if any(one.unmatched for one in (*grid.rows, *grid.columns)):
+        notes.append("×: without a counterpart in the other text.")
+    sizes = (("row", grid.words_to_a_row, found.reference), ("column", grid.words_to_a_column, found.hypothesis))
+    for name, size, text in sizes:
+        if size > 1:
+            notes.append(f"Each {name} stands for {size} words of {len(text):,} and is called by the first of them.")
+    if hidden:
+        notes.append("#: number of a word that no font here can show; an SVG or HTML file shows it.")
+    return notes

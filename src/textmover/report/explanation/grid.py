@@ -1,0 +1,166 @@
+"""The words of an explanation as rows and columns of a picture: one each, or stretches of them where texts are long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from textmover.markdown import one_line
+from textmover.report.explanation.view import ExplainedMatch, Explanation, SideName
+from textmover.report.figures.lines import shortened
+from textmover.types import InputError
+
+__all__ = ["MOST_WORDS", "Grid", "Line", "blank_words", "chosen_plans", "grid_of", "stretches"]
+
+MOST_WORDS = 60
+"""Rows or columns of a picture; words of longer texts are drawn in stretches."""
+
+LONGEST_LABEL = 18
+"""Characters of a label."""
+
+
+class Line(NamedTuple):
+    """A row or column.
+
+    Attributes:
+        label: A word, or the first one of a stretch.
+        first: Position of that word in its text, from 0.
+        unmatched: Whether none of its words has a counterpart.
+        special: Whether it is no word of the text, or takes no part.
+        adds: What its words add to the score.
+        blank: Whether its words are neither matched nor compared, so that there are no cosines to show.
+    """
+
+    label: str
+    first: int
+    unmatched: bool
+    special: bool
+    adds: float
+    blank: bool = False
+
+
+class Grid(NamedTuple):
+    """What is drawn.
+
+    Attributes:
+        rows: Words of the reference.
+        columns: Words of the hypothesis.
+        similarity: Cosines ``[rows, columns]``; of stretches the mean over their words of the closest one's.
+        plans: What is moved ``[rows, columns]``, as a share of all, by the name of its value.
+        words_to_a_row: Words that a row stands for.
+        words_to_a_column: Words that a column stands for.
+    """
+
+    rows: tuple[Line, ...]
+    columns: tuple[Line, ...]
+    similarity: np.ndarray
+    plans: dict[str, np.ndarray]
+    words_to_a_row: int
+    words_to_a_column: int
+
+
+def grid_of(found: Explanation, plan: str | None = None, most: int = MOST_WORDS) -> Grid:
+    """Rows and columns of an explanation.
+
+    Args:
+        found: The explanation.
+        plan: The one plan that is wanted; all if ``None``.
+        most: Rows and columns at most.
+
+    Returns:
+        The grid.
+
+    Raises:
+        InputError: If there is no such plan.
+    """
+    places = [stretches(len(text), most) for text in (found.reference, found.hypothesis)]
+    starts = [[first for first, _ in one] for one in places]
+    sides: tuple[SideName, SideName] = ("reference", "hypothesis")
+    lines = [_lines(found, side, one) for side, one in zip(sides, places, strict=True)]
+    alike = found.similarity
+    plans = {one.name: one.plan for one in chosen_plans(found, plan)}
+    sizes = [max((last - first for first, last in one), default=1) for one in places]
+    if all(starts):
+        alike = alike if max(sizes) == 1 else _alike(alike, starts, [[b - a for a, b in one] for one in places])
+        plans = {name: _summed(one, starts) for name, one in plans.items()}
+    return Grid(lines[0], lines[1], alike, plans, sizes[0], sizes[1])
+
+
+def chosen_plans(found: Explanation, plan: str | None) -> tuple[ExplainedMatch, ...]:
+    """The plans that are wanted.
+
+    Args:
+        found: The explanation.
+        plan: Name of one; all if ``None``.
+
+    Raises:
+        InputError: If there is none of this name.
+    """
+    if plan is None or not found.matches:
+        return found.matches
+    chosen = tuple(one for one in found.matches if one.name == plan)
+    if not chosen:
+        names = " or ".join(repr(one.name) for one in found.matches)
+        raise InputError(f"Expected `plan` to be {names}, but got {plan!r}: choose one that there is.")
+    return chosen
+
+
+def stretches(count: int, most: int) -> list[tuple[int, int]]:
+    """Stretches of as many words each, at most so many.
+
+    Example:
+        >>> stretches(3, 5), stretches(7, 3)
+        ([(0, 1), (1, 2), (2, 3)], [(0, 3), (3, 6), (6, 7)])
+    """
+    step = max(1, -(-count // most))
+    return [(first, min(count, first + step)) for first in range(0, count, step)]
+
+
+def blank_words(found: Explanation, side: SideName) -> list[bool]:
+    """Which words of a text the metric leaves out, so that they were compared with nothing, as ``[SEP]`` is by some.
+
+    Args:
+        found: The explanation.
+        side: Whose words.
+
+    Returns:
+        A value for each word.
+    """
+    cosines = found.similarity if side == "reference" else found.similarity.T
+    weights = getattr(found, side).weights
+    return [not weight and not row.any() for weight, row in zip(weights, cosines, strict=True)]
+
+
+def _lines(found: Explanation, side: SideName, places: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
+    text, adds, lonely = getattr(found, side), found.adds(side), set(found.unmatched(side))
+    blank = blank_words(found, side)
+    lines = []
+    for first, last in places:
+        words = range(first, last)
+        label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if last - first > 1 else "")
+        taking = [one for one in words if text.weights[one] > 0]
+        lines.append(
+            Line(
+                label,
+                first,
+                bool(taking) and lonely.issuperset(taking),
+                not taking or (last - first == 1 and text.spans[first] is None),
+                float(adds[first:last].sum()),
+                all(blank[one] for one in words),
+            )
+        )
+    return tuple(lines)
+
+
+def _alike(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]) -> np.ndarray:
+    """How alike stretches are: what the words of each find in the other, on average."""
+    lengths = np.array(sizes[0])[:, None], np.array(sizes[1])[None]
+    down = np.add.reduceat(np.maximum.reduceat(values, starts[1], axis=1), starts[0], axis=0) / lengths[0]
+    across = np.add.reduceat(np.maximum.reduceat(values, starts[0], axis=0), starts[1], axis=1) / lengths[1]
+    return np.asarray((down + across) / 2)
+
+
+def _summed(values: np.ndarray, starts: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, starts[0], axis=0), starts[1], axis=1))

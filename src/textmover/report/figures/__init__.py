@@ -1,0 +1,1 @@
+"""Figures as SVG: panels, heat maps, scatter plots, and their colours."""

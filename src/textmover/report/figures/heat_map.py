@@ -1,0 +1,159 @@
+"""A heat map as a figure: rows in groups, a number in every cell, readable without colour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from textmover.markdown import figure_label
+from textmover.report.figures.palette import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential
+from textmover.report.figures.panels import FORMATS, check_matplotlib, save_figure
+from textmover.report.figures.svg import signed
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["HeatGroup", "draw_heat_map"]
+
+CELL_WIDTH, CELL_HEIGHT = 0.72, 0.3
+"""Of a cell, in inches."""
+
+CHARACTER = 0.075
+"""Of a label, in inches."""
+
+BETWEEN = 0.85
+"""Rows that the heading of a group takes."""
+
+TURN = 40
+"""Degrees by which the names of columns are turned, so that long ones stand beside each other."""
+
+
+class HeatGroup(NamedTuple):
+    """Rows of a heat map under a heading.
+
+    Attributes:
+        title: The heading; may be empty.
+        names: Of the rows.
+        values: For each row one value per column, NaN where there is none.
+    """
+
+    title: str
+    names: Sequence[str]
+    values: Sequence[Sequence[float]]
+
+
+def draw_heat_map(
+    groups: Sequence[HeatGroup], columns: Sequence[str], path: Path | str, *, title: str, low: str, high: str
+) -> None:
+    """Draw values, of which 0 and 1 have a meaning, into a file that appears under its name only when it is complete.
+
+    Cells are the darker blue the nearer they are to 1, as dark as it gets above 1, and orange below 0.
+
+    Args:
+        groups: At least one row in all.
+        columns: Their names, at least one.
+        path: Where to write; one of :data:`~textmover.report.figures.panels.FORMATS`.
+        title: Of the figure.
+        low: What 0 stands for.
+        high: What 1 stands for.
+
+    Raises:
+        InputError: If matplotlib is not installed, or the file cannot be written.
+        ValueError: If there is nothing to draw, or a row has another number of values.
+    """
+    check_matplotlib()
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    rows = [row for group in groups for row in group.values]
+    if not rows or not columns:
+        raise ValueError("Expected at least one row and one column, but got none.")
+    if any(len(row) != len(columns) for row in rows) or any(len(one.names) != len(one.values) for one in groups):
+        raise ValueError(f"Expected {len(columns)} values and a name for each row, but got others.")
+    save_figure(_figure(groups, columns, title, low, high), path)
+
+
+def shade(value: float) -> Shade | None:
+    """The colour of a value: none where it has none or is 0 as far as two digits show.
+
+    Example:
+        >>> shade(float("nan")), shade(-0.001) == shade(0.004), shade(3.0) == shade(1.0), shade(-0.5) == shade(0.5)
+        (None, True, True, False)
+    """
+    if math.isnan(value):
+        return None
+    if round(value, 2) < 0:
+        below, _ = diverging("light")
+        return below[min(DIVERGING - 1, int(-value * DIVERGING))]
+    return sequential("light")[min(SEQUENTIAL - 1, int(max(0.0, value) * SEQUENTIAL))]
+
+
+def _figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low: str, high: str) -> Figure:
+    from matplotlib.figure import Figure
+
+    headed = sum(bool(group.title) for group in groups)
+    rows = sum(len(group.names) for group in groups) + BETWEEN * headed
+    labels = max(len(name) for group in groups for name in group.names)
+    longest, turn = CHARACTER * max(map(len, columns)), math.radians(TURN)
+    width = 0.5 + CHARACTER * labels + CELL_WIDTH * len(columns) + longest * math.cos(turn)
+    figure = Figure(
+        figsize=(max(width, 5.2), 1.5 + CELL_HEIGHT * rows + longest * math.sin(turn)), layout="constrained"
+    )
+    axes, legend = figure.subplots(2, 1, height_ratios=[rows, 0.7])
+    place, ticks = 0.0, []
+    for group in groups:
+        if group.title:
+            axes.text(
+                0,
+                place + 0.5 * BETWEEN,
+                figure_label(group.title),
+                va="center",
+                fontsize=9,
+                color=INK["light"],
+                style="italic",
+            )
+            place += BETWEEN
+        for name, values in zip(group.names, group.values, strict=True):
+            ticks.append((place + 0.5, name))
+            for column, value in enumerate(values):
+                _cell(axes, column, place, value, "–" if math.isnan(value) else signed(value, 2))
+            place += 1
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(place, 0)
+    axes.set_yticks([at for at, _ in ticks], labels=[figure_label(name) for _, name in ticks])
+    axes.set_xticks([column + 0.5 for column in range(len(columns))])
+    axes.set_xticklabels(list(map(figure_label, columns)), rotation=TURN, ha="left", rotation_mode="anchor")
+    axes.tick_params(length=0, labelsize=9, top=False, bottom=False, labeltop=True, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    _legend(legend, low, high)
+    figure.suptitle(figure_label(title), fontsize=11)
+    return figure
+
+
+def _cell(axes: Axes, column: float, row: float, value: float, text: str) -> None:
+    """A number on its colour."""
+    from matplotlib.patches import Rectangle
+
+    colours = shade(value)
+    if colours is not None:
+        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colours.fill, edgecolor="white", linewidth=1.2))
+    ink = INK["light"] if colours is None else colours.text
+    axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=9, color=ink)
+
+
+def _legend(axes: Axes, low: str, high: str) -> None:
+    """What the colours say, from below 0 to 1."""
+    values = [-1 / DIVERGING, *((step + 0.5) / SEQUENTIAL for step in range(SEQUENTIAL))]
+    labels = ["< 0", "0", *[""] * (SEQUENTIAL - 2), "1"]
+    for column, (value, text) in enumerate(zip(values, labels, strict=True)):
+        _cell(axes, column, 0, value, text)
+    axes.set_xlim(0, len(values))
+    axes.set_ylim(1, 0)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel(f"below 0: higher than the text    0: {low}    1: {high}", fontsize=9)

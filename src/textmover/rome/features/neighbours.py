@@ -1,0 +1,212 @@
+"""Words near a word in a space of vectors, for perturbations that change a word and not the sentence.
+
+The space is that of an encoder's input embeddings, a word of several pieces being their mean, or of a file of static
+word vectors; an encoder also reads the sentence with each candidate and keeps those that leave it what it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from textmover.modules.arithmetic import own_arithmetic
+from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.pretrained import load_config, load_tokenizer
+from textmover.modules.encoder.source import resolve_encoder
+from textmover.modules.encoder.static_vectors import StaticVectors, is_static
+from textmover.types import InputError
+
+__all__ = ["WordNeighbours", "load_neighbours"]
+
+SHORTEST = 3
+"""Letters of a word, at least."""
+
+STATIC_WORDS = 50_000
+"""Words of a file of static vectors that are candidates; such files begin with the most frequent ones."""
+
+Sentences = Callable[[list[str]], Tensor]
+"""Sentences to unit vectors ``[n, D]``."""
+
+
+class WordNeighbours:
+    """Words by the cosine of their vectors, after the mean of all was taken off.
+
+    The mean carries what all words share, by which everything would be everything's neighbour.
+
+    Args:
+        words: The candidates.
+        vectors: Their vectors, ``[V, D]``.
+        find: Vector ``[D]`` of any word, or ``None``; that of a candidate is known.
+        least: Lowest cosine of two words, between -1 and 1.
+        most: Candidates that are looked at, the nearest ones.
+        sentences: Reads sentences, where candidates have to leave the sentence what it was.
+        least_sentence: Lowest cosine of the two sentences.
+
+    Raises:
+        InputError: If a limit is out of range.
+
+    Example:
+        >>> near = WordNeighbours(["cat", "dog", "car"], torch.tensor([[1.0, 0.1], [1.0, 0.2], [-1.0, 0.0]]))
+        >>> near("cat", "A cat sleeps.")
+        ['dog']
+
+    Reference:
+        Jin et al. (2020), "Is BERT Really Robust?", section 2.2 (there .5 over counter-fitted vectors and .84).
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        vectors: Tensor,
+        find: Callable[[str], Tensor | None] | None = None,
+        *,
+        least: float = 0.4,
+        most: int = 12,
+        sentences: Sentences | None = None,
+        least_sentence: float = 0.84,
+    ) -> None:
+        for name, value in (("least", least), ("least_sentence", least_sentence)):
+            if not -1 <= value <= 1:
+                raise InputError(f"Expected `{name}` to be a cosine, from -1 to 1, but got {value}.")
+        if most < 1:
+            raise InputError(f"Expected `most` to be at least 1, but got {most}.")
+        self.words = list(words)
+        self.least, self.most, self.least_sentence = least, most, least_sentence
+        self._mean = vectors.mean(0)
+        self._vectors = torch.nn.functional.normalize(vectors - self._mean, dim=-1)
+        self._rows = {word: row for row, word in enumerate(self.words)}
+        self._find = find
+        self._sentences = sentences
+        self._near: dict[str, list[str]] = {}
+
+    def nearest(self, word: str) -> list[str]:
+        """The nearest words by their own vectors, nearest first; none for a word without a vector."""
+        if word not in self._near:
+            vector = self._unit(word)
+            cosines = torch.zeros(0) if vector is None else self._vectors @ vector
+            near = torch.topk(cosines, min(self.most + 1, len(cosines)))
+            found = [
+                self.words[row] for value, row in zip(*map(Tensor.tolist, near), strict=True) if value >= self.least
+            ]
+            self._near[word] = [one for one in found if one != word][: self.most]
+        return self._near[word]
+
+    def __call__(self, word: str, sentence: str) -> list[str]:
+        """What may stand for ``word`` in ``sentence``, best first.
+
+        Raises:
+            InputError: If sentences are compared, and the word does not stand in this one.
+        """
+        found = self.nearest(word.lower())
+        if self._sentences is None or not found:
+            return found
+        place = re.search(rf"\b{re.escape(word)}\b", sentence, re.IGNORECASE)
+        if place is None:
+            raise InputError(
+                f"Expected `sentence` to hold {word!r}, but got {sentence!r}: give the word's own sentence."
+            )
+        before, behind = sentence[: place.start()], sentence[place.end() :]
+        capital = place.group()[:1].isupper()
+        changed = [before + (one.capitalize() if capital else one) + behind for one in found]
+        vectors = self._sentences([sentence, *changed])
+        alike = [
+            round(float(value), 4) for value in vectors[1:] @ vectors[0]
+        ]  # rounded: batches differ in the last digits
+        ranked = sorted(zip(alike, range(len(found)), found, strict=True), key=lambda one: (-one[0], one[1]))
+        return [one for value, _, one in ranked if value >= self.least_sentence]
+
+    def _unit(self, word: str) -> Tensor | None:
+        """The word's vector without the mean, of length 1."""
+        if word in self._rows:
+            return self._vectors[self._rows[word]]
+        vector = None if self._find is None else self._find(word)
+        return None if vector is None else torch.nn.functional.normalize(vector - self._mean, dim=-1)
+
+
+def load_neighbours(name: str, *, least: float | None = None, most: int = 12, context: bool = True) -> WordNeighbours:
+    """Neighbours in the space of an encoder or of static vectors.
+
+    Args:
+        name: A folder or the name of an encoder, found as any other (see
+            :func:`~textmover.modules.encoder.source.resolve_encoder`), or a file of word vectors.
+        least: Lowest cosine of two words; .4 if ``None`` (the mean of all words is taken off before).
+        most: Candidates that are looked at.
+        context: Whether an encoder also compares the sentences, which takes as long as encoding ``most`` sentences for
+            each word.
+
+    Raises:
+        InputError: If there is no such encoder or file.
+    """
+    limits: dict[str, Any] = {"most": most, **({} if least is None else {"least": least})}
+    if is_static(name):
+        return _static(name, limits)
+    source = resolve_encoder(name)
+    tokenizer, config = load_tokenizer(source.folder), load_config(source.folder)
+    model = Encoder.from_source(source, config, [config.num_hidden_layers], torch.float32, None).eval().model
+    embeddings = model.get_input_embeddings().weight.detach()
+    words, rows = _whole_words(tokenizer)
+    if not words:
+        raise InputError(
+            f"Expected the vocabulary of {name} to hold English words, but got none: give another encoder, or a file "
+            "of word vectors."
+        )
+
+    def find(word: str) -> Tensor | None:
+        pieces = tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
+        return embeddings[pieces].mean(0) if pieces else None
+
+    sentences = _Pooled(tokenizer, model) if context else None
+    return WordNeighbours(words, embeddings[rows], find, sentences=sentences, **limits)
+
+
+class _Pooled:
+    """Sentences as the unit mean of their last hidden states."""
+
+    def __init__(self, tokenizer: Any, model: Any) -> None:
+        self._tokenizer, self._model = tokenizer, model
+        self._longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", 512) - 2)
+
+    def __call__(self, texts: list[str]) -> Tensor:
+        batch = self._tokenizer(texts, padding=True, truncation=True, max_length=self._longest, return_tensors="pt")
+        with own_arithmetic(), torch.inference_mode():
+            states = self._model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+        mask = batch["attention_mask"].unsqueeze(-1)
+        return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=-1)
+
+
+def _whole_words(tokenizer: Any) -> tuple[list[str], list[int]]:
+    """The lower-case English words that are one piece of a vocabulary, with their ids, in the vocabulary's order."""
+    surfaces: dict[str, int] = {}
+    for piece, row in sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]):
+        surface = tokenizer.convert_tokens_to_string([piece]).strip()
+        plain = surface.isascii() and surface.isalpha() and surface.islower() and len(surface) >= SHORTEST
+        if plain and not piece.startswith("##"):
+            surfaces.setdefault(surface, row)
+    pieces = tokenizer([f" {word}" for word in surfaces], add_special_tokens=False)["input_ids"] if surfaces else []
+    alone = [(word, ids[0]) for word, ids in zip(surfaces, pieces, strict=True) if len(ids) == 1]
+    return [word for word, _ in alone], [row for _, row in alone]
+
+
+def _static(name: str, limits: dict[str, Any]) -> WordNeighbours:
+    """Neighbours among the first words of a file of vectors."""
+    vectors = StaticVectors.open(name)
+    found = {
+        word: row
+        for word, row in list(vectors.vocabulary.items())[:STATIC_WORDS]
+        if word.isalpha() and word.islower() and len(word) >= SHORTEST
+    }
+    if not found:
+        raise InputError(f"Expected {name} to hold vectors of words in lower case, but got none: give another file.")
+    rows: NDArray[np.int64] = np.fromiter(found.values(), dtype=np.int64)
+
+    def find(word: str) -> Tensor | None:
+        row = vectors.find(word)
+        return None if row is None else torch.from_numpy(vectors.rows(np.array([row], dtype=np.int64))[0])
+
+    return WordNeighbours(list(found), torch.from_numpy(vectors.rows(rows)), find, **limits)

@@ -1,0 +1,106 @@
+"""Features of pairs of texts, from what RoMe has read of each text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from textmover.functional.cost import pairwise_similarity, unit_vectors
+from textmover.functional.ngrams import Units
+from textmover.rome.config import RomeConfig
+from textmover.rome.features.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
+from textmover.rome.features.surface import SURFACE
+from textmover.rome.features.syntactic import SyntacticSimilarity, syntactic_similarity
+from textmover.rome.features.text_features import RomeFeatures, parses_of, words_apart
+from textmover.rome.features.words import WordIdf
+from textmover.rome.scorer.network import named_features
+
+__all__ = ["compare_trees", "match_words", "pair_features"]
+
+
+def pair_features(
+    config: RomeConfig,
+    idf: WordIdf | None,
+    metrics: Mapping[str, Any],
+    acceptability: Callable[[Sequence[str]], Tensor] | None,
+    hypotheses: RomeFeatures,
+    references: RomeFeatures,
+) -> tuple[Tensor, Tensor]:
+    """Features of ``B`` pairs.
+
+    Args:
+        config: Which ones, and how.
+        idf: Weights of words; ``None`` for uniform ones.
+        metrics: Metrics whose scores are features, by name.
+        acceptability: Gives the probability ``[n]`` that texts are acceptable; ``None`` where that is no feature.
+        hypotheses: ``B`` texts.
+        references: As many.
+
+    Returns:
+        Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: whether a side is empty,
+        and whether one is longer than trees are compared as a whole.
+    """
+    device = references.vectors.device
+    hypotheses, references = words_apart(hypotheses, references)
+    own, other = (_without_tail(_units(config, idf, side)) for side in (references, hypotheses))
+    semantic = semantic_similarity(own, other, config.semantic)
+    found = {"semantic": semantic.value}
+    empty, long = semantic.empty, torch.zeros_like(semantic.empty)
+    if hypotheses.unknown is not None and references.unknown is not None:
+        sides = (own.mask, references.unknown), (other.mask, hypotheses.unknown)
+        known = [(mask & (numbers[:, : mask.shape[1]] == 0)).any(dim=1) for mask, numbers in sides]
+        pairs = zip(hypotheses.texts, references.texts, strict=True)
+        same = torch.tensor([one.words == other.words for one, other in pairs], device=device)
+        empty = empty | ~(same | (known[0] & known[1]))
+    if "syntactic" in config.features:
+        trees = compare_trees(config, hypotheses, references)
+        found["syntactic"] = trees.similarity.to(device)
+        empty, long = empty | trees.empty.to(device), trees.long.to(device)
+    if acceptability is not None:
+        found["acceptability"] = acceptability([one.text for one in hypotheses.texts]).to(device)
+    for name in SURFACE.keys() & set(config.features):
+        pairs = zip(hypotheses.texts, references.texts, strict=True)
+        found[name] = torch.tensor([SURFACE[name](hypothesis, reference) for hypothesis, reference in pairs]).to(device)
+    for name, metric in metrics.items():
+        found[name] = metric.pair_scores(hypotheses.others[name][0], references.others[name][0]).score
+    features = named_features({name: one.float() for name, one in found.items()}, config.features)
+    return features, torch.stack([empty, long], dim=1)
+
+
+def match_words(
+    config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
+) -> SemanticResult:
+    """The semantic feature with alignment and flow, over all words."""
+    hypotheses, references = words_apart(hypotheses, references)
+    return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
+
+
+def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
+    """The syntactic feature with distances; words behind the last one with a vector have the cosine 0."""
+    hypotheses, references = words_apart(hypotheses, references)
+    # Thousands of words may stand behind the encoder's limit: all with all, they would fill the memory.
+    sides = [side.vectors[:, : _width(side.mask)] for side in (references, hypotheses)]
+    cosines = pairwise_similarity(*(unit_vectors(side) for side in sides))
+    return syntactic_similarity(parses_of(references.texts), parses_of(hypotheses.texts), cosines, config.syntactic)
+
+
+def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units:
+    """The words that take part, with their weights."""
+    words = [one.words for one in side.texts]
+    mask = taking_part(side.mask, words)
+    weights, _ = word_weights(words, mask, idf, weighting=config.weights, normalize=config.balanced)
+    return Units(side.vectors, mask, weights)
+
+
+def _without_tail(units: Units) -> Units:
+    """Without the places behind the last word that takes part: in long texts, those behind the encoder's limit."""
+    width = _width(units.mask)
+    return Units(units.vectors[:, :width], units.mask[:, :width], units.weights[:, :width])
+
+
+def _width(mask: Tensor) -> int:
+    """Number of places up to the last true one of a mask ``[B, W]``, at least 1."""
+    return max([1, *(mask.any(dim=0).nonzero().flatten() + 1).tolist()])

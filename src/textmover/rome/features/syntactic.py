@@ -1,0 +1,329 @@
+"""The syntactic feature of RoMe: tree edit distance over dependency trees whose nodes match by meaning (TED-SE)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mapping
+from textmover.rome.parsers.trees import WordTree, dependency_trees, tree_words
+from textmover.types import InputError, ParsedText, check_whole
+
+__all__ = ["SyntacticOptions", "SyntacticSimilarity", "WordEdit", "syntactic_edits", "syntactic_similarity"]
+
+FORBIDDEN = 2.0
+"""Cost of turning the imaginary root into a word: that of deleting the one and inserting the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyntacticOptions:
+    """When two words match, and which words are compared.
+
+    Attributes:
+        theta: Cosine that two words have to exceed to match, in [-1, 1].
+        change: Cost of changing a word into one that does not match, above 0 and at most 2; deleting or inserting one
+            costs 1. At 1, the paper's, every edit counts the same. At 2 a change is worth no more than a deletion and
+            an insertion, and the similarity is ``2 k / (m + n)`` for ``k`` matched words of ``m`` and ``n``: words that
+            moved, as in the passive form, weigh less then, since others cannot be changed into them at half the price.
+        ramp: Width of the range of cosines, with ``theta`` at its centre, over which the cost of a change falls to 0,
+            at least 0. At 0, the paper's, the cost is a step, and a score jumps by a whole edit where rounding
+            takes a cosine across ``theta``; with a ramp, an error ``e`` of a cosine moves the cost by ``e / ramp``.
+        relations: Whether words that match also need the same dependency relation; what follows a colon, as in
+            ``nsubj:pass``, is not looked at.
+        punctuation: Whether punctuation marks are nodes (see :func:`~textmover.rome.parsers.trees.tree_words`).
+        most_nodes: Words, at least 1, up to which texts are compared as a whole; longer ones in stretches.
+
+    Raises:
+        InputError: If one is out of its range.
+    """
+
+    theta: float = 0.65
+    change: float = 1.0
+    ramp: float = 0.0
+    relations: bool = False
+    punctuation: bool = False
+    most_nodes: int = 400
+
+    def __post_init__(self) -> None:
+        """Check the kinds and ranges."""
+        for name in ("theta", "change", "ramp", "most_nodes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise InputError(f"Expected `{name}` to be a number, but got {value!r}.")
+        if not -1 <= self.theta <= 1:
+            raise InputError(f"Expected `theta` to be a cosine from -1 to 1, but got {self.theta}.")
+        if not 0 < self.change <= 2:
+            raise InputError(
+                f"Expected `change` to be above 0 and at most 2, but got {self.change}: a deletion and an insertion "
+                "together cost 2."
+            )
+        if not 0 <= self.ramp < float("inf"):
+            raise InputError(f"Expected `ramp` to be 0 or above, but got {self.ramp}: 0 makes the cost a step.")
+        check_whole("most_nodes", self.most_nodes, way_out=": try 400")
+
+
+class SyntacticSimilarity(NamedTuple):
+    """TED-SE of ``B`` pairs of texts, float64 and bool tensors ``[B]`` on the CPU.
+
+    Attributes:
+        similarity: ``1 - distance / largest``, from 0 (no two words match) to 1 (same trees of matching words).
+        distance: Cost of the edits, from 0 to ``largest``.
+        largest: What it is for trees of these shapes where no two words match, at most the number of words of both.
+        empty: Where a text has no words. Then all three numbers are 0.
+        long: Where a text has more words than are compared as a whole.
+    """
+
+    similarity: Tensor
+    distance: Tensor
+    largest: Tensor
+    empty: Tensor
+    long: Tensor
+
+
+class WordEdit(NamedTuple):
+    """What becomes of a word on the way from the reference to the hypothesis.
+
+    Attributes:
+        reference: Position of the word in the reference; ``None`` where one is inserted.
+        hypothesis: Position of the word in the hypothesis; ``None`` where one is deleted.
+        cost: 0 where the words match, 1 for one that is deleted or inserted, ``options.change`` for one that is changed
+            into another, less on a ramp.
+    """
+
+    reference: int | None
+    hypothesis: int | None
+    cost: float
+
+
+class _Stretch(NamedTuple):
+    """One problem: the trees of two stretches, and the costs of changes between their nodes."""
+
+    reference: WordTree
+    hypothesis: WordTree
+    change: np.ndarray
+
+
+DEFAULT = SyntacticOptions()
+
+
+def syntactic_similarity(
+    references: Sequence[ParsedText],
+    hypotheses: Sequence[ParsedText],
+    cosines: Tensor | np.ndarray | Sequence[ArrayLike | Tensor],
+    options: SyntacticOptions = DEFAULT,
+) -> SyntacticSimilarity:
+    r"""How alike the dependency trees of ``B`` references and hypotheses are, words being compared by meaning.
+
+    .. math:: F = 1 - \frac{\mathrm{TED}(R, H)}{\mathrm{TED}_{\max}(R, H)}
+
+    TED counts the words that are deleted, inserted, or changed into one that does not match, each at the cost of 1
+    unless ``options.change`` says otherwise. Two words match where the
+    cosine of their vectors exceeds ``theta``, or they have the same lemma. :math:`\mathrm{TED}_{\max}` is the largest
+    distance that trees of these shapes can have, their distance if no two words matched. So ``F`` is in [0, 1]; it is 1
+    for trees of the same shape whose words all match, and exactly 0 where no two words match, whatever their number and
+    shape. It is the same where reference and hypothesis change places, and whatever else is in the batch.
+
+    Texts of several sentences are joined under one root (:func:`~textmover.rome.parsers.trees.dependency_trees`). Where
+    a text has more than ``most_nodes`` words, both are cut into the same number of stretches, of as equal sizes as can
+    be and of ``most_nodes`` words at most; they are compared in order, and the sums of their distances take the place
+    of TED and its maximum. The range and both ends of it stay as they are; the time grows with the length and not with
+    its square, and words that moved to another stretch count as deleted and inserted.
+
+    Args:
+        references: Parses of the references.
+        hypotheses: Parses of the hypotheses.
+        cosines: Cosines of all words (those that are no nodes among them), a row to a word of the reference and a
+            column to one of the hypothesis: ``[m, n]`` for each pair, or one tensor or array ``[B, M, N]`` that is
+            padded behind the words, or ends before them where all further cosines are 0. Of type bool they say which
+            words match, and ``theta`` is not used.
+        options: When words match, and how long texts may be.
+
+    Returns:
+        The similarities with what they come from. They have no gradient.
+
+    Raises:
+        InputError: If numbers or shapes do not fit, an option is out of range, a cosine is NaN, or numba is not
+            installed.
+
+    Example:
+        >>> one = ParsedText(("We", "ran"), ("we", "run"), ("PRON", "VERB"), ("", ""), (1, -1), ("nsubj", "root"),
+        ...                  ((0, 2), (3, 6)))
+        >>> other = ParsedText(("They", "ran"), ("they", "run"), ("PRON", "VERB"), ("", ""), (1, -1),
+        ...                    ("nsubj", "root"), ((0, 4), (5, 8)))
+        >>> syntactic_similarity([one, one], [one, other], torch.tensor([[[0.4, 0.1], [0.1, 0.9]]] * 2)).similarity
+        tensor([1.0000, 0.5000], dtype=torch.float64)
+
+    Reference:
+        Rony et al. 2022 (RoMe), section 3.2; Zhang and Shasha 1989.
+    """
+    blocks = _blocks(cosines, references, hypotheses)
+    pieces: list[_Stretch] = []
+    owners: list[int] = []  # pair of each piece
+    empty, long = [], []
+    for pair, (reference, hypothesis, block) in enumerate(zip(references, hypotheses, blocks, strict=True)):
+        sizes = [len(tree_words(text, punctuation=options.punctuation)) for text in (reference, hypothesis)]
+        empty.append(min(sizes) == 0)
+        long.append(max(sizes) > options.most_nodes)
+        if not empty[-1]:
+            parts = _stretches(reference, hypothesis, block, -(-max(sizes) // options.most_nodes), options)
+            pieces += parts
+            owners += [pair] * len(parts)
+    ones, others = [piece.reference.heads for piece in pieces], [piece.hypothesis.heads for piece in pieces]
+    changes = [piece.change for piece in pieces]
+    unmatched = [_unmatched(m, n, options.change) for m, n in (one.shape for one in changes)]
+    found = tree_edit_distances(ones * 2, others * 2, changes + unmatched)
+    sums = np.zeros((2, len(blocks)))
+    for total, values in zip(sums, found.reshape(2, -1), strict=True):
+        np.add.at(total, owners, values)
+    distance, largest = torch.from_numpy(sums)
+    similarity = 1 - distance / largest.masked_fill(largest == 0, 1.0)
+    flags = [torch.tensor(flag, dtype=torch.bool) for flag in (empty, long)]
+    return SyntacticSimilarity(similarity.masked_fill(flags[0], 0.0), distance, largest, *flags)
+
+
+def syntactic_edits(
+    reference: ParsedText,
+    hypothesis: ParsedText,
+    cosines: ArrayLike | Tensor,
+    options: SyntacticOptions = DEFAULT,
+) -> list[WordEdit]:
+    """What becomes of each word in a cheapest way from the reference's tree to the hypothesis', for plots and tables.
+
+    Args:
+        reference: Parse of the reference.
+        hypothesis: Parse of the hypothesis.
+        cosines: Cosines of their words ``[m, n]``, or which of them match, as for :func:`syntactic_similarity`.
+        options: When words match, and how long texts may be.
+
+    Returns:
+        An edit for each word that is a node: those of the reference in the order of the text, then what is inserted.
+        Their costs add up to the distance; where both texts have words this is the one of the similarity.
+
+    Raises:
+        InputError: As :func:`syntactic_similarity`.
+
+    Example:
+        >>> one = ParsedText(("We", "ran"), ("we", "run"), ("PRON", "VERB"), ("", ""), (1, -1), ("nsubj", "root"),
+        ...                  ((0, 2), (3, 6)))
+        >>> other = ParsedText(("Run",), ("run",), ("VERB",), ("",), (-1,), ("root",), ((0, 3),))
+        >>> syntactic_edits(one, other, [[0.1], [0.9]])
+        [WordEdit(reference=0, hypothesis=None, cost=1.0), WordEdit(reference=1, hypothesis=0, cost=0.0)]
+    """
+    (block,) = _blocks([cosines], [reference], [hypothesis])
+    sizes = [len(tree_words(text, punctuation=options.punctuation)) for text in (reference, hypothesis)]
+    pieces = _stretches(reference, hypothesis, block, max(1, -(-max(sizes) // options.most_nodes)), options)
+    kept: list[WordEdit] = []
+    inserted: list[WordEdit] = []
+    for one, other, change in pieces:
+        pairs = dict(tree_edit_mapping(one.heads, other.heads, change).pairs.tolist())
+        for node in range(1, len(one.words)):
+            partner = pairs.get(node)
+            word = None if partner is None else int(other.words[partner])
+            cost = 1.0 if partner is None else float(change[node, partner])
+            kept.append(WordEdit(int(one.words[node]), word, cost))
+        new = set(range(1, len(other.words))) - set(pairs.values())
+        inserted += [WordEdit(None, int(other.words[node]), 1.0) for node in sorted(new)]
+    return kept + inserted
+
+
+def _blocks(
+    cosines: Tensor | np.ndarray | Sequence[ArrayLike | Tensor],
+    references: Sequence[ParsedText],
+    hypotheses: Sequence[ParsedText],
+) -> list[np.ndarray]:
+    """The cosines of each pair, ``[m, n]`` or less where further ones are 0, without copies of long texts' matrices."""
+    if not len(references) == len(hypotheses) == len(cosines):
+        raise InputError(
+            f"Expected a hypothesis and cosines to each reference, but got {len(references)} references, "
+            f"{len(hypotheses)} hypotheses and {len(cosines)} blocks of cosines."
+        )
+    padded = isinstance(cosines, Tensor | np.ndarray)
+    blocks = []
+    each = list(_array(cosines) if isinstance(cosines, Tensor) else cosines)
+    for reference, hypothesis, given in zip(references, hypotheses, each, strict=True):
+        block, shape = _array(given), (len(reference), len(hypothesis))
+        if padded and block.ndim == 2:
+            blocks.append(block[: shape[0], : shape[1]])
+            continue
+        if block.shape != shape and (block.size or shape[0] * shape[1]):
+            raise InputError(
+                f"Expected the cosines of {shape[0]} by {shape[1]} words, but got an array of shape "
+                f"{list(block.shape)}: give a row to each word of the reference and a column to each of the hypothesis."
+            )
+        blocks.append(block.reshape(shape))
+    return blocks
+
+
+def _array(values: ArrayLike | Tensor) -> np.ndarray:
+    """Values of a tensor or array where NumPy reads them; it knows no bfloat16."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return np.asarray(values)
+
+
+def _stretches(
+    reference: ParsedText, hypothesis: ParsedText, block: np.ndarray, number: int, options: SyntacticOptions
+) -> list[_Stretch]:
+    """The trees of a pair with the costs of changes, stretch by stretch."""
+    trees = [
+        dependency_trees(text, punctuation=options.punctuation, stretches=number) for text in (reference, hypothesis)
+    ]
+    lemmas = _numbers(*([lemma.casefold() for lemma in text.lemmas] for text in (reference, hypothesis)))
+    relations = None
+    if options.relations:
+        relations = _numbers(*([one.partition(":")[0] for one in text.relations] for text in (reference, hypothesis)))
+    stretches = []
+    for one, other in zip(*trees, strict=True):
+        rows, columns = one.words[1:], other.words[1:]
+        cost = options.change * _cost(_part(block, rows, columns), options)
+        cost[lemmas[0][rows, None] == lemmas[1][columns]] = 0.0
+        if relations is not None:
+            cost[relations[0][rows, None] != relations[1][columns]] = options.change
+        change = _unmatched(len(one.words), len(other.words), options.change)
+        change[1:, 1:] = cost
+        stretches.append(_Stretch(one, other, change))
+    return stretches
+
+
+def _part(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Cosines of some words with some others; 0 beyond the block."""
+    found = np.zeros((len(rows), len(columns)), dtype=block.dtype)
+    row, column = rows < block.shape[0], columns < block.shape[1]
+    found[np.ix_(row, column)] = block[np.ix_(rows[row], columns[column])]
+    return found
+
+
+def _cost(cosines: np.ndarray, options: SyntacticOptions) -> np.ndarray:
+    """Cost of changing words into one another, as a share of the largest, from cosines or from whether they match."""
+    if cosines.dtype == bool:
+        return np.where(cosines, 0.0, 1.0)
+    if np.isnan(cosines).any():
+        raise InputError("Expected cosines, but got NaN: a word without a vector has the cosine 0.")
+    if options.ramp == 0:
+        return np.where(cosines > options.theta, 0.0, 1.0)
+    return np.clip((options.theta - cosines) / options.ramp + 0.5, 0.0, 1.0, dtype=np.float64)
+
+
+def _unmatched(m: int, n: int, cost: float) -> np.ndarray:
+    """Costs of changes between two trees none of whose words match: only their imaginary roots do."""
+    change = np.full((m, n), cost)
+    change[0], change[:, 0] = FORBIDDEN, FORBIDDEN
+    change[0, 0] = 0.0
+    return change
+
+
+def _numbers(first: list[str], second: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A number to each string, the same to equal ones, of two texts."""
+    known: dict[str, int] = {}
+    first_numbers, second_numbers = (
+        np.array([known.setdefault(one, len(known)) for one in column], dtype=np.int64) for column in (first, second)
+    )
+    return first_numbers, second_numbers

@@ -1,0 +1,1 @@
+"""Dependency parsers, and the trees made of their parses."""

@@ -1,0 +1,1 @@
+"""The network that makes one score of RoMe's features."""

@@ -1,0 +1,190 @@
+"""Where the choices of ``textmover mbr`` go, and what is kept of them where the work ends early."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from textmover.files import check_output
+from textmover.readers.candidates import Candidates
+from textmover.files import atomic_bytes, growing_file
+from textmover.runs.shards.score_formats import SUFFIXES, compressed, split_suffix
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring.mbr import Choice
+
+__all__ = ["FORMATS", "Output", "choose_output", "open_output", "refuse_breaks"]
+
+FORMATS = ("text", "tsv", "jsonl")
+
+BREAKS = {"text": "\n", "tsv": "\n\t"}
+"""Characters that a text may not hold, where a line or a cell is to hold all of it."""
+
+Write = Callable[[Candidates, "Choice"], None]
+
+
+class Output(NamedTuple):
+    """Where choices go and how they are written; no path is standard output."""
+
+    format: str
+    path: Path | None
+
+
+def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -> Output:
+    """What the options say of the output.
+
+    Raises:
+        InputError: If it cannot be written, or its suffix stands for another format.
+    """
+    if path is None:
+        return Output(format or "text", None)
+    output = check_output(path, inputs)
+    meant = format or SUFFIXES.get(split_suffix(output), "text")
+    if meant not in FORMATS:
+        raise InputError(
+            f"Expected an output of {', '.join(FORMATS)}, but got {output}: give another suffix, or name one with "
+            "--format."
+        )
+    with compressed(io.BytesIO(), output):  # says now rather than behind the last segment whether it can be done
+        pass
+    return Output(meant, output)
+
+
+def refuse_breaks(candidates: Candidates, format: str) -> None:
+    """Refuse texts that would break the lines of a format.
+
+    Raises:
+        InputError: If there is one.
+    """
+    breaks = BREAKS.get(format, "")
+    if any(mark in text for text in candidates.texts for mark in breaks):
+        what = "line breaks" if breaks == "\n" else "tabs and line breaks"
+        raise InputError(
+            f"Expected texts without {what} for --format {format}, but got one in {candidates.place}: choose --format "
+            "jsonl."
+        )
+
+
+@contextlib.contextmanager
+def open_output(output: Output) -> Iterator[Write]:
+    """Get ready to write; choices appear as they come, in a file under its name only when all of them are there.
+
+    Where the work ends early, even by a kill, the finished ones stay beside the file, under its name with ``.partial``.
+
+    Yields:
+        What writes a choice.
+    """
+    path = output.path
+    if path is None:
+        yield _writer(output.format, _print)
+    elif path.exists() and not path.is_file():  # a device or pipe
+        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
+            yield _writer(output.format, _encoder(stream))
+    else:
+        with _kept(output, path) as write:
+            yield write
+
+
+@contextlib.contextmanager
+def _kept(output: Output, path: Path) -> Iterator[Write]:
+    partial = path.with_name(f"{path.name}.partial")
+    written = whole = 0
+    with growing_file(partial) as raw:
+        try:
+            with compressed(raw, path) as stream:
+                writer = _writer(output.format, _encoder(stream))
+
+                def write(candidates: Candidates, choice: Choice) -> None:
+                    nonlocal written, whole
+                    writer(candidates, choice)
+                    raw.flush()
+                    written, whole = written + 1, raw.tell()
+
+                yield write
+            raw.flush()
+            os.fsync(raw.fileno())
+            os.replace(partial, path)
+            return
+        except (InputError, KeyboardInterrupt, OSError) as error:
+            stopped: BaseException = error
+        if isinstance(stopped, OSError):
+            with contextlib.suppress(OSError):  # the rest of a line that has no place
+                raw.close()
+            os.truncate(partial, whole)
+            stopped = InputError(f"Expected to be able to write {path}, but got: {stopped.strerror}. Make room.")
+        if not written:
+            partial.unlink()
+            raise stopped
+        said = f"the choices of the first {written} segment{'s' if written > 1 else ''} are in {partial}"
+        if isinstance(stopped, KeyboardInterrupt):
+            raise type(stopped)(f"interrupted: {said}") from None
+        raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped
+
+
+def _writer(format: str, put: Callable[[str], None]) -> Write:
+    """Writes choices in a format, a table's header before the first."""
+    first = True
+
+    def write(candidates: Candidates, choice: Choice) -> None:
+        nonlocal first
+        if format == "tsv" and first:
+            named = ["id"] if candidates.named else []
+            put("\t".join([*named, "index", "utility", "utilities", "text"]) + "\n")
+        first = False
+        put(_LINES[format](candidates, choice) + "\n")
+
+    return write
+
+
+def _text(_: Candidates, choice: Choice) -> str:
+    return choice.text
+
+
+def _tsv(candidates: Candidates, choice: Choice) -> str:
+    named = [_cell(candidates.name)] if candidates.named else []
+    utilities = " ".join(f"{one:.9g}" for one in choice.utilities)
+    return "\t".join([*named, str(choice.index), f"{choice.utility:.9g}", utilities, choice.text])
+
+
+def _cell(value: object) -> str:
+    """A name as a cell: texts without what would break a row, other values as JSON."""
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _jsonl(candidates: Candidates, choice: Choice) -> str:
+    entries = {
+        **({"id": candidates.name} if candidates.named else {}),
+        "index": choice.index,
+        "utility": _rounded(choice.utility),
+        "text": choice.text,
+        "utilities": [_rounded(one) for one in choice.utilities.tolist()],
+    }
+    return json.dumps(entries, ensure_ascii=False, default=str)
+
+
+def _rounded(value: float) -> float:
+    """Nine significant digits, as scores are written."""
+    return float(f"{value:.9g}")
+
+
+_LINES = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}
+
+
+def _encoder(stream: IO[bytes]) -> Callable[[str], None]:
+    def put(text: str) -> None:
+        stream.write(text.encode())
+
+    return put
+
+
+def _print(text: str) -> None:
+    # Looked up at each call: what stands for standard output may change.
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,186 @@
+"""Folders of shards: which files they hold, what these say of an earlier run, and one run at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from textmover.runs.shards.score_formats import FORMATS
+from textmover.types import InputError
+
+__all__ = [
+    "LOCK",
+    "MANIFEST",
+    "MERGED",
+    "SUMMARY",
+    "check_folder",
+    "clear",
+    "has_results_alone",
+    "is_begun",
+    "is_free",
+    "is_parts",
+    "is_sealed",
+    "kept_shards",
+    "locked",
+]
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "_manifest.json"
+SUMMARY = "_summary.json"
+MERGED = "_merged.json"
+LOCK = "_lock"
+
+_SUFFIXES = "|".join(FORMATS.values())
+_NAMES = rf"_(?:manifest|summary|merged|\d+)\.json|\d+\.(?:{_SUFFIXES})"
+_OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
+"""Names of files that a folder of parts may hold, half-written ones among them."""
+
+_CANNOT_LOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+"""What file systems answer that have no locks, as some of those that many machines share."""
+
+
+@contextlib.contextmanager
+def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
+    """Keep other runs out of a folder as long as this one works on it; several processes of a run have one lock.
+
+    The operating system releases the lock when the process ends, however it does: what a killed one leaves is a file
+    that keeps nobody out. Afterwards neither that file nor a folder that is still empty is left.
+
+    Args:
+        folder: The folder, which is made if it is not there.
+        output: What the user calls the place.
+        patience: Seconds to wait for another run.
+
+    Raises:
+        InputError: If another run is working there, or the place cannot be written to.
+    """
+    made = [parent for parent in folder.parents if not parent.exists()]
+    if not folder.is_dir() or any(folder.iterdir()):  # else somebody has made it for the output
+        made = [folder, *made]
+    try:
+        with _lock(folder, output, patience):
+            yield
+    finally:
+        for one in made:
+            with contextlib.suppress(OSError):  # there is something in it
+                one.rmdir()
+
+
+@contextlib.contextmanager
+def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / LOCK, timeout=patience)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Where locks are missing, the package may warn and take the mere presence of a file for one, which would
+        # outlive a process that is killed.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            lock.acquire()
+    except Timeout as error:
+        raise InputError(
+            f"Expected to be the only run that writes {output}, but another run is writing there: wait for it, or give "
+            "another --output."
+        ) from error
+    except (OSError, NotImplementedError, UserWarning) as error:
+        if isinstance(error, OSError) and error.errno not in _CANNOT_LOCK:
+            raise InputError(
+                f"Expected to be able to write {folder}, but got: {error.strerror or error}. Give a place that can be "
+                "written."
+            ) from error
+        logger.warning(
+            "%s is on a file system without locks: make sure yourself that no other run writes there.", folder
+        )
+    try:
+        yield
+    finally:
+        # While it is held, since behind that it might be another run's.
+        with contextlib.suppress(OSError):
+            (folder / LOCK).unlink(missing_ok=True)
+        lock.release()
+
+
+def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder of parts that holds what may not be lost; this needs neither texts nor metric.
+
+    Args:
+        folder: The folder, which need not exist.
+        resume: Whether its shards are to be continued.
+        overwrite: Whether they may be thrown away.
+
+    Raises:
+        InputError: If it holds shards and neither is asked for, or other files.
+    """
+    files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    # Numbered files are ours only where something says so: a manifest comes before them and goes behind them.
+    described = any(name in files for name in (MANIFEST, SUMMARY, MERGED))
+    foreign = next((name for name in files if not _OURS.fullmatch(name) or (name[0].isdigit() and not described)), None)
+    if foreign is not None:
+        raise InputError(
+            f"Expected {folder} to hold scores alone, but got {foreign!r}: give another name for the output."
+        )
+    if overwrite:
+        return
+    if is_sealed(folder):
+        raise InputError(
+            f"Expected {folder} to be new, but it holds the scores of a finished run: give another name for the "
+            "output, or start again with --overwrite."
+        )
+    if is_begun(folder) and not resume:
+        kept = len(kept_shards(folder))
+        raise InputError(
+            f"Expected {folder} to be new, but it holds {kept} finished shard{'' if kept == 1 else 's'} of an earlier "
+            "run: continue it with --resume, or start again with --overwrite."
+        )
+
+
+def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
+    """Delete the files of a folder of parts, or only those that were being written when a run ended.
+
+    Args:
+        folder: The folder.
+        last: The file that goes last; what an interruption leaves is told by it.
+        half_written: Whether only files that were being written go.
+    """
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    for name in sorted(names, key=lambda name: name == last):
+        if _OURS.fullmatch(name) and name != LOCK and (not half_written or name.startswith(".")):
+            (folder / name).unlink(missing_ok=True)
+
+
+def is_free(folder: Path) -> bool:
+    """Whether a folder is empty, but for the lock of a run that was killed."""
+    return folder.is_dir() and all(path.name == LOCK for path in folder.iterdir())
+
+
+def has_results_alone(folder: Path) -> bool:
+    """Whether all files of a folder are those of a finished run: scores, manifest and summary."""
+    return all(path.name in (MANIFEST, SUMMARY) or path.name[0] not in "._" for path in folder.iterdir())
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether there is a finished shard that has not been merged."""
+    return is_parts(folder) and not (folder / MERGED).exists() and bool(kept_shards(folder))
+
+
+def kept_shards(folder: Path) -> list[int]:
+    """Indices of the finished shards, in order."""
+    names = (path.name for path in folder.glob("_*.json")) if folder.is_dir() else ()
+    return sorted(int(name[1:-5]) for name in names if name[1:-5].isdigit())
+
+
+def is_parts(folder: Path) -> bool:
+    """Whether a folder holds shards, finished or not."""
+    return (folder / MANIFEST).is_file()
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether a folder holds the shards of a finished run."""
+    return (folder / SUMMARY).is_file()

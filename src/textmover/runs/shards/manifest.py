@@ -1,0 +1,196 @@
+"""Receipts: what the result of a run was made from, so that ``--resume`` knows its own result again.
+
+A folder of shards keeps its receipt in the files that describe it anyway; a single file has a hidden one beside it,
+since most formats have no room for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from textmover import reading
+from textmover.readers.lines import iter_lines, open_bytes
+from textmover.files import atomic_file
+from textmover.runs.shards.score_formats import Layout
+from textmover.types import InputError
+
+__all__ = [
+    "Receipt",
+    "check_rows",
+    "check_same",
+    "digest",
+    "digest_file",
+    "digest_of",
+    "first_difference",
+    "read_json",
+    "read_receipt",
+    "receipt_path",
+    "write_receipt",
+]
+
+BLOCK = 1 << 20
+"""Bytes of a file that are read at a time."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a result was made from.
+
+    Attributes:
+        manifest: What its bytes depend on beside the texts.
+        rows: Rows of the input.
+        texts: Digest of their texts.
+        scores: Digest of the result; empty where there is none yet.
+    """
+
+    manifest: Mapping[str, str]
+    rows: int
+    texts: str
+    scores: str = ""
+
+    @classmethod
+    def from_json(cls, entries: Mapping[str, Any]) -> Receipt:
+        """The receipt that JSON kept, among other entries.
+
+        Raises:
+            KeyError: If it is not all there.
+        """
+        return cls(*(entries[name] for name in ("manifest", "rows", "texts", "scores")))
+
+
+def receipt_path(path: Path) -> Path:
+    """Where the receipt of a single file is."""
+    return path.with_name(f".{path.name}.textmover.json")
+
+
+def write_receipt(path: Path, receipt: Receipt) -> None:
+    """Keep the receipt of a single file beside it.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    with atomic_file(receipt_path(path)) as stream:
+        json.dump(asdict(receipt), stream, indent=1)
+
+
+def read_receipt(path: Path) -> Receipt | None:
+    """The receipt beside a single file; ``None`` if there is none that can be read."""
+    try:
+        return Receipt.from_json(read_json(receipt_path(path)))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        ValueError: If it cannot be read, or there is none in it.
+    """
+    found = reading.read_json(path)
+    if not isinstance(found, dict):
+        raise ValueError(f"Expected an object in {path}, but got {type(found).__name__}.")
+    return found
+
+
+def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
+    """Refuse a result that is not the one of this run, or not what was written.
+
+    Args:
+        output: What the user calls the result.
+        found: Its receipt.
+        wanted: That of this run, and the digest of what is there.
+
+    Raises:
+        InputError: If they differ.
+    """
+    difference = first_difference(found.manifest, wanted.manifest)
+    if difference is not None:
+        name, before, now = difference
+        raise _other(output, f"its {name} is {before!r} and that of this run {now!r}")
+    if (found.rows, found.texts) != (wanted.rows, wanted.texts):
+        rows = "as many" if found.rows == wanted.rows else f"{found.rows}"
+        raise _other(output, f"it was made from other texts ({rows} rows, and this run has {wanted.rows})")
+    if found.scores != wanted.scores:
+        raise _other(output, "what is there has been changed since it was written")
+
+
+def check_rows(output: Path, layout: Layout, rows: int) -> None:
+    """Refuse a file that has no receipt and cannot be the result: all that can be compared is how many rows it has.
+
+    Args:
+        output: The file.
+        layout: How scores are written.
+        rows: Rows of the input.
+
+    Raises:
+        InputError: If it has another number of rows, or is not of this format.
+    """
+    try:
+        found = _count(output, layout)
+    except (InputError, ValueError, KeyError, TypeError, EOFError, OSError) as error:
+        raise _other(output, f"it cannot be read as {layout.format} ({' '.join(str(error).split())})") from error
+    if found != rows:
+        raise _other(output, f"it has {found} row{'' if found == 1 else 's'} and the input {rows}")
+
+
+def _other(output: Path, why: str) -> InputError:
+    return InputError(
+        f"Expected {output} to be the finished result of this run, but {why}: give another --output, or compute it "
+        "again with --overwrite."
+    )
+
+
+def _count(path: Path, layout: Layout) -> int:
+    """Rows of a file of scores."""
+    if layout.format == "parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            return int(file.metadata.num_rows)
+    if layout.format == "json":
+        with open_bytes(path) as stream:
+            told = reading.load_json(stream.read(), str(path))
+        return int(told["n"]) + int(told.get("skipped", 0))
+    header = layout.header(("score",)).count("\n")
+    return sum(1 for _ in iter_lines(path)) - header
+
+
+def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """The first entry in which two manifests differ, with both values; ``None`` if they are the same.
+
+    Example:
+        >>> first_difference({"layer": "3"}, {"layer": "4"}), first_difference({}, {"T": "1"}), first_difference({}, {})
+        (('layer', '3', '4'), ('T', 'nothing', '1'), None)
+    """
+    for name in {**now, **before}:
+        pair = before.get(name, "nothing"), now.get(name, "nothing")
+        if pair[0] != pair[1]:
+            return name, *pair
+    return None
+
+
+def digest(content: bytes) -> str:
+    """What tells contents apart."""
+    return digest_of((content,))
+
+
+def digest_of(pieces: Iterable[bytes]) -> str:
+    """The digest of pieces, as if they were in one."""
+    found = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        found.update(piece)
+    return found.hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """The digest of a file; empty if there is none."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as stream:
+        return digest_of(iter(lambda: stream.read(BLOCK), b""))

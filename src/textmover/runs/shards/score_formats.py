@@ -1,0 +1,234 @@
+"""How scores stand in files: the bytes of a shard, and whole files made of them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from textmover.csv_cells import CsvWriter
+from textmover.files import atomic_bytes
+from textmover.runs.score_summary import Summary
+from textmover.types import InputError
+
+__all__ = ["FORMATS", "SUFFIXES", "Layout", "compressed", "is_compressed", "split_suffix"]
+
+SUFFIXES: Mapping[str, str] = {
+    ".txt": "text",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+"""The format that each suffix of an output stands for; any other name stands for text."""
+
+FORMATS: Mapping[str, str] = {
+    "text": "txt",
+    "json": "json",
+    "jsonl": "jsonl",
+    "tsv": "tsv",
+    "csv": "csv",
+    "parquet": "parquet",
+}
+"""Suffix of the shards of each format."""
+
+COMPRESSIONS = (".gz", ".zst")
+
+PLURAL = {"score": "scores"}
+"""What a list of values is called in one JSON object, where it differs from the value."""
+
+Values = Mapping[str, np.ndarray]
+"""Values by name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How scores are written.
+
+    Attributes:
+        format: ``text``, ``json``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``.
+        systems: What the systems are called. With several of them, text and tables have the score of each in a column
+            of its own; JSON keeps all values.
+
+    Raises:
+        InputError: If the format is unknown, or a system's name breaks a header.
+    """
+
+    format: str
+    systems: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise InputError(f"Expected the format to be {', '.join(FORMATS)}, but got {self.format!r}: choose one.")
+        broken = next((name for name in self.systems if any(mark in name for mark in "\t\r\n")), None)
+        if broken is not None:
+            raise InputError(f"Expected names of systems without tabs and line breaks, but got {broken!r}: rename it.")
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one system."""
+        return len(self.systems) > 1
+
+    def columns(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The columns of a table: the systems, or the values of a single one."""
+        return self.systems if self.several else tuple(names)
+
+    def header(self, names: Iterable[str]) -> str:
+        """What stands above all rows, if anything does; ``names`` are the values of each row."""
+        if self.format == "text":
+            return "\t".join(self.systems) + "\n" if self.several else ""
+        if self.format == "tsv":
+            return "\t".join(self.columns(names)) + "\n"
+        if self.format == "csv":
+            text = io.StringIO()
+            CsvWriter(text).writerow(self.columns(names))
+            return text.getvalue()
+        return ""
+
+    def encode(self, values: Values) -> bytes:
+        """The bytes of a shard, without a header."""
+        if self.format == "parquet":
+            return _parquet_bytes(self.columns(values), _table(values))
+        if self.format == "json":
+            return json.dumps({name: _nulls(array.T) for name, array in values.items()}).encode()
+        if self.format == "jsonl":
+            return "".join(self._objects(values)).encode()
+        between = "," if self.format == "csv" else "\t"
+        table = values["score"] if self.format == "text" else _table(values)
+        return "".join(between.join(f"{value:.9g}" for value in row) + "\n" for row in table.tolist()).encode()
+
+    def _objects(self, values: Values) -> Iterator[str]:
+        lists = {name: _nulls(array if self.several else array[:, 0]) for name, array in values.items()}
+        for row in zip(*lists.values(), strict=True):
+            yield json.dumps(dict(zip(lists, row, strict=True))) + "\n"
+
+    def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
+        """Make one file of the shards; it appears under its name only when it is complete.
+
+        Args:
+            parts: The files of the shards in order.
+            path: The file, compressed if its name says so.
+            summary: Of all rows.
+
+        Raises:
+            InputError: If it cannot be written.
+        """
+        with atomic_bytes(path) as raw, compressed(raw, path) as stream:
+            if self.format == "parquet":
+                _merge_parquet(parts, stream)
+            elif self.format == "json":
+                stream.write(self.whole((part.read_bytes() for part in parts), summary).encode())
+            else:
+                stream.write(self.header(summary.names).encode())
+                for part in parts:
+                    stream.write(part.read_bytes())
+
+    def whole(self, shards: Iterable[bytes], summary: Summary) -> str:
+        """One JSON object of all values, by system if there are several, and the summary."""
+        lists: dict[str, list[list[float | None]]] = {}
+        for shard in shards:
+            for name, rows in json.loads(shard).items():
+                for found, more in zip(lists.setdefault(name, [[] for _ in self.systems]), rows, strict=True):
+                    found.extend(more)
+        by_system = [
+            {PLURAL.get(name, name): rows[place] for name, rows in lists.items()} for place in range(len(self.systems))
+        ]
+        values = {"systems": dict(zip(self.systems, by_system, strict=True))} if self.several else by_system[0]
+        return json.dumps({**values, **summary.entries()}) + "\n"
+
+    def means(self, summary: Summary) -> str:
+        """The means alone, as text or as one JSON object."""
+        if self.format == "json":
+            return json.dumps(summary.entries()) + "\n"
+        return self.header(summary.names) + "\t".join(f"{mean:.9g}" for mean in summary.means) + "\n"
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is to be written compressed."""
+    return path.suffix.lower() in COMPRESSIONS
+
+
+def split_suffix(path: Path) -> str:
+    """The suffix that says the format of a file.
+
+    Example:
+        >>> split_suffix(Path("scores.JSONL.gz")), split_suffix(Path("scores.txt"))
+        ('.jsonl', '.txt')
+    """
+    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
+
+
+@contextlib.contextmanager
+def compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    """A stream whose bytes are compressed as the name of their file says; the same bytes give the same file.
+
+    Raises:
+        InputError: If the package that compresses them is missing.
+    """
+    if path.suffix.lower() == ".gz":
+        with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
+            yield cast("IO[bytes]", stream)
+    elif path.suffix.lower() == ".zst":
+        try:
+            import zstandard
+        except ImportError as error:
+            raise InputError(
+                f"Expected the package zstandard to write {path}, but it is not installed: "
+                "pip install 'textmover[zstd]'."
+            ) from error
+        with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as writer:
+            yield cast("IO[bytes]", writer)
+    else:
+        yield raw
+
+
+def _nulls(array: np.ndarray) -> list[Any]:
+    """Nested lists with ``None`` for NaN, which JSON does not have."""
+    if not np.isnan(array).any():
+        return array.tolist()
+    if array.ndim > 1:
+        return [_nulls(row) for row in array]
+    return [None if math.isnan(value) else value for value in array.tolist()]
+
+
+def _table(values: Values) -> np.ndarray:
+    """The columns of a table: the scores of several systems, or all values of one."""
+    scores = values["score"]
+    return scores if scores.shape[1] > 1 else np.concatenate(list(values.values()), axis=1)
+
+
+def _parquet_bytes(columns: tuple[str, ...], table: np.ndarray) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    arrays = [pyarrow.array(column, from_pandas=True) for column in np.ascontiguousarray(table.T)]  # NaN is null
+    stream = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(arrays, names=list(columns)), stream)
+    return stream.getvalue().to_pybytes()
+
+
+def _merge_parquet(parts: Iterable[Path], stream: IO[bytes]) -> None:
+    """One row group per shard."""
+    from pyarrow import parquet
+
+    writer: Any = None
+    try:
+        for part in parts:
+            with parquet.ParquetFile(part) as file:
+                table = file.read()
+            if writer is None:
+                writer = parquet.ParquetWriter(stream, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,381 @@
+"""Shards: the unit of batching, of writing and of going on after an interruption.
+
+A shard is a fixed number of rows of the input. Its scores depend on its own texts alone, and its file is complete or
+not there, so that a run that was interrupted, or several processes that share the work, write the same files as one
+unbroken run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from textmover._version import __version__
+from textmover.readers.streams import Row, Rows
+from textmover.files import atomic_bytes, atomic_file
+from textmover.scoring.engine.engine import JOINT_PAIRS
+from textmover.runs.shards.manifest import Receipt, digest, digest_file, first_difference, read_json, write_receipt
+from textmover.runs.shards.score_formats import FORMATS, Layout
+from textmover.runs.shards.folder import (
+    MANIFEST,
+    MERGED,
+    SUMMARY,
+    check_folder,
+    clear,
+    has_results_alone,
+    is_begun,
+    kept_shards,
+)
+from textmover.runs.shards.records import Finished, Record, digest_texts, joined
+from textmover.runs.score_summary import Summary, Tally
+from textmover.types import InputError, Signature
+
+__all__ = [
+    "Parts",
+    "Shard",
+    "ShardScores",
+    "describe",
+    "read_shards",
+    "rows_per_shard",
+    "texts_of",
+]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive rows of the input.
+
+    Attributes:
+        index: Which shard it is, counted from 0.
+        first: Number of its first row in the input, counted from 1.
+        rows: The rows.
+        share: How much of the input has been read behind it; ``None`` where nobody knows.
+    """
+
+    index: int
+    first: int
+    rows: list[Row]
+    share: float | None
+
+
+class ShardScores(NamedTuple):
+    """Scores of a shard.
+
+    Attributes:
+        values: float64 ``[rows, systems]`` by name, NaN in the rows that were left out.
+        tally: What is known of them without the values.
+    """
+
+    values: Mapping[str, np.ndarray]
+    tally: Tally
+
+
+def rows_per_shard(pairs: int, systems: int) -> int:
+    """Rows to a shard of so many pairs; whole batches for metrics that read texts together.
+
+    Raises:
+        InputError: If there is no pair to a shard.
+
+    Example:
+        >>> rows_per_shard(4096, 1), rows_per_shard(4096, 3), rows_per_shard(10, 3)
+        (4096, 1344, 3)
+    """
+    if pairs < 1:
+        raise InputError(f"Expected a shard to hold at least 1 pair, but got {pairs}: give a larger number.")
+    rows = max(1, pairs // systems)
+    return rows - rows % JOINT_PAIRS if rows > JOINT_PAIRS else rows
+
+
+def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
+    """Cut the rows of an input into shards of ``size`` rows, the last of which may be shorter."""
+    index = 0
+    shard: list[Row] = []
+    with contextlib.closing(iter(rows)) as reading:
+        for row in reading:
+            shard.append(row)
+            if len(shard) == size:
+                yield Shard(index, index * size + 1, shard, rows.share)
+                index, shard = index + 1, []
+        if shard:
+            yield Shard(index, index * size + 1, shard, rows.share)
+
+
+def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
+    """How many rows all shards have, and the digest of their texts that a receipt keeps."""
+    rows, found = 0, []
+    for shard in shards:
+        rows += len(shard.rows)
+        found.append(digest_texts(shard.rows)[0])
+    return rows, joined(found)
+
+
+def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
+    """Everything that the bytes of a shard depend on beside its texts, for :class:`Parts`.
+
+    Args:
+        signature: Of the metric, with its statistics fitted.
+        layout: How scores are written.
+        **settings: What else they depend on, such as rows to a shard and tokens to a batch.
+    """
+    return {
+        "textmover": __version__,
+        "torch": torch.__version__,
+        "format": layout.format,
+        "systems": ", ".join(layout.systems) if layout.several else "one",
+        **{name.replace("_", " "): str(value) for name, value in settings.items()},
+        **{f"signature entry {name}": value for name, value in signature.entries.items() if name != "textmover"},
+    }
+
+
+class Parts:
+    """A folder with one file for each finished shard, which several processes may fill together.
+
+    One process calls :meth:`begin`; then each asks :meth:`finished` and calls :meth:`write` for its shards; when all
+    are there, one calls :meth:`merge` or :meth:`seal`. Whoever lets several runs loose on a folder locks it
+    (:func:`~textmover.runs.shards.folder.locked`); a shard that was scored under another manifest is not taken even
+    where nobody did.
+
+    Args:
+        folder: The folder.
+        layout: How scores are written.
+        manifest: What the shards depend on beside their texts, from :func:`describe`.
+        machine: Where this process scores, from :func:`~textmover.modules.devices.machine_of`.
+    """
+
+    def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "") -> None:
+        self.folder = folder
+        self.layout = layout
+        self.manifest = dict(manifest)
+        self.machine = machine
+        self._manifest_digest = digest(json.dumps(self.manifest, sort_keys=True).encode())
+
+    def begin(self, *, resume: bool = False, overwrite: bool = False) -> None:
+        """Make the folder ready, or go on with what is there.
+
+        Args:
+            resume: Keep the shards that are there.
+            overwrite: Throw them away.
+
+        Raises:
+            InputError: If there are shards and neither is asked for, or they are those of another run, or the folder
+                holds other files.
+        """
+        check_folder(self.folder, resume=resume, overwrite=overwrite)
+        if resume and is_begun(self.folder):
+            self._check_manifest()
+            clear(self.folder, MANIFEST, half_written=True)
+            return
+        (self.folder / SUMMARY).unlink(missing_ok=True)  # first, for it says that all others are there
+        clear(self.folder, MANIFEST)
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        with atomic_file(self.folder / MANIFEST) as stream:
+            json.dump(self.manifest, stream, indent=1)
+
+    def _check_manifest(self) -> None:
+        try:
+            found = read_json(self.folder / MANIFEST)
+        except ValueError as error:
+            raise InputError(
+                f"Expected {self.folder / MANIFEST} to say what its shards were scored with, but it is damaged: start "
+                "again with --overwrite."
+            ) from error
+        difference = first_difference(found, self.manifest)
+        if difference is not None:
+            name, before, now = difference
+            raise InputError(
+                f"Expected the shards in {self.folder} to be of the same run, but their {name} is {before!r} and that "
+                f"of this run {now!r}: give the same options and files, or start again with --overwrite."
+            )
+
+    def kept(self) -> list[int]:
+        """Indices of the finished shards, in order."""
+        return kept_shards(self.folder)
+
+    def finished(self, shard: Shard) -> Tally | None:
+        """What is known of a shard that has been written; ``None`` if it has to be scored.
+
+        Raises:
+            InputError: If it was written for other texts; the message names the first row that differs.
+        """
+        record = self._record(shard.index)
+        if record is None:
+            return None
+        if digest_texts(shard.rows)[0] != record.texts:
+            raise self._changed(shard, record)
+        # A file that the disk lost or damaged after it was written is made anew.
+        return record.tally if digest_file(self.file(shard.index)) == record.file else None
+
+    def _changed(self, shard: Shard, record: Record) -> InputError:
+        row = record.changed(shard.rows)
+        line = f" (line {shard.rows[row].line})" if row < len(shard.rows) else ", behind its end"
+        return InputError(
+            f"Expected the input to be the one that the shards in {self.folder} were scored from, but it differs from "
+            f"row {shard.first + row}{line} on: restore it, or start again with --overwrite."
+        )
+
+    def write(self, shard: Shard, scores: ShardScores) -> None:
+        """Write a shard: first its file, then the record that makes it count.
+
+        Raises:
+            InputError: If the disk is full or refuses it.
+        """
+        content = self.layout.encode(scores.values)
+        texts, rows = digest_texts(shard.rows)
+        file = digest(content)
+        record = Record(self._manifest_digest, self.machine, shard.first, texts, rows, file, scores.tally)
+        if not (self.folder / MANIFEST).is_file():  # somebody has deleted the folder meanwhile
+            self._write_manifest()
+        with atomic_bytes(self.file(shard.index)) as stream:
+            stream.write(content)
+        with atomic_file(self._record_file(shard.index)) as stream:
+            stream.write(record.dump())
+
+    def tallies(self, shards: int) -> list[Tally]:
+        """What is known of each shard.
+
+        Args:
+            shards: How many the input has.
+
+        Raises:
+            InputError: If one is missing, or there are more.
+        """
+        return self._finished(shards).tallies
+
+    def _finished(self, shards: int) -> Finished:
+        beyond = next(filter(None, (self._record(index) for index in self.kept() if index >= shards)), None)
+        if beyond is not None:
+            raise InputError(
+                f"Expected the input to be the one that the shards in {self.folder} were scored from, but it ends "
+                f"before them (from row {beyond.first} on): restore it, or start again with --overwrite."
+            )
+        tallies, machines, texts, files = [], set(), [], []
+        for index in range(shards):
+            record = self._record(index)
+            if record is None:
+                raise InputError(
+                    f"Expected {shards} shards in {self.folder}, but number {index} is missing: continue with --resume."
+                )
+            tallies.append(record.tally)
+            machines.add(record.machine)
+            texts.append(record.texts)
+            files.append(record.file)
+        return Finished(tallies, machines, joined(texts), joined(files))
+
+    def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
+        """Make one file of all shards, beside it the receipt, and remove the folder.
+
+        Args:
+            path: The file.
+            shards: How many the input has.
+            summary: Of all rows.
+            only_mean: Whether the file holds the mean alone.
+
+        Raises:
+            InputError: If a shard is missing or has changed since it was written, or the file cannot be written.
+        """
+        found = self._checked(shards)
+        if only_mean:
+            with atomic_file(path) as stream:
+                stream.write(self.layout.means(summary))
+        else:
+            self.layout.merge(map(self.file, range(shards)), path, summary)
+        write_receipt(path, self.receipt(summary.rows, found.texts, digest_file(path), only_mean=only_mean))
+        self.remove()
+
+    def seal(self, shards: int, summary: Summary) -> None:
+        """Leave the files of the shards as the result, beside a summary in place of their records.
+
+        Args:
+            shards: How many the input has.
+            summary: Of all rows.
+
+        Raises:
+            InputError: If a shard is missing or has changed since it was written.
+        """
+        found = self._checked(shards)
+        entries = {**summary.entries(), "shards": shards, "rows": summary.rows}
+        with atomic_file(self.folder / SUMMARY) as stream:
+            json.dump({**entries, "texts": found.texts, "scores": found.files}, stream, indent=1)
+        self.tidy()
+
+    def _checked(self, shards: int) -> Finished:
+        """What is known of all shards, once it is certain that their files are those that were written."""
+        found = self._finished(shards)
+        if self._files(shards) != found.files:
+            raise InputError(
+                f"Expected the files in {self.folder} to be those that this run has written, but one has changed since "
+                "or is missing: continue with --resume, which makes it anew."
+            )
+        if len(found.machines) > 1:
+            logger.warning(
+                "Shards were scored on processors of several kinds (%s): scores are the same up to rounding, rather "
+                "than to the last digit.",
+                ", ".join(sorted(found.machines)),
+            )
+        return found
+
+    def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> Receipt:
+        """The receipt of a result that is made of these shards."""
+        return Receipt({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
+
+    def sealed_receipt(self) -> tuple[Receipt, str]:
+        """What a sealed folder says that it was made from, and the digest of what its files are now.
+
+        Raises:
+            InputError: If what it says of itself is damaged.
+        """
+        try:
+            manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
+            receipt = Receipt.from_json({**summary, "manifest": {**manifest, "values": "all"}})
+            return receipt, self._files(int(summary["shards"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"Expected {MANIFEST} and {SUMMARY} in {self.folder} to say what its scores were made from, but one is "
+                "damaged or missing: give another --output, or compute them again with --overwrite."
+            ) from error
+
+    @property
+    def untidy(self) -> bool:
+        """Whether a sealed folder holds more than its making leaves behind in the end."""
+        return not has_results_alone(self.folder)
+
+    def tidy(self) -> None:
+        """Delete what an interruption may have left of a sealed folder's making."""
+        for index in self.kept():
+            self._record_file(index).unlink(missing_ok=True)
+        clear(self.folder, SUMMARY, half_written=True)
+
+    def remove(self) -> None:
+        """Remove the folder, in such an order that what an interruption leaves is not taken for a run to continue."""
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self.folder / MANIFEST, self.folder / MERGED)
+        clear(self.folder, MERGED)
+        with contextlib.suppress(OSError):  # it is gone, or locked, which leaves it to whoever has locked it
+            self.folder.rmdir()
+
+    def file(self, index: int) -> Path:
+        """Where the scores of a shard are."""
+        return self.folder / f"{index:06d}.{FORMATS[self.layout.format]}"
+
+    def _record_file(self, index: int) -> Path:
+        return self.folder / f"_{index:06d}.json"
+
+    def _record(self, index: int) -> Record | None:
+        record = Record.read(self._record_file(index))
+        return record if record is not None and record.manifest == self._manifest_digest else None
+
+    def _files(self, shards: int) -> str:
+        return joined(digest_file(self.file(index)) for index in range(shards))

@@ -1,0 +1,1 @@
+"""Caches of hidden states, in memory and on disk."""

@@ -1,0 +1,1 @@
+"""The engine: distinct texts encoded once, pairs matched in batches of like length."""

@@ -1,0 +1,397 @@
+"""Scores many segments: distinct texts once, in batches of like length, results in input order.
+
+The engine knows a metric through :class:`~textmover.types.SegmentMetric` alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from textmover.modules.devices import scoring_mode
+from textmover.modules.forking import new_lock
+from textmover.scoring.engine.batching import BLOCK, pair_batches
+from textmover.scoring.engine.out_of_memory import NoRoomError
+from textmover.scoring.engine.pair_table import PairTable
+from textmover.scoring.engine.progress_and_flags import Progress, check_finite, unusual
+from textmover.scoring.engine.text_features import ENCODING, TextWork
+from textmover.scoring.engine.text_table import Reference, TextTable
+from textmover.scoring.engine.threads import spread, worker_count
+from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
+
+__all__ = ["CACHE_BYTES", "Engine", "RawScores"]
+
+logger = logging.getLogger(__name__)
+
+WINDOW = 4096
+"""Segments worked on at a time: bounds memory however long the input is."""
+
+CACHE_BYTES = 1 << 29
+"""Memory that the features of texts may take between calls."""
+
+WINDOW_BYTES = 3 << 27
+"""Memory that the features of their texts may take; one segment at the least."""
+
+SAMPLE = 64
+"""Texts that tell how many tokens there are to a character."""
+
+JOINT_PAIRS = 32
+"""Pairs to a batch where texts are read together; the batch of the TWMD paper's scripts."""
+
+PAIR_TOKENS = 8
+"""Tokens of both sides of the pairs that are matched together, as a multiple of those that are encoded together."""
+
+STRETCH = 1 << 18
+"""Pairs within groups that are matched before their scores are collected."""
+
+
+@dataclass
+class RawScores:
+    """Values by name, float64 ``[n]`` in input order, and how many segments were out of the ordinary."""
+
+    values: dict[str, np.ndarray]
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Segments whose work has been handed to the device, and where their values will be found."""
+
+    scored: PairTable
+    where: np.ndarray
+    """Row in ``scored`` of each pair of a hypothesis and a reference."""
+    owners: np.ndarray
+    """Segment of each pair, counted from 0 within the window."""
+    start: int
+    progress: Progress
+
+
+class Engine(TextWork):
+    """Runs a metric over lists of segments.
+
+    Args:
+        metric: The metric; a ``torch.nn.Module`` on the device to use. It is put into evaluation mode while it scores.
+        batch_tokens: Tokens to an encoder batch, padding included; :func:`default_batch_tokens` if ``None``. Where they
+            are too many for the memory of a GPU, what is kept there goes first; then they are halved until they fit.
+        cache: Keep the features of texts between calls.
+        cache_bytes: Memory that the kept features may take, on the device of the metric.
+    """
+
+    def __init__(
+        self,
+        metric: SegmentMetric,
+        *,
+        batch_tokens: int | None = None,
+        cache: bool = True,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        if cache_bytes < 0:
+            raise InputError(f"Expected `cache_bytes` to be at least 0, but got {cache_bytes}.")
+        super().__init__(metric, batch_tokens=batch_tokens, cache_bytes=cache_bytes if cache else 0)
+        self._block = BLOCK
+        self._warned: set[str] = set()
+        self._features = ""
+        self.lock = new_lock()
+        """Held by whoever scores, or changes what the metric scores with."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "lock": None}  # which neither copies nor other processes share
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, lock=new_lock())
+
+    @contextlib.contextmanager
+    def matching_by(self, metric: SegmentMetric, features: str = "") -> Iterator[Engine]:
+        """Let the engine score with another metric on the same encoder in place of its own.
+
+        Args:
+            metric: The metric.
+            features: Names what its features of texts depend on beside the texts; kept features of another name go.
+        """
+        with self.lock:
+            if features != self._features:
+                self._cache.clear()
+                self._features = features
+            own, self.metric = self.metric, metric
+            try:
+                yield self
+            finally:
+                self.metric = own
+
+    def clear_cache(self) -> None:
+        """Forget the features of all texts."""
+        with self.lock:
+            self._cache.clear()
+
+    def score(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        on_progress: Callable[[int], None] | None = None,
+        *,
+        warn: bool = True,
+        by_pair: bool = False,
+    ) -> RawScores:
+        """Score each hypothesis against its references; calls from several threads wait for one another.
+
+        Args:
+            hypotheses: ``n`` texts.
+            references: For each, one or more texts.
+            on_progress: Called with the number of segments that have been finished since the last call, as far as the
+                share of the work that is done tells: texts are encoded before pairs are matched.
+            warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
+            by_pair: Give the values of every pair of a hypothesis and one of its references, not one per segment.
+
+        Returns:
+            Values in input order.
+
+        Raises:
+            InputError: If the metric gives a value that is not a finite number, or a text is too long for the memory
+                of the GPU.
+        """
+        parts: list[RawScores] = []
+        with self.lock, scoring_mode(self.metric):
+            windows = (
+                self._window(hypotheses[rows], references[rows], rows.start, on_progress)
+                for rows in self._windows(hypotheses, references)
+            )
+            for window in _in_flight(windows, self._ahead):
+                parts.append(self._finished(window, by_pair))
+                window.progress.reach(1.0)
+        counts = sum((part.counts for part in parts), Counter())
+        if warn:
+            self.warn(counts)
+        names = parts[0].values if parts else {"score": None}
+        empty = np.zeros(0, dtype=np.float64)
+        return RawScores(
+            {name: np.concatenate([empty, *(part.values[name] for part in parts)]) for name in names}, counts
+        )
+
+    def _window(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        start: int,
+        on_progress: Callable[[int], None] | None,
+    ) -> _Window:
+        """Encode the texts of some segments and match their pairs."""
+        progress = Progress(len(hypotheses), on_progress)
+        together = self.metric.multi_reference == "all"
+        groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
+        owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
+        pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
+        table = self._text_table(_distinct_texts(pairs), progress)
+        if table is None:
+            if together:
+                raise InputError(
+                    "Expected texts to be read one by one where multi_reference='all' joins references, but this "
+                    "metric reads them together (centering='batch'): choose 'best' or 'mean'."
+                )
+            scored, where = self._score_jointly(pairs, progress), np.arange(len(pairs))
+        else:
+            distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
+            self._add_joined(table, [reference for _, reference in distinct])
+            scored = self._score_pairs(list(distinct), table, progress)
+            where = np.array([distinct[pair] for pair in pairs])
+        return _Window(scored, where, owners, start, progress)
+
+    def _finished(self, window: _Window, by_pair: bool) -> RawScores:
+        """The values of a window, for which a GPU is waited."""
+        scored, where, owners = window.scored, window.where, window.owners
+        flags = {name: np.bincount(owners, values[where]) > 0 for name, values in scored.flags.items()}
+        values = {name: array[where] for name, array in scored.values.items()}
+        check_finite(values, owners + window.start)
+        if not by_pair:
+            values = {name: self._combine(array, owners) for name, array in values.items()}
+        return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
+
+    def score_within(
+        self,
+        groups: Sequence[Sequence[str]],
+        places: Sequence[np.ndarray],
+        on_progress: Callable[[int], None] | None = None,
+    ) -> tuple[list[np.ndarray], Counter[str]]:
+        """Score pairs of the texts of each group; all texts of a group are held together and read once.
+
+        Args:
+            groups: ``n`` groups of texts, none of them empty.
+            places: Of each group, the places of hypothesis and reference of its pairs, int ``[P, 2]``.
+            on_progress: Called with the number of groups that have been finished since the last call.
+
+        Returns:
+            The scores of each group's pairs, float64 ``[P]``, and how many groups had a pair out of the ordinary.
+
+        Raises:
+            InputError: See :meth:`score`; also if the metric reads texts together.
+        """
+        found: list[np.ndarray] = []
+        counts: Counter[str] = Counter()
+        firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
+        with self.lock, scoring_mode(self.metric):
+            for rows in self._windows(firsts, rests):
+                progress = Progress(rows.stop - rows.start, on_progress)
+                sizes = [len(pairs) for pairs in places[rows]]
+                scores, flags = self._score_groups(groups[rows], places[rows], sizes, rows.start, progress)
+                found += np.split(scores, np.cumsum(sizes)[:-1])
+                counts += flags
+                progress.reach(1.0)
+        return found, counts
+
+    def _score_groups(
+        self,
+        groups: Sequence[Sequence[str]],
+        places: Sequence[np.ndarray],
+        sizes: Sequence[int],
+        start: int,
+        progress: Progress,
+    ) -> tuple[np.ndarray, Counter[str]]:
+        """Scores of the pairs of a window of groups, one behind the other, and the groups out of the ordinary."""
+        table = self._text_table(list(dict.fromkeys(text for group in groups for text in group)), progress)
+        if table is None:
+            raise InputError(
+                "Expected a metric that reads texts one by one, but this one reads them together "
+                "(centering='batch'), so that the score of a pair depends on other texts: choose another centering."
+            )
+        rows = [[table.rows[text] for text in group] for group in groups]
+        where = np.concatenate([np.array(one)[pairs] for one, pairs in zip(rows, places, strict=True)])
+        owners = np.repeat(np.arange(len(groups)), sizes)
+        scores = np.zeros(len(where), dtype=np.float64)
+        marked: dict[str, np.ndarray] = {}
+        for first in range(0, len(where), STRETCH):
+            stretch = slice(first, first + STRETCH)
+            scored = self._match_pairs(table, where[stretch], progress, first, len(where))
+            scores[stretch] = scored.values["score"]
+            for name, flags in scored.flags.items():
+                marked[name] = marked.get(name, False) | (np.bincount(owners[stretch], flags, len(groups)) > 0)
+        check_finite({"score": scores}, owners + start)
+        return scores, Counter({name: int(one.sum()) for name, one in marked.items() if one.any()})
+
+    @property
+    def _ahead(self) -> int:
+        """Windows whose work is handed to the device before the values of the last one are asked for.
+
+        A GPU matches one window while the next is tokenised and encoded; on a processor both take the same cores.
+        """
+        return 0 if self.metric.device.type == "cpu" else 1
+
+    def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:
+        """Stretches of segments that are worked on at a time, a function of their texts alone."""
+        start = 0
+        while start < len(hypotheses):
+            stop = min(start + WINDOW, len(hypotheses))
+            texts = [[one, *more] for one, more in zip(hypotheses[start:stop], references[start:stop], strict=True)]
+            sizes = np.cumsum([sum(map(len, group)) for group in texts])
+            most = WINDOW_BYTES / (self.metric.token_bytes * self._tokens_to_a_character(texts))
+            count = max(1, int(np.searchsorted(sizes, most, side="right")))
+            yield slice(start, start + count)
+            start += count
+
+    def _tokens_to_a_character(self, texts: Sequence[Sequence[str]]) -> float:
+        """Of some of the texts, at least one for every twenty."""
+        every = max(1, len(texts) // SAMPLE)
+        some = [text for group in texts[::every] for text in group[:2]]
+        tokens = int(self.metric.tokenize(some).mask.sum())
+        return max(tokens / max(1, sum(map(len, some))), 0.05)
+
+    def _combine(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:
+        """One value per segment from those of its references."""
+        starts = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
+        if self.metric.multi_reference == "mean":
+            return np.add.reduceat(values, starts) / np.diff(np.r_[starts, len(owners)])
+        best = np.maximum if self.metric.higher_is_better else np.minimum
+        return best.reduceat(values, starts)
+
+    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: TextTable, progress: Progress) -> PairTable:
+        where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
+        return self._match_pairs(table, where, progress)
+
+    def _match_pairs(
+        self, table: TextTable, where: np.ndarray, progress: Progress, before: int = 0, total: int | None = None
+    ) -> PairTable:
+        """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
+        scored = PairTable(len(where))
+
+        def match(rows: list[int]) -> list[tuple[list[int], PairScores]]:
+            return self._match(table, where, rows)
+
+        batches = self._pair_batches(table.lengths[where])
+        matched, total = before, total or len(where)
+        for found in spread(match, batches, worker_count(self.metric.device)):
+            for rows, scores in found:
+                scored.put(rows, scores)
+                matched += len(rows)
+            progress.reach(ENCODING + (1 - ENCODING) * matched / total)
+        scored.put_flag("truncated", table.truncated[where].any(axis=1))
+        scored.put_flag("unknown", (table.unknown[where] > 0).any(axis=1))
+        return scored
+
+    def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
+        return pair_batches(lengths, PAIR_TOKENS * self.batch_tokens, self._block)
+
+    def _match(self, table: TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
+        def scores() -> PairScores:
+            return self.metric.pair_scores(*(table.pad(where[rows, side]) for side in (0, 1)))
+
+        try:
+            return [(rows, self._in_room(scores, last=len(rows) == 1))]
+        except NoRoomError as error:
+            halves = self._halves(len(rows), error)
+        self._block = max(1, self._block // 2)
+        logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
+        return [one for half in halves for one in self._match(table, where, [rows[place] for place in half])]
+
+    def _score_jointly(self, pairs: Sequence[tuple[str, Reference]], progress: Progress) -> PairTable:
+        """Pairs whose texts are read together: as they come, since their batch mates matter."""
+        table = PairTable(len(pairs))
+        for start in range(0, len(pairs), JOINT_PAIRS):
+            rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
+            sides = [self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1)]
+            read = functools.partial(_read_together, self.metric, *sides)
+            try:
+                scores = self._in_room(read, last=True)
+            except NoRoomError as error:  # fewer of them would have other scores
+                raise InputError(
+                    f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "
+                    "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
+                ) from error
+            cut = [one or other for one, other in zip(*(side.truncated for side in sides), strict=True)]
+            unknown = np.add(*(self._unknown(side) for side in sides)) > 0
+            table.put(rows, scores, {"truncated": np.array(cut), "unknown": unknown})
+            progress.reach(rows[-1] / len(pairs))
+        return table
+
+    def warn(self, counts: Mapping[str, int]) -> None:
+        """Say once of each kind how many segments were out of the ordinary."""
+        for name, number in counts.items():
+            if name not in self._warned:
+                self._warned.add(name)
+                logger.warning("%s.", unusual(name, number, list(self._examples)))
+
+
+def _in_flight(windows: Iterator[_Window], ahead: int) -> Iterator[_Window]:
+    """Windows in order, each once the work of ``ahead`` later ones has been handed over too."""
+    waiting: deque[_Window] = deque()
+    for window in windows:
+        waiting.append(window)
+        if len(waiting) > ahead:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _read_together(metric: SegmentMetric, hypotheses: TokenBatch, references: TokenBatch) -> PairScores:
+    return metric.pair_scores(hypotheses.to(metric.device), references.to(metric.device))
+
+
+def _distinct_texts(pairs: Sequence[tuple[str, Reference]]) -> list[str]:
+    """All texts of the pairs, each once, in order."""
+    found: dict[str, None] = {}
+    for hypothesis, reference in pairs:
+        found[hypothesis] = None
+        found.update(dict.fromkeys((reference,) if isinstance(reference, str) else reference))
+    return list(found)

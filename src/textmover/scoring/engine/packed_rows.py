@@ -1,0 +1,305 @@
+"""Short texts side by side in rows of one length, so that an encoder spends nothing on padding.
+
+Batches of like length pad each text to the longest of its batch, and every batch has a shape of its own. Rows are
+filled to 99 %, and all batches of rows have the one shape that a back-end was compiled for.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from textmover.scoring.engine.threads import spread
+from textmover.types import RowRunner, TokenBatch
+
+__all__ = [
+    "FULL",
+    "RowGroup",
+    "best_fit",
+    "encoded_in_rows",
+    "made_states",
+    "row_batches",
+    "row_groups",
+    "states_in_rows",
+    "taken_apart",
+]
+
+CHUNK = 1024
+"""Texts that are tokenised at a time, and fill rows together."""
+
+CHUNK_BYTES = 1 << 26
+"""Memory that their hidden states may take, were all of them sentences of everyday length."""
+
+SENTENCE = 32
+"""Tokens of such a sentence."""
+
+FULL = 0.8
+"""Share of a row that must hold tokens: batches of like length are the faster ones for texts that fill it worse."""
+
+Result = TypeVar("Result")
+
+
+def best_fit(lengths: Sequence[int], capacity: int) -> list[list[int]]:
+    """Texts in rows, each in the fullest row that has room, the longest texts first.
+
+    Args:
+        lengths: Tokens of each text, none of them above the capacity.
+        capacity: Tokens of a row.
+
+    Returns:
+        The texts of each row, by their place in ``lengths``.
+
+    Example:
+        >>> best_fit([3, 5, 2, 4, 2], capacity=8)
+        [[1, 0], [3, 2, 4]]
+    """
+    rows: list[list[int]] = []
+    rooms: list[tuple[int, int]] = []  # what is left of each row, and its number, in order
+    for place in sorted(range(len(lengths)), key=lambda one: -lengths[one]):
+        found = bisect.bisect_left(rooms, (lengths[place], -1))
+        if found == len(rooms):
+            room, row = capacity, len(rows)
+            rows.append([])
+        else:
+            room, row = rooms.pop(found)
+        rows[row].append(place)
+        bisect.insort(rooms, (room - lengths[place], row))
+    return rows
+
+
+class RowBatch(NamedTuple):
+    """What a back-end reads at a time, int64 ``[R, C]`` each; see :class:`~textmover.types.RowRunner`."""
+
+    input_ids: np.ndarray
+    positions: np.ndarray
+    texts: np.ndarray
+
+
+def row_batches(
+    ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]], shape: tuple[int, int]
+) -> tuple[list[RowBatch], np.ndarray]:
+    """Texts as rows in batches of a shape, the last one with empty rows where they do not make it full.
+
+    Args:
+        ids: Token ids, int64 ``[N, L]``.
+        lengths: Tokens of each text.
+        rows: The texts of each row.
+        shape: Rows to a batch, and tokens to a row.
+
+    Returns:
+        The batches, and where each text starts among the tokens of all of them, int64 ``[N]``; -1 if it is in no row.
+    """
+    count, length = shape
+    starts = np.full(len(ids), -1)
+    held = np.zeros((3, -(-len(rows) // count) * count, length), dtype=np.int64)
+    for row, places in enumerate(rows):
+        start = 0
+        for number, place in enumerate(places, 1):
+            size = int(lengths[place])
+            held[0, row, start : start + size] = ids[place, :size]
+            held[1, row, start : start + size] = np.arange(size)
+            held[2, row, start : start + size] = number
+            starts[place] = row * length + start
+            start += size
+    return [RowBatch(*held[:, first : first + count]) for first in range(0, held.shape[1], count)], starts
+
+
+def made_states(batches: Sequence[RowBatch], sizes: Sequence[int]) -> list[np.ndarray]:
+    """Room for the hidden states of rows, float32 ``[rows, C, D]`` for each width ``D``."""
+    # NumPy asks for large pages, which spares the system thousands of small ones.
+    count, length = batches[0].input_ids.shape if batches else (0, 0)
+    return [np.empty((len(batches) * count, length, size), dtype=np.float32) for size in sizes]
+
+
+def states_in_rows(
+    runner: RowRunner, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]
+) -> tuple[Tensor, ...]:
+    """Hidden states of texts ``[N, L, D]`` of each wanted layer, made in rows; what is padded means nothing.
+
+    Args:
+        runner: What reads the rows.
+        ids: Token ids, int64 ``[N, L]``.
+        lengths: Tokens of each text.
+        rows: The texts of each row; every text is in one.
+    """
+    batches, starts = row_batches(ids, lengths, rows, runner.row_shape)
+    states, count = made_states(batches, runner.state_sizes), runner.row_shape[0]
+    for number, batch in enumerate(batches):
+        runner.rows(*batch, [one[number * count : (number + 1) * count] for one in states])
+    return tuple(taken_apart(one, starts, lengths, ids.shape[1]) for one in states)
+
+
+def taken_apart(states: np.ndarray, starts: np.ndarray, lengths: np.ndarray, width: int) -> Tensor:
+    """Hidden states of texts ``[N, width, D]`` from those of rows ``[rows, C, D]``; what is padded means nothing."""
+    across = np.minimum(np.arange(width), lengths[:, None] - 1)
+    index = torch.from_numpy((starts[:, None] + across).ravel())
+    return torch.from_numpy(states).flatten(0, 1).index_select(0, index).view(len(starts), width, -1)
+
+
+@dataclass(eq=False)
+class RowGroup:
+    """Texts whose hidden states are made in rows, to be taken apart in batches of like length.
+
+    Attributes:
+        names: Number of each text among all.
+        tokens: Their tokens.
+        starts: Where the states of each text begin among those of all rows, int64 ``[N]``; -1 for texts in no row.
+        batches: What the rows hold.
+    """
+
+    names: list[int]
+    tokens: TokenBatch
+    starts: np.ndarray
+    batches: list[RowBatch]
+
+    def without(self, places: Sequence[int]) -> RowGroup:
+        """The group without some of the texts that are in no row."""
+        if not places:
+            return self
+        kept = np.setdiff1d(np.arange(len(self.names)), places)
+        names = [self.names[place] for place in kept]
+        return RowGroup(names, self.tokens.select(kept.tolist()), self.starts[kept], self.batches)
+
+    def open(self, runner: RowRunner) -> None:
+        """Make room for what a back-end will write."""
+        self._runner, self._missing = runner, len(self.batches)
+        self._states = made_states(self.batches, runner.state_sizes)
+
+    def fill(self, number: int) -> None:
+        """Make the states of a batch of rows; several threads may, each for another one."""
+        batch = self.batches[number]
+        places = slice(number * len(batch.input_ids), (number + 1) * len(batch.input_ids))
+        self._runner.rows(*batch, [one[places] for one in self._states])
+
+    def filled(self) -> bool:
+        """Note that one more batch is filled, and tell whether it was the last."""
+        self._missing -= 1
+        return not self._missing
+
+    def alike(self, budget: int) -> Iterator[np.ndarray]:
+        """Texts by their place in the group, in batches of like length within a budget of tokens.
+
+        Those that are in no row come by themselves.
+        """
+        lengths = self.tokens.lengths.numpy()
+        for in_rows in (True, False):
+            places = np.flatnonzero((self.starts >= 0) == in_rows)
+            order = places[np.argsort(-lengths[places], kind="stable")]
+            while len(order):
+                count = max(1, budget // max(1, int(lengths[order[0]])))
+                yield order[:count]
+                order = order[count:]
+
+    def batch(self, places: np.ndarray) -> tuple[list[int], TokenBatch]:
+        """Numbers and tokens of some of the texts, with their hidden states where these were made in rows."""
+        tokens, starts = self.tokens.select(places.tolist()), self.starts[places]
+        if starts[0] >= 0:
+            lengths, width = tokens.lengths.numpy(), tokens.mask.shape[1]
+            states = tuple(taken_apart(one, starts, lengths, width) for one in self._states)
+            tokens = replace(tokens, states=states)
+        return [self.names[place] for place in places], tokens
+
+
+def row_groups(
+    tokenize: Callable[[Sequence[str]], TokenBatch], texts: Sequence[str], runner: RowRunner
+) -> Generator[RowGroup, None, None]:
+    """Texts in groups, tokenised as they are needed, whose rows make whole batches.
+
+    What is left over goes into the next group, and is in no row of the last one. Nor are texts that are longer than a
+    row, or leave much of one empty.
+
+    Args:
+        tokenize: Texts to tokens.
+        texts: The texts.
+        runner: The back-end that reads rows.
+    """
+    count, length = runner.row_shape
+    size = max(1, min(CHUNK, CHUNK_BYTES // (4 * SENTENCE * sum(runner.state_sizes))))
+    # Every so many, so that texts of all lengths come together in whatever order they are.
+    stride = max(1, len(texts) // size)
+    order = [row for first in range(stride) for row in range(first, len(texts), stride)]
+    names: list[int] = []
+    left: TokenBatch | None = None
+    # A small group to begin with, so that nobody waits long for the first rows.
+    start, stop = 0, max(1, size // 4)
+    while start < len(order):
+        chunk = order[start:stop]
+        start, stop = stop, stop + size
+        tokens = tokenize([texts[row] for row in chunk])
+        names, tokens = names + chunk, tokens if left is None else TokenBatch.concatenate([left, tokens])
+        lengths = tokens.lengths.numpy()
+        short = np.flatnonzero(lengths <= length)
+        rows = [short[row].tolist() for row in best_fit(lengths[short].tolist(), length)]
+        poor = [row for row in rows if lengths[row].sum() < FULL * length]
+        rows = [row for row in rows if lengths[row].sum() >= FULL * length]
+        full = len(rows) // count * count
+        # A few rows that are not full may be in company of the next texts; where there are many, lengths do not fit.
+        further = rows[full:] + (poor if len(poor) <= count else [])
+        waiting = [] if start >= len(order) else [place for row in further for place in row]
+        batches, starts = row_batches(tokens.input_ids.numpy(), lengths, rows[:full], (count, length))
+        yield RowGroup(names, tokens, starts, batches).without(waiting)
+        names, left = [names[place] for place in waiting], tokens.select(waiting) if waiting else None
+
+
+def encoded_in_rows(
+    groups: Iterable[RowGroup],
+    runner: RowRunner,
+    use: Callable[[tuple[list[int], TokenBatch]], Result],
+    budget: int,
+    workers: int,
+) -> Iterator[Result]:
+    """What becomes of each text, given its tokens and its hidden states, which are made in rows.
+
+    The states of one group are made while those of the group before it are used.
+
+    Args:
+        groups: The texts.
+        runner: The back-end.
+        use: Called with numbers and tokens of texts of like length, in one of the workers' threads.
+        budget: Tokens of the texts that are used together, padding included.
+        workers: Threads.
+
+    Yields:
+        What ``use`` returns.
+    """
+    ready: deque[_Job] = deque()
+
+    def jobs() -> Iterator[_Job]:
+        for group in groups:
+            group.open(runner)
+            for number in range(len(group.batches)):
+                yield _Job(group, number)
+                if ready:  # one at a time: while a thread is at it, the back-end has other work
+                    yield ready.popleft()
+            if not group.batches:
+                yield from (_Job(group, places) for places in group.alike(budget))
+
+    def work(job: _Job) -> tuple[_Job, Result | None]:
+        if isinstance(job.what, np.ndarray):
+            return job, use(job.group.batch(job.what))
+        job.group.fill(job.what)
+        return job, None
+
+    def done() -> Iterator[tuple[_Job, Result | None]]:
+        yield from spread(work, jobs(), workers)
+        yield from spread(work, list(ready), workers)  # of the last group, which nothing comes after
+
+    for job, result in done():
+        if result is not None:
+            yield result
+        elif job.group.filled():
+            ready.extend(_Job(job.group, places) for places in job.group.alike(budget))
+
+
+class _Job(NamedTuple):
+    """A batch of rows of a group to fill, by its number, or texts of it to use, by their places."""
+
+    group: RowGroup
+    what: int | np.ndarray

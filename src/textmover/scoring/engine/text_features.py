@@ -1,0 +1,200 @@
+"""What a metric needs of each text, made once: tokenised ahead, encoded in batches or rows, and kept."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from textmover.scoring.cache.text_cache import TextCache
+from textmover.scoring.engine.batching import token_batches
+from textmover.scoring.engine.out_of_memory import NoRoomError, in_room
+from textmover.scoring.engine.packed_rows import encoded_in_rows, row_groups
+from textmover.scoring.engine.progress_and_flags import Progress
+from textmover.scoring.engine.text_chunk import TextChunk
+from textmover.scoring.engine.text_table import Reference, TextTable
+from textmover.scoring.engine.threads import read_ahead, spread, worker_count
+from textmover.types import InputError, PackedFeatures, SegmentMetric, TokenBatch
+
+__all__ = ["ENCODING", "TextWork", "default_batch_tokens"]
+
+logger = logging.getLogger(__name__)
+
+AHEAD = 4
+"""Batches of tokens that wait for the encoder."""
+
+EXAMPLES = 3
+"""Unknown tokens that a warning names."""
+
+ROW_GROUPS = 1
+"""Groups of tokens that wait for an encoder that reads texts side by side."""
+
+ROW_CHARACTERS = 8
+"""Characters to a token of texts that may stand side by side; longer texts are not tried."""
+
+ENCODING = 0.9
+"""Share of the work on a window that is behind us when its texts are encoded, as progress is told."""
+
+
+Result = TypeVar("Result")
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    """Tokens to a batch of the encoder: what stays in a processor's caches, or what fills a GPU."""
+    return 1024 if device.type == "cpu" else 16384
+
+
+class TextWork:
+    """The half of an engine that reads texts.
+
+    Args:
+        metric: The metric, on the device to use.
+        batch_tokens: Tokens to a batch of the encoder; :func:`default_batch_tokens` if ``None``.
+        cache_bytes: Memory that the features of texts may take between calls; 0 keeps none.
+
+    Where the device lacks memory, what is kept there is let go before anything else.
+
+    Raises:
+        InputError: If a batch could hold no token.
+    """
+
+    def __init__(self, metric: SegmentMetric, *, batch_tokens: int | None, cache_bytes: int) -> None:
+        if batch_tokens is not None and batch_tokens < 1:
+            raise InputError(f"Expected `batch_tokens` to be at least 1, but got {batch_tokens}.")
+        self.metric = metric
+        self.batch_tokens = default_batch_tokens(metric.device) if batch_tokens is None else batch_tokens
+        self._cache: TextCache[str, TextChunk] = TextCache(cache_bytes)
+        self._told = False
+        self._examples: dict[str, None] = {}
+
+    def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
+        """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
+        table = TextTable()
+        for names, chunk in self._in_room(lambda: self._cache.find(texts), last=True):
+            table.add(names, chunk)
+        missing = [text for text in texts if text not in table.rows]
+        encoded_characters, characters = 0, sum(map(len, missing))
+        for names, encoded in self._encoded(missing):
+            if encoded is None:
+                return None
+            table.add(names, encoded)
+            self._cache.keep(names, encoded)
+            encoded_characters += sum(map(len, names))
+            progress.reach(ENCODING * encoded_characters / max(1, characters))
+        return table
+
+    def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[list[str], TextChunk | None]]:
+        """What is needed of each text, in batches; they are tokenised in a thread of its own."""
+        runner = None if self.metric.runnable_encoder is None else self.metric.runnable_encoder.row_runner
+        if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
+            longest = ROW_CHARACTERS * runner.row_shape[1]
+            short, texts = [one for one in texts if len(one) <= longest], [one for one in texts if len(one) > longest]
+            with read_ahead(row_groups(self.metric.tokenize, short, runner), ROW_GROUPS) as groups:
+                # One thread more than compute at a time: while it uses what was made, the back-end goes on.
+                for parts in encoded_in_rows(groups, runner, self._encode, self.batch_tokens, self._workers + 1):
+                    yield from (([short[row] for row in rows], chunk) for rows, chunk in parts)
+        with read_ahead(self._token_batches(texts), AHEAD) as batches:
+            for parts in spread(self._encode, batches, self._workers):
+                yield from (([texts[row] for row in rows], chunk) for rows, chunk in parts)
+
+    @property
+    def _workers(self) -> int:
+        encoder = self.metric.runnable_encoder
+        return worker_count(self.metric.device) if encoder is None or encoder.concurrent else 1
+
+    def _token_batches(self, texts: Sequence[str]) -> Generator[tuple[list[int], TokenBatch], None, None]:
+        return token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens)
+
+    def _encode(self, given: tuple[list[int], TokenBatch]) -> list[tuple[list[int], TextChunk | None]]:
+        """Rows as they were given, and what is needed of their texts; in parts where the device lacks memory."""
+        rows, batch = given
+        try:
+            return [(rows, self._in_room(lambda: self._packed(batch), last=len(batch) == 1))]
+        except NoRoomError as error:
+            halves = self._halves(len(batch), error)
+        longest = int(batch.lengths.max())
+        self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
+        logger.warning(
+            "Out of memory on %s: going on with batches of %d tokens.", self.metric.device, self.batch_tokens
+        )
+        parts = [([rows[place] for place in half], batch.select(half)) for half in halves]
+        return [one for part in parts for one in self._encode(part)]
+
+    def _in_room(self, work: Callable[[], Result], *, last: bool) -> Result:
+        """What some work on the device gives; see :func:`~textmover.scoring.engine.out_of_memory.in_room`.
+
+        Where it finds no room, what is kept on the device goes first, since it can be made again.
+        """
+        return in_room(work, self.metric.device, last=last, spare=self._let_go)
+
+    def _let_go(self) -> bool:
+        """Let go of features, and of hidden states that metrics share; whether there were any."""
+        encoder = self.metric.runnable_encoder
+        held = self._cache.nbytes > 0
+        self._cache.clear()
+        held = (encoder is not None and encoder.let_go()) or held
+        if held and not self._told:
+            self._told = True
+            logger.warning(
+                "Out of memory on %s: going on without what was kept there of earlier texts.", self.metric.device
+            )
+        return held
+
+    def _packed(self, batch: TokenBatch) -> TextChunk | None:
+        features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
+        lengths = batch.lengths.numpy()
+        if features is None:
+            return None
+        return TextChunk(features.pack(lengths), lengths, np.array(batch.truncated), self._unknown(batch))
+
+    def _unknown(self, batch: TokenBatch) -> np.ndarray:
+        """Tokens of each text that the encoder does not know, of which a few are remembered as examples."""
+        words = batch.unknown_words or ((),) * len(batch)
+        for word in itertools.chain.from_iterable(words):
+            if len(self._examples) >= EXAMPLES:
+                break
+            self._examples[word] = None
+        return np.array([len(of_text) for of_text in words], dtype=np.int64)
+
+    def _halves(self, size: int, error: NoRoomError) -> tuple[range, range]:
+        """The rows of a batch that was too large for the memory of the device, as two smaller ones."""
+        if size == 1:
+            raise InputError(
+                f"Expected texts that the memory of {self.metric.device} has room for, but a single one is too long: "
+                "set `max_length`, choose a smaller encoder, or score on the CPU with --device cpu."
+            ) from error
+        return range(size // 2), range(size // 2, size)
+
+    def _add_joined(self, table: TextTable, references: Sequence[Reference]) -> None:
+        """Several references as one text; a single one is itself."""
+        groups = [group for group in dict.fromkeys(references) if not isinstance(group, str)]
+        for group in groups:
+            if len(group) == 1:
+                table.rows[group] = table.rows[group[0]]
+        joined = [group for group in groups if len(group) > 1]
+        if not joined:
+            return
+        for group in joined:
+            table.add([group], self._joined(table, group))
+
+    def _joined(self, table: TextTable, group: tuple[str, ...]) -> TextChunk:
+        rows = [table.rows[text] for text in group]
+        lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
+        unknown = table.unknown[rows].sum(keepdims=True)
+
+        def packed() -> PackedFeatures:
+            return self.metric.join([table.pad([row]) for row in rows]).pack(lengths)
+
+        try:
+            return TextChunk(self._in_room(packed, last=True), lengths, truncated, unknown)
+        except NoRoomError as error:
+            raise InputError(
+                f"Expected references that the memory of {self.metric.device} has room for, but {len(group)} of a "
+                "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
+                "score on the CPU with --device cpu."
+            ) from error

@@ -1,0 +1,119 @@
+"""The scorer that a command's options describe."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING, Any
+
+from textmover.checkpoints.released import default_metric
+from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
+from textmover.readers.segments import read_lines
+from textmover.scoring.field_flags import given_fields
+from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.scoring.cache.hidden_states import EncoderMemory
+    from textmover.scoring.scorer import Scorer
+
+__all__ = ["FOLDER_LIMIT", "build_scorer", "folder_limit", "load_scorer", "take_default"]
+
+FOLDER_LIMIT = 1 << 33
+"""Bytes that states on disk may take, where no limit is given."""
+
+
+def take_default(options: argparse.Namespace) -> None:
+    """Name the metric of a command that scores with one, where the options do not."""
+    if options.model is None:
+        options.model = default_metric(given_fields(options))
+
+
+def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
+    """The scorer that the options describe, whether or not its statistics are there.
+
+    Args:
+        options: The command's options.
+        memory: What it shares with other scorers; if ``None``, what ``--cache`` asks for.
+        **changes: Fields of the configuration that the command changes.
+
+    Raises:
+        InputError: If it cannot be loaded.
+    """
+    from textmover.scoring.scorer import Scorer
+
+    overrides = given_fields(options)
+    memory = _memory(options) if memory is None else memory
+    return Scorer.from_pretrained(
+        options.model,
+        precision=options.precision,
+        backend=options.backend,
+        device=options.device,
+        batch_tokens=options.batch_tokens,
+        cache=not options.no_cache,
+        progress=not options.quiet,
+        revision=options.revision,
+        statistics=options.statistics or (),
+        memory=memory,
+        **{**overrides, **changes},
+    )
+
+
+def load_scorer(
+    options: argparse.Namespace,
+    memory: EncoderMemory | None = None,
+    *,
+    one_of_several: bool = False,
+    **changes: Any,
+) -> Scorer:
+    """The scorer that the options describe, ready to score.
+
+    Args:
+        options: The command's options.
+        memory: See :func:`build_scorer`.
+        one_of_several: Whether the texts of ``--fit-on`` are for those of several metrics that have something to fit.
+        **changes: Fields of the configuration that the command changes.
+
+    Raises:
+        InputError: If it cannot be loaded, or lacks statistics that the options neither give nor give texts for.
+    """
+    fitting = None if options.fit_on is None else read_lines(options.fit_on)
+    scorer = build_scorer(options, memory, **changes)
+    if fitting is not None and (scorer.metric.statistics or not one_of_several):
+        return scorer.fit(fitting)
+    lacking = unfitted_statistics(scorer.metric)
+    if lacking:
+        commands = " and ".join(f"`textmover {one}`" for one in dict.fromkeys(FIT_COMMANDS[name] for name in lacking))
+        raise InputError(
+            f"Expected the corpus statistics ({', '.join(lacking)}) of {options.model} to be fitted, but they are not: "
+            f"give texts to fit them on with --fit-on FILE (one a line), a file that {commands} wrote with "
+            "--statistics FILE, or a trained checkpoint."
+        )
+    return scorer
+
+
+def folder_limit(options: argparse.Namespace) -> int:
+    """Bytes that the folder of ``--cache`` may hold.
+
+    Raises:
+        InputError: If there is a limit and no folder, or it is no size.
+    """
+    limit: float | None = getattr(options, "cache_limit", None)
+    if limit is None:
+        return FOLDER_LIMIT
+    if options.cache is None:
+        raise InputError("Expected `--cache-limit` together with --cache, but got it alone: name the folder.")
+    if not 0 < limit < math.inf:
+        raise InputError(f"Expected `--cache-limit` to be a size in GiB above 0, but got {limit:g}.")
+    return int(limit * 2**30)
+
+
+def _memory(options: argparse.Namespace) -> EncoderMemory | None:
+    """What keeps hidden states on disk, where that is asked for."""
+    from textmover.scoring.cache.hidden_states import EncoderMemory
+
+    limit = folder_limit(options)
+    if getattr(options, "cache", None) is None:
+        return None
+    if options.no_cache:
+        raise InputError("Expected `--cache` or `--no-cache`, but got both: leave one out.")
+    return EncoderMemory(folder=options.cache, folder_limit=limit)

@@ -1,0 +1,1 @@
+"""Reports of a training run: agreement before and after, and learning curves."""

@@ -1,0 +1,1 @@
+"""Training tasks: ratings, classes and paraphrases."""

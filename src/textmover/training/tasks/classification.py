@@ -1,0 +1,186 @@
+"""Learning to tell the classes of texts and pairs of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from textmover.data.labelled import LabelBatch, LabelledSource
+from textmover.meta_evaluation.agreement.labels import confusion_matrix, label_statistics
+from textmover.metrics.ordered import OrderedStates
+from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
+from textmover.training.distributed_values import joint_values
+from textmover.training.tasks.task import Context, Judgement, Task
+from textmover.types import InputError
+
+__all__ = ["ClassWeights", "ClassificationTask", "LabelOptions", "class_weights"]
+
+ClassWeights = Literal["balanced"] | dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """How classes are learned.
+
+    Attributes:
+        encoding: ``joint`` reads both texts of a pair in one sequence, ``separate`` each by itself. Single texts are
+            read as they are.
+        pooling: From token vectors to one: their ``mean``, or the first token's (``cls``).
+        hidden: Width of a tanh layer in the head; 0 for none.
+        dropout: Share of the features that the head leaves out in training.
+        label_smoothing: Share of each target that is spread over all classes, 0 to 1.
+        class_weights: Weight of each class in the loss: ``balanced`` weighs by the inverse of how often it occurs;
+            equal if ``None``.
+    """
+
+    encoding: Literal["joint", "separate"] = "joint"
+    pooling: Pooling = "mean"
+    hidden: int = 0
+    dropout: float = 0.1
+    label_smoothing: float = 0.0
+    class_weights: ClassWeights = None
+
+    def __post_init__(self) -> None:
+        """Check what the head does not check."""
+        if not 0 <= self.label_smoothing < 1:
+            raise InputError(
+                f"Expected `label_smoothing` to be from 0 to below 1, but got {self.label_smoothing}: 0.1 is usual."
+            )
+        ClassifierConfig(("one", "two"), self.encoding, self.pooling, self.hidden, self.dropout)
+
+
+class ClassificationTask(Task[LabelledSource]):
+    r"""The classes of one source, by cross entropy.
+
+    The loss of a batch is :math:`\sum_i w_{y_i} \ell_i / \sum_i w_{y_i}` with class weights :math:`w` and the cross
+    entropy :math:`\ell_i` of the logits and the class, over the batch of all processes.
+
+    Args:
+        source: Labelled texts.
+        metric: The metric whose encoder the head stands on.
+        options: How the classes are learned.
+    """
+
+    def __init__(self, source: LabelledSource, metric: Any, options: LabelOptions) -> None:
+        super().__init__(source)
+        encoding: Encoding = options.encoding if source.pairs else "single"
+        self.options = options
+        config = ClassifierConfig(source.classes, encoding, options.pooling, options.hidden, options.dropout)
+        classifier = TextClassifier.untrained(metric, config)
+        self.head = classifier.head
+        weights = class_weights(source, options.class_weights)
+        self.weights: Tensor | None
+        self.register_buffer("weights", weights, persistent=False)
+        self._classifier: tuple[Any, TextClassifier] | None = None
+        self._collected: dict[str, _Predictions] = {}
+
+    def classifier(self, metric: Any) -> TextClassifier:
+        """The head on a metric's encoder, in the mode of the head."""
+        if self._classifier is None or self._classifier[0] is not metric:
+            # In a tuple, so that the metric's weights do not become the task's.
+            self._classifier = (metric, TextClassifier(metric, self.head))
+        return self._classifier[1]
+
+    def prepare(self, metric: Any, context: Context) -> None:
+        """Nothing is needed but the head."""
+        self.prepared.fill_(True)
+
+    def loss(self, metric: Any, batch: LabelBatch) -> Tensor:
+        """Cross entropy of the batch of all processes."""
+        logits = joint_values(self.classifier(metric)(*batch.texts), batch.joint)
+        labels = joint_values(batch.labels, batch.joint)
+        return torch.nn.functional.cross_entropy(
+            logits, labels, weight=self.weights, label_smoothing=self.options.label_smoothing
+        )
+
+    def start_judging(self, device: torch.device) -> None:
+        """Start collecting afresh, one collector for each part."""
+        self._collected = {part: _Predictions().to(device) for part in self.source.parts}
+
+    def collect(self, part: str, metric: Any, batch: LabelBatch) -> None:
+        """Keep the predicted classes of a batch."""
+        cut = self.classifier(metric).cut(*batch.texts)
+        self._collected[part].update(self.outcome(metric, batch), cut, batch.positions)
+
+    def outcome(self, metric: Any, batch: LabelBatch) -> Tensor:
+        """Predicted class of each item, int64 ``[B]``."""
+        return self.classifier(metric)(*batch.texts).argmax(dim=1)
+
+    def judge(self, part: str) -> Judgement | None:
+        """Accuracy, macro-F1 and Matthews correlation of a part."""
+        items = self.source.parts[part]
+        predicted, cut = self._collected[part].compute().cpu().numpy()
+        if len(predicted) < len(items):
+            return None
+        confusion = confusion_matrix([item.label for item in items], predicted, len(self.source.classes))
+        values = {name: float(value) for name, value in label_statistics(confusion).items()}
+        return Judgement(values, _table(self.source.classes, confusion, values, int(cut.sum())), confusion)
+
+
+class _Predictions(OrderedStates):
+    """Collects the predicted class of each item, and whether its texts were cut."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__({"predicted": torch.long, "cut": torch.long}, **kwargs)
+
+    def update(self, predicted: Tensor, cut: Tensor, positions: Tensor) -> None:
+        """Take in further items ``[n]``."""
+        self.keep({"predicted": predicted, "cut": cut}, len(predicted), positions)
+
+    def compute(self) -> Tensor:
+        """Classes and flags in the order of the items, int64 ``[2, n]``."""
+        rows, _ = self.order()
+        return torch.stack([self.column("predicted")[rows], self.column("cut")[rows]])
+
+
+def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:
+    """Weight of each class in the loss, float32 ``[C]``; ``None`` where all are equal.
+
+    Args:
+        source: The items, which ``balanced`` counts: the mean weight of an item is then 1.
+        wanted: ``balanced``, or weights by class; a class that is not named has the weight 1.
+
+    Raises:
+        InputError: If a class is unknown, a weight is none, or a class to be balanced does not occur.
+    """
+    if wanted is None:
+        return None
+    counts = np.bincount([item.label for item in source.items], minlength=len(source.classes))
+    if wanted == "balanced":
+        if not counts.all():
+            missing = source.classes[int(np.flatnonzero(counts == 0)[0])]
+            raise InputError(
+                f"Expected every class of {source.name} to occur where they are balanced, but {missing!r} does not: "
+                "leave it out of `labels`, or give weights."
+            )
+        return torch.from_numpy(len(source.items) / (len(counts) * counts)).float()
+    if isinstance(wanted, str):
+        raise InputError(f"Expected `class_weights` to be balanced or weights by class, but got {wanted!r}.")
+    unknown = sorted(set(wanted) - set(source.classes))
+    if unknown or not all(0 < weight < float("inf") for weight in wanted.values()):
+        raise InputError(
+            f"Expected `class_weights` to be finite numbers above 0 for the classes {', '.join(source.classes)}, but "
+            f"got {wanted}."
+        )
+    return torch.tensor([wanted.get(name, 1.0) for name in source.classes])
+
+
+def _table(classes: Sequence[str], confusion: NDArray[np.int64], values: dict[str, float], cut: int) -> str:
+    """Recall and precision of each class, and the statistics over all, as lines of text."""
+    width = max(map(len, classes))
+    lines = [f"  {'':{width}}      n  recall precision"]
+    true, found = confusion.sum(axis=1), confusion.sum(axis=0)
+    for place, name in enumerate(classes):
+        right = confusion[place, place]
+        recall, precision = right / max(1, true[place]), right / max(1, found[place])
+        lines.append(f"  {name:{width}} {true[place]:6d}  {recall:6.4f}    {precision:6.4f}")
+    lines.append("  " + ", ".join(f"{name} {value:.4f}" for name, value in values.items()))
+    if cut:
+        lines.append(f"  {cut} of {true.sum()} items were cut at the length limit")
+    return "\n".join(lines)

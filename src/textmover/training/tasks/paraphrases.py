@@ -1,0 +1,213 @@
+"""Learning to find a text's paraphrase among other texts, by the metric's own scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, nearest_others
+from textmover.functional.contrastive import contrastive_loss
+from textmover.metrics.ordered import OrderedScores
+from textmover.training.distributed_values import joint_values
+from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
+from textmover.types import InputError, TokenEmbeddings
+
+__all__ = ["ContrastiveTask", "all_scores", "joint_features"]
+
+SHORTLIST = 16
+"""Texts nearest by their mean vectors, among which the metric looks for the hardest."""
+
+ALONE = -1.0
+"""Outcome of a pair that has no other text to be told from."""
+
+BATCH = 64
+"""Texts that are read, and pairs of them that are scored, at a time where negatives are mined."""
+
+
+class ContrastiveTask(Task[ParaphraseSource]):
+    r"""Paraphrases of one source against the other texts of a batch (InfoNCE).
+
+    The scores :math:`s_{ij}` of every first text with every second one are those of the metric, before calibration;
+    each text is read once. Texts of one cluster are no negatives of each other. A mined negative is one in both
+    directions. See :func:`~textmover.functional.contrastive.contrastive_loss`.
+
+    Judged by how often a text's partner is the one among the second texts of its batch that scores highest (recall@1):
+    the number says little without the size of these batches.
+
+    Args:
+        source: Pairs of paraphrases.
+        temperature: Of the softmax over scores, in their unit.
+    """
+
+    def __init__(self, source: ParaphraseSource, temperature: float = 0.05) -> None:
+        if not 0 < temperature < float("inf"):
+            raise InputError(f"Expected `temperature` to be a finite number above 0, but got {temperature}.")
+        super().__init__(source)
+        self.temperature = temperature
+        self._collected: dict[str, OrderedScores] = {}
+
+    def prepare(self, metric: Any, context: Context) -> None:
+        """Mine negatives with the metric that training starts from, where that is wanted; a resumed run does so anew.
+
+        Raises:
+            InputError: If the metric reads texts together, so that there are no features of single texts.
+        """
+        if metric.config.centering == "batch":
+            raise InputError(
+                "Expected a metric that reads each text by itself to learn from paraphrases, but got "
+                "centering='batch': override it with 'corpus', 'sentence' or 'none'."
+            )
+        source = self.source
+        if source.negatives and source.mining == "metric" and not source.items[0].negatives:
+            source.take_negatives(_mine(context.start(), source))
+        self.prepared.fill_(True)
+
+    def loss(self, metric: Any, batch: ParaphraseBatch) -> Tensor:
+        """InfoNCE in both directions over the batch of all processes."""
+        sides = [batch.hypotheses, batch.references]
+        features = [joint_features(metric.text_features(one), batch.joint, len(batch)) for one in sides]
+        clusters = joint_values(batch.clusters, batch.joint)
+        owners = clusters[:, 0]
+        scores = all_scores(metric, features[0], features[1])
+        if batch.negatives is None:
+            return contrastive_loss(scores, self.temperature, exclude=owners[:, None] == owners)
+        mined = joint_features(metric.text_features(batch.negatives), batch.joint, len(batch))
+        positives, extended = _extended(metric, scores, features, mined)
+        everyone = torch.cat([owners, clusters[:, 1:].flatten()])
+        return contrastive_loss(extended, self.temperature, positives, everyone[:, None] == everyone)
+
+    def start_judging(self, device: torch.device) -> None:
+        """Start collecting afresh, one collector for each part."""
+        self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
+
+    def collect(self, part: str, metric: Any, batch: ParaphraseBatch) -> None:
+        """Keep which partners of a batch were found.
+
+        Raises:
+            InputError: If the metric has statistics that are not fitted.
+        """
+        check_fitted(metric)
+        self._collected[part].update(self.outcome(metric, batch), batch.positions)
+
+    def outcome(self, metric: Any, batch: ParaphraseBatch) -> Tensor:
+        """1 for each pair whose second text scores above all others of the batch with the first one, else 0 ``[B]``.
+
+        -1 where all others are of the same cluster.
+        """
+        scores = all_scores(metric, metric.text_features(batch.hypotheses), metric.text_features(batch.references))
+        owners = batch.clusters[:, 0]
+        rivals = torch.where(owners[:, None] == owners, float("-inf"), scores).amax(dim=1)
+        found = (scores.diagonal() > rivals).float()
+        return torch.where(rivals == float("-inf"), ALONE, found)
+
+    def judge(self, part: str) -> Judgement | None:
+        """Share of the partners that were found."""
+        outcome = self._collected[part].compute().cpu().numpy().reshape(-1)
+        if len(outcome) < len(self.source.parts[part]):
+            return None
+        found = outcome[outcome != ALONE]
+        size = self.source.validation_batch_size
+        if not len(found):
+            return Judgement(
+                {"recall": math.nan}, f"  recall@1 among up to {size} texts: none has another to be told from"
+            )
+        recall = float(found.mean())
+        return Judgement({"recall": recall}, f"  recall@1 among up to {size} texts: {recall:.4f} (n={len(found)})")
+
+
+def all_scores(metric: Any, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> Tensor:
+    """Score of every hypothesis (row) with every reference (column) before calibration, higher is better ``[B, R]``."""
+    rows, columns = len(hypotheses), len(references)
+    index = torch.arange(rows * columns, device=hypotheses.mask.device)
+    sides = hypotheses.select(index // columns), references.select(index % columns)
+    head = metric.calibration
+    rising = metric.higher_is_better if head is None else head.sign > 0
+    metric.calibration = None  # ratings may be on any scale; the temperature is in the unit of the bare scores
+    try:
+        scores: Tensor = metric.pair_scores(*sides).score
+    finally:
+        metric.calibration = head
+    return (scores if rising else -scores).view(rows, columns)
+
+
+def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEmbeddings:
+    """Features of the texts of all processes, as if one process had read the whole batch.
+
+    Args:
+        features: Own texts, ``k`` for each own item, item after item; gradients flow through the own ones
+            (:func:`~textmover.training.distributed_values.joint_values`).
+        joint: Items of the whole batch.
+        items: Own items.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return features
+    each, width = len(features) // items, features.mask.shape[1]
+    longest = torch.tensor(width, device=features.mask.device)
+    torch.distributed.all_reduce(longest, torch.distributed.ReduceOp.MAX)
+    more = int(longest) - width
+
+    def gathered(values: Tensor, *, padded: bool = True) -> Tensor:
+        if padded:
+            values = torch.nn.functional.pad(values, (*((0, 0) * (values.ndim - 2)), 0, more))
+        return joint_values(values.view(items, each, *values.shape[1:]), joint).flatten(0, 1)
+
+    own = features.self_similarity
+    return replace(
+        features,
+        vectors=gathered(features.vectors),
+        mask=gathered(features.mask.to(torch.int8)).bool(),
+        special=gathered(features.special),
+        input_ids=gathered(features.input_ids),
+        self_similarity=None if own is None else gathered(own, padded=False),
+        traits=None if features.traits is None else gathered(features.traits),
+        unknown=gathered(torch.zeros_like(features.input_ids) if features.unknown is None else features.unknown),
+    )
+
+
+def _extended(
+    metric: Any, scores: Tensor, features: Sequence[TokenEmbeddings], mined: TokenEmbeddings
+) -> tuple[Tensor, Tensor]:
+    """Positive pairs and scores ``[B + N, B + N]`` with the mined texts behind those of either side."""
+    pairs, more = len(scores), len(mined)
+    right, below = all_scores(metric, features[0], mined), all_scores(metric, mined, features[1])
+    # Mined texts among themselves are neither positive nor in the row or column of anything that is.
+    corner = scores.new_zeros(more, more)
+    extended = torch.cat([torch.cat([scores, right], dim=1), torch.cat([below, corner], dim=1)])
+    positives = torch.zeros_like(extended, dtype=torch.bool)
+    positives[:pairs, :pairs] = torch.eye(pairs, dtype=torch.bool, device=scores.device)
+    return positives, extended
+
+
+@torch.no_grad()
+def _mine(metric: Any, source: ParaphraseSource) -> list[list[int]]:
+    """For each pair the others whose first texts the metric finds most alike, among the nearest by mean vector."""
+    texts = [item.texts[0] for item in source.items]
+    clusters = [item.cluster for item in source.items]
+    means: list[NDArray[np.float64]] = []
+    for batch in _chunks(texts):
+        features = metric.text_features(metric.tokenize(batch).to(metric.device))
+        summed = (features.vectors * features.mask[:, :, None]).sum(dim=1)
+        means.append(torch.nn.functional.normalize(summed, dim=1).double().cpu().numpy())
+    others = max(source.negatives, min(SHORTLIST, len(clusters) - int(np.bincount(clusters).max())))
+    near = nearest_others(np.concatenate(means), clusters, others)
+    if others == source.negatives:
+        return near
+    chosen = []
+    for text, places in zip(texts, near, strict=True):
+        own = metric.text_features(metric.tokenize([text]).to(metric.device))
+        theirs = metric.text_features(metric.tokenize([texts[place] for place in places]).to(metric.device))
+        order = all_scores(metric, own, theirs)[0].argsort(descending=True, stable=True).tolist()
+        chosen.append([places[place] for place in order[: source.negatives]])
+    return chosen
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    for start in range(0, len(texts), BATCH):
+        yield list(texts[start : start + BATCH])

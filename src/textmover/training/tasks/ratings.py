@@ -1,0 +1,276 @@
+"""Learning to agree with ratings: by regression, correlation or ranking, and with the scores of other metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from textmover.checkpoints.averaging import token_pairs
+from textmover.data.sources import RatedSource, RatingBatch
+from textmover.functional.losses import FEWEST, combined_loss, pearson_loss
+from textmover.meta_evaluation.statistics.correlation import (
+    Correlation,
+    MeanCorrelation,
+    grouped_correlations,
+    mean_correlation,
+)
+from textmover.metrics.ordered import OrderedScores
+from textmover.modules.matching.calibration import Calibration
+from textmover.scoring.lexical import LEXICAL, lexical_scores
+from textmover.scoring.scorer import Scorer
+from textmover.training.distributed_values import joint_values
+from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
+from textmover.types import InputError, Segment, SegmentMetric
+
+__all__ = ["STATISTICS", "RatingTask", "check_batches", "check_references", "check_weights", "segment_scores"]
+
+logger = logging.getLogger(__name__)
+
+CALIBRATION_SEGMENTS = 1000
+"""Rated segments that scale and offset start from."""
+
+STATISTICS = ("pearson", "spearman", "kendall")
+
+IDLE = 0.9
+"""Share of the segments from which a loss learns nothing that is worth a warning."""
+
+UNTRAINED = "untrained"
+"""Name of the signal that is the metric itself before training."""
+
+
+class RatingTask(Task[RatedSource]):
+    r"""Agreement with the ratings of one source.
+
+    Ratings keep their own scale: the losses see scores and ratings in units of the ratings' standard deviation. The
+    source that is ``main`` sets the scale of the metric's calibration head; another one has a head of its own behind
+    it, which training alone uses. *Signals* are further targets for the same pairs, scores :math:`z` of other metrics
+    (or of the metric itself before training), each with the loss :math:`1 - r(s, z)` within the batch.
+
+    Args:
+        source: Rated segments.
+        losses: Weight of each loss.
+        signals: Weight of each signal by name: ``untrained``, a metric of surface overlap, a preset, a checkpoint.
+        main: Whether the ratings' scale is that of the metric.
+
+    Reference:
+        Sellam et al. 2020 (BLEURT), section 4.2, for signals of several metrics.
+    """
+
+    def __init__(
+        self, source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float], *, main: bool
+    ) -> None:
+        super().__init__(source)
+        self.losses, self.signals = dict(losses), dict(signals)
+        self.head = None if main else Calibration()
+        self.rating_mean: Tensor
+        self.rating_deviation: Tensor
+        self.register_buffer("rating_mean", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("rating_deviation", torch.ones((), dtype=torch.float64))
+        # Of every segment to train on, one column a signal: computed anew by a resumed run. Data rather than state of
+        # the module, so no buffer: averages of the weights must not take them along.
+        self.signal_values: Tensor | None = None
+        self._collected: dict[str, OrderedScores] = {}
+
+    def prepare(self, metric: Any, context: Context) -> None:
+        """Take mean and deviation of the ratings, fit the calibration head, and compute the signals.
+
+        Raises:
+            InputError: If all ratings are equal, or a signal cannot be had.
+        """
+        if self.signals:
+            values = self._compute_signals(context) if self.signal_values is None else self.signal_values
+            self.signal_values = values.to(self.rating_mean.device)
+        if bool(self.prepared):
+            return
+        segments = self.source.items
+        ratings = torch.from_numpy(self.source.ratings_of(segments))
+        deviation = ratings.std()
+        if not deviation > 0:
+            raise InputError(
+                f"Expected ratings that differ, but all ratings to train on are equal in {self.source.name}: check the "
+                "column."
+            )
+        self.rating_mean.copy_(ratings.mean())
+        self.rating_deviation.copy_(deviation)
+        step = max(1, len(segments) // CALIBRATION_SEGMENTS)
+        sample = segments[::step][:CALIBRATION_SEGMENTS]
+        human = torch.from_numpy(self.source.ratings_of(sample))
+        with context.autocast():
+            if self.head is None:
+                metric.fit_calibration(token_pairs(metric, sample), human)
+            else:
+                self.head.fit(_scores(metric, sample), human)
+        self.prepared.fill_(True)
+
+    def loss(self, metric: Any, batch: RatingBatch) -> Tensor:
+        """Weighted losses between scores and ratings, and one minus the correlations with the signals."""
+        scores = segment_scores(metric, batch)
+        scores = scores if self.head is None else self.head(scores)
+        scores = joint_values(self._standardized(scores), batch.joint)
+        ratings = joint_values(self._standardized(batch.ratings), batch.joint)
+        loss = combined_loss(scores, ratings, self.losses)
+        if self.signal_values is not None:
+            values = joint_values(self.signal_values[batch.positions], batch.joint)
+            for place, weight in enumerate(self.signals.values()):
+                loss = loss + weight * pearson_loss(scores, values[:, place])
+        return loss
+
+    def start_judging(self, device: torch.device) -> None:
+        """Start collecting afresh, one collector for each part."""
+        self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
+
+    def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
+        """Keep the scores of a batch.
+
+        Raises:
+            InputError: If the metric has statistics that are not fitted.
+        """
+        check_fitted(metric)
+        self._collected[part].update(segment_scores(metric, batch), batch.positions)
+
+    def judge(self, part: str) -> Judgement | None:
+        """Correlate the scores with the ratings, per group, and take the means over groups."""
+        segments = self.source.parts[part]
+        scores = self._collected[part].compute().cpu().numpy()
+        if len(scores) < len(segments):
+            return None
+        by_group = grouped_correlations(scores, self.source.ratings_of(segments), self.source.groups_of(segments))
+        mean = mean_correlation(by_group)
+        return Judgement({name: getattr(mean, name) for name in STATISTICS}, _table(by_group, mean), by_group)
+
+    def _standardized(self, values: Tensor) -> Tensor:
+        return ((values - self.rating_mean) / self.rating_deviation).float()
+
+    def _compute_signals(self, context: Context) -> Tensor:
+        """Scores of every segment to train on by every signal ``[n, K]``, higher is better, standardised."""
+        hypotheses = [one.hypothesis for one in self.source.items]
+        references = [one.references for one in self.source.items]
+        columns = []
+        for name in self.signals:
+            if name in LEXICAL:
+                result, rising = lexical_scores(name, hypotheses, references), LEXICAL[name].higher_is_better
+            else:
+                scorer = Scorer(context.start()) if name == UNTRAINED else Scorer.from_pretrained(name)
+                result, rising = scorer.score(hypotheses, references), scorer.metric.higher_is_better
+            values = np.asarray(result.scores, dtype=np.float64) * (1 if rising else -1)
+            if not np.isfinite(values).all() or not values.std() > 0:
+                raise InputError(
+                    f"Expected the signal {name!r} to give finite scores that differ over {self.source.name}, but it "
+                    "does not: leave it out."
+                )
+            columns.append((values - values.mean()) / values.std())
+        return torch.tensor(np.stack(columns, axis=1), dtype=torch.float32)
+
+
+def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
+    """Refuse weights of losses and signals that cannot be learned with, before anything is read.
+
+    Raises:
+        InputError: If a loss or one of its options is unknown, a weight is negative or not finite, or all are 0.
+    """
+    combined_loss(torch.zeros(2), torch.zeros(2), losses)
+    for name, weight in signals.items():
+        if not 0 <= weight < float("inf"):
+            raise InputError(
+                f"Expected the weight of the signal {name!r} to be a finite number of at least 0, but got {weight}: "
+                "choose another."
+            )
+    if not _fewest(losses, signals):
+        raise InputError(
+            "Expected `losses` or `signals` with a weight above 0, but all weights are 0, so that nothing would be "
+            "learned: raise one."
+        )
+
+
+def check_references(metric: SegmentMetric, source: RatedSource) -> None:
+    """Refuse several references of a segment where the metric would have to join them.
+
+    Raises:
+        InputError: If a segment has several and the metric reads them as one text.
+    """
+    if metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
+        raise InputError(
+            "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
+            "and set it to 'all' where the trained metric scores."
+        )
+
+
+def check_batches(source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
+    """Refuse batches that are too small for every loss to learn from, and warn where most are for some of them.
+
+    Raises:
+        InputError: If all batches are, by their size or since no two segments share their group.
+    """
+    fewest = _fewest(losses, signals)
+    least, names = min(fewest.values()), " and ".join(fewest)
+    if source.batch_size < least:
+        raise InputError(
+            f"Expected `batch_size` of the source {source.name} to be at least {least}, since every loss "
+            f"({names}) compares segments of a batch, but got {source.batch_size}: raise it, or add the loss mse or "
+            "huber."
+        )
+    total = len(source.items)
+    sizes = [total] if source.batch_groups is None else list(Counter(source.batch_groups).values())
+    if max(sizes) < least:
+        raise InputError(
+            f"Expected `batch_group` to leave at least {least} segments of the source {source.name} together, since "
+            f"every loss ({names}) compares segments of a batch, but none of its {len(sizes)} groups has as many: name "
+            "a column with fewer values, leave it out, or add the loss mse or huber."
+        )
+    for name, needed in fewest.items():
+        idle = sum(size for size in sizes if min(size, source.batch_size) < needed)
+        if idle >= IDLE * total:
+            logger.warning(
+                "%s learns nothing from %d of the %d segments of %s, which are in batches of fewer than %d: raise "
+                "`batch_size`, or name a column with fewer values as `batch_group`.",
+                name, idle, total, source.name, needed,
+            )  # fmt: skip
+
+
+def _fewest(losses: Mapping[str, Any], signals: Mapping[str, float]) -> dict[str, int]:
+    """Fewest segments of a batch for everything that has a weight; signals are learned by correlation."""
+    weights = {name: one.get("weight", 1.0) if isinstance(one, Mapping) else one for name, one in losses.items()}
+    found = {name: FEWEST[name] for name, weight in weights.items() if weight}
+    return found | ({"signals": FEWEST["pearson"]} if any(signals.values()) else {})
+
+
+def segment_scores(metric: Any, batch: RatingBatch) -> Tensor:
+    """Score of each segment ``[B]``: over its references the best, or the mean, as the metric says."""
+    scores: Tensor = metric(batch.hypotheses, batch.references).score
+    if len(batch.owners) == len(batch):
+        return scores
+    reduce = "mean" if metric.multi_reference == "mean" else "amax"
+    start = torch.zeros(len(batch), dtype=scores.dtype, device=scores.device)
+    return start.scatter_reduce(0, batch.owners, scores, reduce, include_self=False)
+
+
+@torch.no_grad()
+def _scores(metric: Any, segments: Sequence[Segment]) -> Tensor:
+    """Scores of segments against their first references ``[n]``, on the CPU."""
+    training = metric.training
+    metric.eval()
+    try:
+        parts = [metric(*(side.to(metric.device) for side in pair)).score for pair in token_pairs(metric, segments)]
+    finally:
+        metric.train(training)
+    return torch.cat(parts).cpu()
+
+
+def _table(by_group: Mapping[str, Correlation], mean: MeanCorrelation) -> str:
+    """Correlations per group and their mean as lines of text."""
+    width = max(len("mean"), *(len(group) for group in by_group))
+    lines = [f"  {'':{width}}      n  Pearson Spearman Kendall"]
+    rows: list[tuple[str, Any]] = [*by_group.items()]
+    if len(rows) > 1:
+        rows.append(("mean", mean))
+    lines += [
+        f"  {group:{width}} {row.n:6d}  {row.pearson:7.4f}  {row.spearman:7.4f} {row.kendall:7.4f}"
+        for group, row in rows
+    ]
+    return "\n".join(lines)

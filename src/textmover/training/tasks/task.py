@@ -1,0 +1,98 @@
+"""What is learned from one source: how its batches are lost, and how its kept-back parts are judged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from textmover.data.sources import Source
+from textmover.types import InputError, SegmentMetric
+
+__all__ = ["Context", "Judgement", "Task", "check_fitted"]
+
+SourceType = TypeVar("SourceType", bound=Source[Any])
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How the metric does on a part that was kept from training.
+
+    Attributes:
+        values: Statistics by name, of which higher is better.
+        table: The same for people to read.
+        details: What the statistics rest on, such as the correlations of each group.
+    """
+
+    values: Mapping[str, float]
+    table: str
+    details: Any = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a task may need to get ready, beside the metric that is trained.
+
+    Attributes:
+        start: The metric as it is before training, with its statistics fitted; made anew when it is called.
+        autocast: A context under which the encoder may run in bfloat16.
+    """
+
+    start: Any
+    autocast: Any
+
+
+class Task(nn.Module, ABC, Generic[SourceType]):
+    """One source's task; a module, since it may have weights and values of its own.
+
+    Args:
+        source: What is learned from.
+    """
+
+    prepared: Tensor
+
+    def __init__(self, source: SourceType) -> None:
+        super().__init__()
+        self.source = source
+        self.register_buffer("prepared", torch.zeros((), dtype=torch.bool))
+
+    def head_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """Named parameters that the task adds to those of the metric."""
+        return [(name, parameter) for name, parameter in self.named_parameters()]
+
+    @abstractmethod
+    def prepare(self, metric: Any, context: Context) -> None:
+        """Get ready for the first step, unless a resumed run has brought what that gives (``prepared``)."""
+
+    @abstractmethod
+    def loss(self, metric: Any, batch: Any) -> Tensor:
+        """Loss of one batch over the rows of all processes (:mod:`textmover.training.distributed_values`)."""
+
+    @abstractmethod
+    def start_judging(self, device: torch.device) -> None:
+        """Start collecting afresh for every part."""
+
+    @abstractmethod
+    def collect(self, part: str, metric: Any, batch: Any) -> None:
+        """Keep what the metric says of a batch of a part."""
+
+    @abstractmethod
+    def judge(self, part: str) -> Judgement | None:
+        """Judge a part, once all its batches are there; ``None`` where some are missing."""
+
+
+def check_fitted(metric: SegmentMetric) -> None:
+    """Refuse to judge a metric whose corpus statistics only a fit, or what it has written, would bring.
+
+    Raises:
+        InputError: If they are missing.
+    """
+    if metric.needs_fit:
+        raise InputError(
+            "Expected a metric with its corpus statistics to validate, but got one that was never fitted: name a run's "
+            "checkpoint with --ckpt_path, or an exported metric with --model.init_args.metric."
+        )

@@ -1,0 +1,301 @@
+"""What annotators see and do, without a browser."""
+
+import errno
+import json
+import os
+import re
+
+import pytest
+
+from textmover.annotation import Scale, export_ratings, open_project, parse_criteria
+from textmover.app.annotation_session import Desk
+from textmover.app.html import notice, shown, text_block
+from textmover.app.review import agreement_view, export_view
+from textmover.types import InputError
+
+FILE = "items.json"
+HOSTILE = [
+    "<img src=x onerror=alert(1)>", "<script>alert(1)</script>", "[a](javascript:alert(1)) **b** `c`", "$x^2$ \\(y\\)",
+    "${alert(1)} {{value}} {{#each value}}x{{/each}}", "&lt;b&gt; &amp;", '" onmouseover="alert(1)', "</p></article>",
+]  # fmt: skip
+
+
+@pytest.fixture
+def desk(folder):
+    return Desk(folder)
+
+
+def text(html):
+    """What a browser would show of it."""
+    from html import unescape
+
+    return unescape(re.sub(r"<[^>]*>", " ", html))
+
+
+# --- rating -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_begins_at_the_first_text_that_is_not_rated(desk):
+    found = desk.start(FILE, "  Ada ")
+    assert (found.key, found.ratings, found.comment) == ("i0", (None, None, None), "")
+    assert "Text 1 of 10" in text(found.card)
+    assert "0 of 10 rated" in text(found.bar)
+    for criterion in range(3):
+        found = desk.rate(FILE, "Ada", "i0", criterion, 3)
+    assert "all rated" in text(found.status)
+    again = Desk(desk.folder).start(FILE, "Ada")
+    assert again.key == "i1"
+    assert "Welcome back, Ada: 1 rated" in text(again.status)
+
+
+def test_it_moves_and_stays_at_the_ends(desk):
+    keys = [desk.move(FILE, "Ada", key, step).key for key, step in (("i0", 1), ("i0", -1), ("i9", 1), ("gone", 1))]
+    assert keys == ["i1", "i0", "i9", "i1"]
+    assert desk.next_unrated(FILE, "Ada", "i9").key == "i0"
+    assert desk.go_to(FILE, "Ada", "i0", " 7 ").key == "i6"
+    for wrong in ("0", "11", "x", "", None, "1.5", "９", "-1", "9" * 9):
+        found = desk.go_to(FILE, "Ada", "i3", wrong)
+        assert (found.key, "Expected a number from 1 to 10" in text(found.status)) == ("i3", True)
+
+
+def test_all_rated(desk):
+    for number in range(10):
+        for criterion in range(3):
+            desk.rate(FILE, "Ada", f"i{number}", criterion, 2)
+    assert "Everything is rated" in text(desk.next_unrated(FILE, "Ada", "i4").status)
+
+
+def test_two_windows_of_one_annotator_do_not_take_ratings_from_each_other(desk):
+    desk.start(FILE, "Ada"), desk.start(FILE, "Ada")
+    desk.rate(FILE, "Ada", "i0", 0, 1)
+    found = desk.rate(FILE, "Ada", "i0", 1, 2)  # in a window that has not seen the first one
+    assert found.ratings == (1.0, 2.0, None)
+
+
+def test_what_was_sent_first_and_arrives_last_is_not_saved(desk):
+    desk.rate(FILE, "Ada", "i0", 0, 3, "w:2")
+    assert desk.rate(FILE, "Ada", "i0", 0, 1, "w:1") is None
+    assert desk.rate(FILE, "Ada", "i0", 1, 1, "w:1").ratings == (3, 1, None)
+    assert desk.rate(FILE, "Ada", "i0", 0, 2, "w:10").ratings[0] == 2
+    assert desk.rate(FILE, "Ada", "i0", 0, 1, "another:1").ratings[0] == 1
+    for odd in ("", "w", "w:x", None, ":1", "w:-1"):
+        assert not desk.rate(FILE, "Ada", "i0", 0, 2, odd).refused
+
+
+def test_what_is_sent_twice_is_taken_back_once(desk):
+    first, again = (desk.rate(FILE, "Ada", "i0", 0, 9, "w:1") for _ in range(2))
+    assert (first.refused, again.refused) == (True, False)
+    assert "Not saved" in text(first.status)
+    assert "Not saved" in text(again.status)
+    assert desk.rate(FILE, "Ada", "i0", 0, 9, "w:2").refused
+    assert desk.rate(FILE, "Ada", "i0", 1, 9, "w:2").refused
+    assert desk.rate(FILE, "Ada", "i0", 1, 9).refused
+
+
+def test_a_clock_that_is_set_back_makes_nothing_older(desk, monkeypatch):
+    def times(found):
+        return [int(re.search(r'data-at="(\d+)"', part)[1]) for part in (found.status, found.card, found.bar)]
+
+    before = times(desk.start(FILE, "Ada"))
+    monkeypatch.setattr("time.time_ns", lambda: 5)
+    assert times(desk.move(FILE, "Ada", "i0", 1)) == [one + 1 for one in before]
+
+
+def test_what_is_not_saved_is_not_shown_as_saved(desk, monkeypatch):
+    desk.rate(FILE, "Ada", "i0", 0, 1)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    found = desk.rate(FILE, "Ada", "i0", 0, 3)
+    assert found.refused
+    assert found.ratings == (1.0, None, None)
+    assert "Not saved." in text(found.status)
+    assert "No space left on device" in text(found.status)
+    assert "Saved" not in text(found.status)
+
+
+@pytest.mark.parametrize("value", [None, "", 4, -1, 2.5, "<b>"])
+def test_what_is_no_rating_is_not_saved(desk, value):
+    found = desk.rate(FILE, "Ada", "i0", 0, value)
+    assert found.refused
+    assert "Not saved. Expected a whole number from 1 to 3" in text(found.status)
+
+
+def test_texts_that_change_while_the_page_is_open(desk, folder):
+    desk.rate(FILE, "Ada", "i0", 0, 1)
+    rows = json.loads((folder / FILE).read_text())
+    rows[0]["hypothesis"] = "Something else."
+    (folder / FILE).write_text(json.dumps(rows))
+    found = desk.move(FILE, "Ada", "i1", -1)
+    assert "Something else." in found.card
+    assert found.ratings == (None, None, None)
+    assert "1 saved rating is of texts that have changed" in text(desk.start(FILE, "Ada").status)
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.json", "/etc/passwd", "annotations", "other.json", "", None, ["items.json"], "\0"]
+)
+def test_no_other_file_can_be_chosen(desk, name):
+    with pytest.raises(InputError, match="file of items of this folder"):
+        desk.start(name, "Ada")
+
+
+def test_several_files_and_one_that_is_broken(folder):
+    (folder / "broken.json").write_text("[")
+    desk = Desk(folder)
+    assert desk.files() == ["broken.json", FILE]
+    assert desk.start(FILE, "Ada").key == "i0"
+    with pytest.raises(InputError, match=r"broken\.json"):
+        desk.start("broken.json", "Ada")
+    assert Desk(folder, FILE).files() == [FILE]
+
+
+def test_the_scale_of_what_has_been_rated_is_taken_up(folder):
+    Desk(folder, scale=Scale(0, 100)).rate(FILE, "Ada", "i0", 0, 75)
+    assert str(Desk(folder).scale) == "0-100"
+    with pytest.raises(InputError, match="0-100, on which"):
+        Desk(folder, scale=Scale(1, 3)).start(FILE, "Ada")
+
+
+def test_files_that_were_rated_differently_are_not_one_page(folder):
+    (folder / "more.json").write_text(json.dumps([{"id": "m0", "hypothesis": "a", "reference": "b"}]))
+    Desk(folder, FILE, scale=Scale(0, 100)).rate(FILE, "Ada", "i0", 0, 75)
+    assert str(Desk(folder).scale) == "0-100"
+    Desk(folder, "more.json", scale=Scale(1, 3)).rate("more.json", "Ada", "m0", 0, 3)
+    with pytest.raises(
+        InputError, match=r"the scale 0-100 for items\.json and 1-3 for more\.json: choose one with --items"
+    ):
+        Desk(folder)
+    assert str(Desk(folder, "more.json").scale) == "1-3"
+
+
+def test_criteria_of_what_has_been_rated_are_taken_up(folder):
+    Desk(folder, criteria=parse_criteria(["adequacy", "style: How?"])).rate(FILE, "Ada", "i0", 1, 2)
+    found = Desk(folder)
+    assert [str(one) for one in found.criteria] == ["adequacy", "style: How?"]
+    assert found.start(FILE, "Ada").ratings == (None, 2)
+
+
+def test_texts_that_changed_while_they_were_shown_are_shown_anew_and_not_rated(folder):
+    desk = Desk(folder)
+    seen = desk.start(FILE, "Ada").seen
+    assert not desk.rate(FILE, "Ada", "i0", 0, 1, seen=seen).refused
+    rows = json.loads((folder / FILE).read_text())
+    rows[0]["hypothesis"] = "quite another text"
+    (folder / FILE).write_text(json.dumps(rows))
+    for found in (desk.rate(FILE, "Ada", "i0", 0, 3, seen=seen), desk.comment(FILE, "Ada", "i0", "mine", seen=seen)):
+        assert found.refused
+        assert "changed since" in text(found.status)
+        assert "quite another text" in found.card
+        assert found.ratings == (None, None, None)
+        assert found.seen != seen
+    assert found.comment == "mine"  # to be sent again
+    assert not desk.rate(FILE, "Ada", "i0", 0, 3, seen=found.seen).refused
+
+
+def test_a_file_that_is_gone_is_told(folder):
+    desk = Desk(folder, FILE)
+    desk.start(FILE, "Ada")
+    (folder / FILE).rename(folder / "away")
+    with pytest.raises(InputError, match=r"the texts in items\.json, but got: No such file"):
+        desk.move(FILE, "Ada", "i0", 1)
+
+
+def test_a_page_that_is_loaded_again_stays_at_its_text(desk):
+    for criterion in range(3):
+        desk.rate(FILE, "Ada", "i0", criterion, 3)
+    assert [desk.start(FILE, "Ada", key).key for key in ("i0", "i5", None, "gone")] == ["i0", "i5", "i1", "i1"]
+
+
+def test_a_damaged_file_stops_nobody_else_and_is_named(folder):
+    desk = Desk(folder)
+    desk.rate(FILE, "Ada", "i0", 0, 3)
+    place = open_project(folder).place
+    (place / "bob-1.jsonl").write_text("garbage")
+    assert Desk(folder).start(FILE, "Carl").key == "i0"
+    assert "bob-1.jsonl holds something else" in agreement_view(open_project(folder))
+
+
+def test_a_folder_without_texts(tmp_path):
+    assert Desk(tmp_path).files() == []
+
+
+# --- texts are texts --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_whatever_a_text_holds_is_shown_as_it_is(folder, hostile):
+    (folder / FILE).write_text(json.dumps([{"hypothesis": hostile, "reference": hostile, "source": hostile}]))
+    desk = Desk(folder, criteria=parse_criteria(["fluency"]))
+    name = re.sub(r"\s+", " ", hostile)[:80]
+    found = desk.start(FILE, name)
+    key = found.key
+    found = desk.comment(FILE, name, key, hostile)
+    assert found.comment == hostile
+    for html in (found.card, found.bar, found.status, agreement_view(open_project(folder))):
+        assert not re.search(r"<(?!/?(section|article|p|h3|div|span|table|thead|tbody|tr|th|td)\b)", html)
+        assert not re.search(r"[{}$`]", html)
+        assert 'onmouseover="' not in html
+    assert text(found.card).count(hostile) == 3
+
+
+def test_control_characters_and_direction():
+    assert shown("a\x00b\x1bc\r\n\td\ud800\x7f") == "a␀b␛c\n\td\ufffd␡"
+    assert 'dir="auto"' in text_block("Reference", "שלום")
+    assert "(empty)" in text_block("Reference", "  ")
+    assert notice("<b>").count("<b>") == 0
+
+
+def test_other_columns_are_not_shown_to_who_rates(folder):
+    rows = [{"hypothesis": "a", "reference": "b", "system": "the-best-one", "source": "shown"}]
+    (folder / FILE).write_text(json.dumps(rows))
+    card = Desk(folder).start(FILE, "Ada").card
+    assert "the-best-one" not in card
+    assert "shown" in card
+
+
+# --- agreement and export ---------------------------------------------------------------------------------------------
+
+
+def rated(folder, scale=None, annotators=("Ada", "Bob")):
+    project = open_project(folder, scale=scale)
+    for shift, name in enumerate(annotators):
+        for number, item in enumerate(project.items):
+            for criterion in project.criteria:
+                spread = project.scale.high - project.scale.low
+                value = project.scale.low + (number + shift * (number % 2)) * spread // 11
+                project.rate(name, item.key, criterion.name, value)
+    return project
+
+
+def test_agreement_of_two_and_of_three(folder):
+    assert "Nobody has rated" in agreement_view(open_project(folder))
+    project = rated(folder, annotators=["Ada"])
+    assert "rated by two annotators" in text(agreement_view(project))
+    rated(folder)
+    two = text(agreement_view(project))
+    assert "Cohen’s κ" in two
+    assert "Krippendorff’s α, ordinal" in two
+    assert "these numbers are rough" in two
+    rated(folder, annotators=["Ada", "Bob", "Eve"])
+    three = text(agreement_view(project))
+    assert "Fleiss’ κ" in three
+    assert "Cohen’s" not in three
+    assert "Ada – Eve" in three
+
+
+def test_agreement_on_a_slider_knows_no_categories(folder):
+    found = text(agreement_view(rated(folder, Scale(0, 100))))
+    assert "Krippendorff’s α, interval" in found
+    assert "Cohen" not in found
+
+
+def test_export_says_what_trains_on_it(folder):
+    project = rated(folder)
+    found = export_view(project, standardise=False)
+    assert "Written: 10 texts, rated by 2 annotators" in text(found)
+    assert export_ratings(project).command in text(found)
+    assert "fewer than 100 rated texts" in text(found)
+    assert "rate some first" in export_view(open_project(folder, criteria=parse_criteria(["x"])), standardise=True)

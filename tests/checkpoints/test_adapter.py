@@ -1,0 +1,367 @@
+"""Adapters: the same metric comes back from a few factors over the right base, and over no other."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.modules.encoder.source import file_sha256
+from textmover.modules.probes import probe_scores
+from textmover.scoring import Scorer, load_checkpoint, save_checkpoint
+from textmover.types import InputError
+
+TEXTS = ["the small dog ran home", "a little dog runs home", "she sold two books", "warm tea"]
+EXACT = AdapterConfig(rank=2, dtype="float32")
+
+
+def low_rank(shape, rank: int, size: float) -> torch.Tensor:
+    return size * torch.randn(shape[0], rank) @ torch.randn(rank, shape[1])
+
+
+@pytest.fixture
+def changed(tiny_metric):
+    """A metric whose encoder's matrices moved by a low rank, or by anything, and whose other parts are not fresh."""
+
+    def change(rank=None, *, seed=0, size=0.02, **fields):
+        metric = tiny_metric(**{"calibrate": True, "learn_temperature": True, **fields})
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            for name, one in metric.encoder.named_parameters():
+                if one.ndim == 2 and rank is not None:
+                    # LoRA leaves the embeddings alone.
+                    one.add_(low_rank(one.shape, rank, size) if "layer" in name and "Norm" not in name else 0.0)
+                else:
+                    one.add_(size * torch.randn_like(one))
+            if metric.calibration is not None:
+                metric.calibration.scale.fill_(3.0)
+        if metric.needs_fit:
+            metric.fit(TEXTS)
+        return metric.eval()
+
+    return change
+
+
+def stored(folder) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def write_config(folder, entries) -> None:
+    entries["files"]["model.safetensors"] = file_sha256(folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(entries))
+
+
+def read_config(folder) -> dict:
+    return json.loads((folder / "config.json").read_text())
+
+
+# --- the same metric --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"layer": 1, "matching": "trwmd", "freeze_layers": 1},
+        {"centering": "corpus", "learn_temperature": False},
+        {"aggregation": "scalar-mix", "last_layers": 2},
+    ],
+    ids=str,
+)
+def test_a_low_rank_change_comes_back(changed, tmp_path, fields):
+    metric = changed(rank=2, **fields)
+    again = load_checkpoint(save_checkpoint(metric, tmp_path / "adapter", card="# card", adapter=EXACT))
+    report = adapter_report(tmp_path / "adapter")
+    assert report.largest_error < 1e-5
+    assert report.matrices > 0
+    assert (probe_scores(again) - probe_scores(metric)).abs().max() < 1e-5
+    for name, tensor in metric.state_dict().items():
+        if name.startswith("encoder."):
+            torch.testing.assert_close(again.state_dict()[name], tensor, rtol=0, atol=1e-6)
+        else:
+            assert torch.equal(again.state_dict()[name], tensor)
+    learned = metric.matching.learned_fields()
+    assert again.config == metric.config.override(**learned)
+    assert {name: one.requires_grad for name, one in again.named_parameters()} == {
+        name: one.requires_grad for name, one in metric.named_parameters()
+    }
+    assert not any(module.training for module in again.modules())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_full_rank_is_the_metric_itself_to_rounding(changed, tmp_path, dtype):
+    metric = changed()
+    save_checkpoint(metric, tmp_path / "adapter", card="", adapter=AdapterConfig(64, dtype))
+    again = load_checkpoint(tmp_path / "adapter")
+    bound = {"float16": 5e-5, "float32": 1e-7}[dtype]  # half a unit in the last place of changes up to 0.1
+    for name, tensor in metric.state_dict().items():
+        assert (again.state_dict()[name] - tensor).abs().max() <= bound
+    assert adapter_report(tmp_path / "adapter").error < {"float16": 5e-4, "float32": 1e-6}[dtype]
+    assert (probe_scores(again) - probe_scores(metric)).abs().max() < {"float16": 1e-3, "float32": 1e-6}[dtype]
+
+
+def test_a_higher_rank_loses_less_and_takes_more(changed, tmp_path):
+    metric = changed()
+    reports = []
+    for rank in (1, 2, 4, 8):
+        folder = save_checkpoint(metric, tmp_path / f"{rank}", card="", adapter=AdapterConfig(rank))
+        reports.append(adapter_report(folder))
+        tensors = {name: one for name, one in stored(folder).items() if name.startswith("encoder.")}
+        matrices = [one for name, one in metric.encoder.state_dict().items() if one.ndim == 2]
+        vectors = sum(one.numel() for one in metric.encoder.state_dict().values() if one.ndim < 2)
+        numbers = sum(one.numel() for one in tensors.values())
+        assert {one.dtype for one in tensors.values()} == {torch.float16}
+        assert numbers <= rank * sum(sum(one.shape) for one in matrices) + vectors
+    errors, sizes = [one.error for one in reports], [one.size for one in reports]
+    assert errors == sorted(errors, reverse=True)
+    assert sizes == sorted(sizes)
+    assert all(0 < one.error <= one.largest_error <= 1 for one in reports)
+
+
+def test_the_stated_error_is_that_of_the_weights(changed, tiny_metric, tmp_path):
+    metric = changed()
+    again = load_checkpoint(save_checkpoint(metric, tmp_path / "a", card="", adapter=AdapterConfig(2, "float32")))
+    old, new, found = (one.encoder.state_dict() for one in (tiny_metric(), metric, again))
+    lost = {name: float((found[name] - one).norm()) for name, one in new.items() if one.ndim == 2}
+    whole = {name: float((one - old[name]).norm()) for name, one in new.items() if one.ndim == 2}
+    report = adapter_report(tmp_path / "a")
+    assert report.error == pytest.approx(
+        np.linalg.norm(list(lost.values())) / np.linalg.norm(list(whole.values())), 1e-4
+    )
+    assert report.largest_error == pytest.approx(max(lost[name] / whole[name] for name in lost), 1e-4)
+    assert report.largest_error == pytest.approx(lost[report.matrix] / whole[report.matrix], 1e-4)
+
+
+def test_what_did_not_change_takes_no_space(tiny_metric, tmp_path):
+    metric = tiny_metric(calibrate=True)
+    save_checkpoint(metric, tmp_path / "adapter", card="", adapter=AdapterConfig())
+    assert set(stored(tmp_path / "adapter")) == {"calibration.scale", "calibration.offset"}
+    again = load_checkpoint(tmp_path / "adapter")
+    assert again.signature == metric.signature
+    assert torch.equal(probe_scores(again), probe_scores(metric))
+    assert adapter_report(tmp_path / "adapter").matrix is None
+
+
+def test_the_folder_names_its_base_and_holds_nothing_of_it(changed, tiny_encoder, tmp_path):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="# card", adapter=EXACT)
+    assert {one.name for one in folder.iterdir()} == {"config.json", "model.safetensors", "README.md"}
+    entries = read_config(folder)
+    assert entries["format"] == 2
+    base = entries["encoder"]["base"]
+    assert (base["name"], base["revision"]) == (str(tiny_encoder), None)
+    assert base["sha256"] == file_sha256(tiny_encoder / "model.safetensors")
+    assert (entries["adapter"]["rank"], entries["adapter"]["dtype"]) == (2, "float32")
+    report = adapter_report(folder)
+    assert report.size == sum(one.stat().st_size for one in folder.iterdir())
+    assert report.sha256 == base["sha256"]
+    assert adapter_report(save_checkpoint(changed(rank=1), tmp_path / "full", card="")) is None
+
+
+def test_loading_needs_no_peft(changed, tmp_path, monkeypatch):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
+    monkeypatch.setitem(sys.modules, "peft", None)  # its import fails
+    load_checkpoint(folder)
+
+
+def test_a_scorer_takes_an_adapter_as_any_checkpoint(changed, tmp_path):
+    metric = changed(rank=1)
+    folder = save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT)
+    found = Scorer.from_pretrained(folder, device="cpu").score(TEXTS[:2], TEXTS[2:])
+    np.testing.assert_allclose(found.scores, Scorer(metric).score(TEXTS[:2], TEXTS[2:]).scores, atol=1e-5)
+    assert found.signature.entries["encoder"].count("+") == 1
+
+
+# --- the way on -------------------------------------------------------------------------------------------------------
+
+
+def test_an_adapter_can_be_trained_on_and_saved_over_the_same_base(changed, tmp_path):
+    first = save_checkpoint(changed(rank=1), tmp_path / "first", card="", adapter=EXACT)
+    metric = load_checkpoint(first)
+    with torch.no_grad():
+        for name, one in metric.encoder.named_parameters():
+            if "query.weight" in name:
+                one.add_(low_rank(one.shape, 1, 0.05))
+    second = save_checkpoint(metric, tmp_path / "second", card="", adapter=EXACT)
+    bases = [read_config(folder)["encoder"]["base"] for folder in (first, second)]
+    assert bases[0] == bases[1]
+    assert (probe_scores(load_checkpoint(second)) - probe_scores(metric)).abs().max() < 1e-5
+    assert load_checkpoint(second).signature != load_checkpoint(first).signature
+
+
+def test_an_adapter_becomes_full_weights_and_an_adapter_again(changed, tmp_path):
+    metric = load_checkpoint(save_checkpoint(changed(rank=1), tmp_path / "a", card="", adapter=EXACT))
+    full = load_checkpoint(save_checkpoint(metric, tmp_path / "full", card=""))
+    assert full.signature == metric.signature
+    assert torch.equal(probe_scores(full), probe_scores(metric))
+    again = load_checkpoint(save_checkpoint(full, tmp_path / "b", card="", adapter=EXACT))
+    assert (probe_scores(again) - probe_scores(metric)).abs().max() < 1e-5
+
+
+def test_a_checkpoint_of_an_earlier_version_becomes_an_adapter(changed, tmp_path):
+    """It names no base: the configuration's encoder and the hash in its identity stand for it."""
+    metric = changed(rank=1)
+    full = save_checkpoint(metric, tmp_path / "full", card="")
+    entries = read_config(full)
+    base = entries["encoder"].pop("base")
+    entries["encoder"]["identity"] = f"tiny@{base['sha256'][:8]}"
+    write_config(full, entries)
+    folder = save_checkpoint(load_checkpoint(full), tmp_path / "adapter", card="", adapter=EXACT)
+    assert read_config(folder)["encoder"]["base"] == base
+    assert (probe_scores(load_checkpoint(folder)) - probe_scores(metric)).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("saved", "asked"), [("bfloat16", "bfloat16"), ("float32", "bfloat16"), ("bfloat16", "float32")]
+)
+def test_types_of_the_encoder(changed, tmp_path, saved, asked):
+    """The difference is that of the type in which the metric was saved; another one is cast from the sum."""
+    metric = changed(rank=1, dtype=saved)
+    folder = save_checkpoint(metric, tmp_path / "adapter", card="", adapter=AdapterConfig(32, "float32"))
+    again = load_checkpoint(folder, dtype=asked)
+    assert {one.dtype for one in again.encoder.parameters()} == {getattr(torch, asked)}
+    metric.cast_encoder(getattr(torch, asked))
+    assert (probe_scores(again) - probe_scores(metric)).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("change", [{"score": "recall"}, {"calibrate": False}, {"max_length": 5}], ids=str)
+def test_fields_beside_the_weights_can_be_overridden(changed, tmp_path, change):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
+    full = save_checkpoint(load_checkpoint(folder), tmp_path / "full", card="")
+    assert torch.equal(probe_scores(load_checkpoint(folder, **change)), probe_scores(load_checkpoint(full, **change)))
+    with pytest.raises(InputError, match="but got `layer`"):
+        load_checkpoint(folder, layer=1)
+
+
+# --- the base ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_base(tiny_encoder, changed, tmp_path):
+    """An adapter over a copy of the tiny encoder, and the copy."""
+    base = shutil.copytree(tiny_encoder, tmp_path / "base")
+    metric = changed(rank=1, encoder=str(base))
+    return save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT), base, metric
+
+
+def test_another_base_is_refused_with_both_hashes(own_base):
+    folder, base, _ = own_base
+    expected = file_sha256(base / "model.safetensors")
+    weights = load_file(base / "model.safetensors")
+    name = next(iter(weights))
+    save_file({**weights, name: weights[name] + 1}, base / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="base encoder") as caught:
+        load_checkpoint(folder)
+    said = str(caught.value)
+    assert expected in said
+    assert file_sha256(base / "model.safetensors") in said
+    assert "give the folder or hub name of the right one as `encoder`" in said
+    assert "\n" not in said
+
+
+def test_another_tokenizer_is_refused(own_base):
+    folder, base, _ = own_base
+    path = base / "tokenizer.json"
+    path.write_text(path.read_text().replace('"lowercase": true', '"lowercase": false'))
+    with pytest.raises(InputError, match="to have a tokenizer of the hash"):
+        load_checkpoint(folder)
+
+
+def test_a_base_that_moved_is_named_as_the_encoder(own_base, tmp_path):
+    folder, base, metric = own_base
+    moved = base.rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"nowhere: no folder .*It is the base, of hash .* of an adapter"):
+        load_checkpoint(folder)
+    again = load_checkpoint(folder, encoder=str(moved))
+    assert (probe_scores(again) - probe_scores(metric)).abs().max() < 1e-5
+    third = save_checkpoint(again, tmp_path / "third", card="", adapter=EXACT)
+    assert read_config(third)["encoder"]["base"]["name"] == str(moved)
+
+
+def test_a_base_of_the_same_weights_and_another_depth_is_refused(own_base):
+    folder, base, _ = own_base
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}))
+    with pytest.raises(InputError, match=r"to have 3 layers, but that in .* has 2"):
+        load_checkpoint(folder)
+
+
+# --- what cannot be an adapter ----------------------------------------------------------------------------------------
+
+
+def test_what_has_no_base_is_refused(tmp_path):
+    (tmp_path / "vectors.txt").write_text("a 1 0\ndog 0 1\nhome 1 1\n")
+    from textmover.modules import MetricConfig, MetricModel
+
+    metric = MetricModel.from_config(MetricConfig(encoder=str(tmp_path / "vectors.txt")))
+    with pytest.raises(InputError, match="no weights to train"):
+        save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT)
+    assert [one.name for one in tmp_path.iterdir()] == ["vectors.txt"]
+
+
+def test_weights_that_the_base_lacks_are_refused(changed, tmp_path):
+    metric = changed(rank=1)
+    metric.encoder.model.extra = torch.nn.Linear(2, 2)
+    with pytest.raises(InputError, match=r"they differ by model\.extra\.bias: merge or remove"):
+        save_checkpoint(metric, tmp_path / "adapter", card="", adapter=EXACT)
+
+
+@pytest.mark.parametrize(("value", "said"), [(float("nan"), "finite weights"), (1e6, "too large: choose float32")])
+def test_numbers_that_cannot_be_stored_are_refused(changed, tmp_path, value, said):
+    metric = changed(rank=1)
+    with torch.no_grad():
+        metric.encoder.model.embeddings.LayerNorm.bias[0] = value
+    with pytest.raises(InputError, match=said):
+        save_checkpoint(metric, tmp_path / "adapter", card="", adapter=AdapterConfig())
+    assert not (tmp_path / "adapter").exists()
+
+
+@pytest.mark.parametrize("fields", [{"rank": 0}, {"rank": True}, {"rank": 2.0}, {"dtype": "int8"}], ids=str)
+def test_configurations_are_checked(fields):
+    with pytest.raises(InputError, match=f"`{next(iter(fields))}` to be"):
+        AdapterConfig(**fields)
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["stranger", "no right factor", "another size", "missing part"])
+def test_an_adapter_that_does_not_fit_is_one_sentence(changed, tmp_path, how):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
+    state, entries = stored(folder), read_config(folder)
+    left = next(name for name in state if name.endswith("@left"))
+    if how == "stranger":
+        state["encoder.model.stranger@left"] = torch.ones(2, 1)
+    elif how == "no right factor":
+        del state[left.replace("@left", "@right")]
+    elif how == "another size":
+        state[left] = state[left][:-1].clone()
+    else:
+        del state["calibration.scale"]
+    save_file(state, folder / "model.safetensors")
+    write_config(folder, entries)
+    with pytest.raises(InputError, match=r"of weights that its base has|to fit") as caught:
+        load_checkpoint(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_flipped_bit_and_a_cut_file_are_found(changed, tmp_path):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    for spoilt in (bytes(data), bytes(data[:-10])):
+        path.write_bytes(spoilt)
+        with pytest.raises(InputError, match="damaged or was exchanged"):
+            load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("entry", [[], {}, {"base": None}, {"identity": "x", "stored": "difference"}], ids=str)
+def test_an_encoder_entry_that_says_nothing_is_one_sentence(changed, tmp_path, entry):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
+    write_config(folder, {**read_config(folder), "encoder": entry})
+    with pytest.raises(InputError, match="to describe a metric"):
+        load_checkpoint(folder)

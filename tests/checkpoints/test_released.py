@@ -1,0 +1,153 @@
+"""Released metrics: small, whole, on one scale, found by name, and the default of every door."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from textmover import Scorer, TextMoverScore, score
+from textmover.checkpoints.adapter import adapter_report
+from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.released import DEFAULT_METRIC, released_folder, released_metrics
+from textmover.cli.main import main
+from textmover.scoring.ray import RayScorer
+from textmover.types import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = {
+    path.parent.name: json.loads(path.read_text())["kind"] for path in (ROOT / "checkpoints").glob("*/config.json")
+}
+NAMES = sorted(name for name, kind in KINDS.items() if kind != "classifier")
+
+
+def test_the_default_is_one_of_them():
+    assert DEFAULT_METRIC in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_is_found_by_name_and_small(name):
+    folder = released_folder(name)
+    assert folder == released_metrics()[name]
+    assert sum(path.stat().st_size for path in folder.rglob("*")) <= 3e6
+    assert adapter_report(folder).base == "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_identical_texts_score_one_and_unrelated_ones_about_zero(name, embedded):
+    texts = ["The committee will meet again on Friday.", "Two dogs ran along the beach.", "Prices rose by 3 per cent."]
+    scorer = Scorer.from_pretrained(name)
+    assert scorer.score(texts, texts).scores == pytest.approx([1, 1, 1], abs=1e-5)
+    assert scorer.score(texts, texts[1:] + texts[:1]).scores == pytest.approx([0, 0, 0], abs=0.2)
+    assert scorer.metric.range[1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_order_of_a_paraphrase_a_changed_fact_and_another_text(name, embedded):
+    reference = "The old bridge was closed to traffic on Monday because of the flood."
+    hypotheses = [
+        "Because of the flood, the old bridge was shut to traffic on Monday.",
+        "The old bridge was opened to traffic on Sunday in spite of the flood.",
+        "My sister is learning to play the violin.",
+    ]
+    scores = Scorer.from_pretrained(name).score(hypotheses, [reference] * 3).scores
+    assert min(scores[:2]) > scores[2] + 0.5
+    if name == DEFAULT_METRIC:  # ratings of translations alone teach that the words should be the same
+        assert scores[0] > scores[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_score_does_not_depend_on_batch_mates(name, embedded):
+    scorer = Scorer.from_pretrained(name)
+    texts = ["A cat sat there.", "It rained all day long in the north of the country.", "Stop!"]
+    others = ["There sat a cat.", "All day it rained in the north.", "Go!"]
+    together = scorer.score(texts, others).scores
+    alone = [
+        Scorer.from_pretrained(name).score([one], [other]).scores[0] for one, other in zip(texts, others, strict=True)
+    ]
+    assert together == pytest.approx(alone, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_card_tells_data_terms_agreement_signature_and_command(name, embedded):
+    folder = released_folder(name)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.count(f"# {name}: ") == 1
+    for heading in ("Agreement with people", "Data and their terms", "Made with"):
+        assert f"\n## {heading}\n" in card
+    command = re.search(r"^python benchmarks/release\.py (\S+) --test --output runs/released$", card, re.MULTILINE)
+    assert (ROOT / command[1]).is_file()
+    assert re.search(r"^textmover [\d.]+, torch [\d.+a-z]+[,;] ", card, re.MULTILINE)
+    assert re.search(r"recipes by SHA-256: `configs/\w+\.yaml` [0-9a-f]{8}", card)
+    signature = re.search(r"Signature: `textmover:[^|]*\|(.*)`", card)[1]
+    told = dict(part.split(":", 1) for part in signature.split("|"))
+    found = load_metric(name).signature.entries
+    assert {key: told[key] for key in ("metric", "encoder", "rescaled")} == {
+        key: found[key] for key in ("metric", "encoder", "rescaled")
+    }
+    assert re.search(r"\| WMT15-16 held back \| 799 \| 0\.682 \| \*\*0\.7\d\d\*\* \(0\.\d+ to 0\.\d+\)", card)
+
+
+def test_it_is_the_default_of_every_door(embedded):
+    pair = ["There sat a cat."], ["A cat was sitting there."]
+    wanted = Scorer.from_pretrained(DEFAULT_METRIC).score(*pair)
+    for found in (Scorer.from_pretrained().score(*pair), score(*pair)):
+        assert found.signature == wanted.signature
+        assert found.scores.tolist() == wanted.scores.tolist()
+    metric = TextMoverScore()
+    metric.update(*pair)
+    assert metric.compute().item() == wanted.mean
+    rows = {"hypothesis": np.array(pair[0]), "reference": np.array(pair[1])}
+    assert RayScorer()(rows)["score"].tolist() == wanted.scores.tolist()
+
+
+def test_over_another_encoder_the_default_is_a_preset(tiny_encoder, tmp_path, capsys):
+    pair = ["the cat"], ["a cat"]
+    wanted = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder)).score(*pair)
+    assert score(*pair, encoder=str(tiny_encoder)).signature == wanted.signature
+    for name, text in zip("hr", pair, strict=True):
+        (tmp_path / name).write_text(f"{text[0]}\n")
+    files = [str(tmp_path / name) for name in "hr"]
+    assert main(["score", "-i", *files, "--encoder", str(tiny_encoder), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["signature"] == str(wanted.signature)
+
+
+def test_a_released_metric_that_did_not_come_along_says_where_it_is(monkeypatch):
+    """As with an installed package, which holds the default alone."""
+    monkeypatch.setattr("textmover.modules.released_folders.REPOSITORY", ROOT / "nowhere")
+    monkeypatch.setattr("textmover.modules.released_folders.INSTALLED", ROOT / "checkpoints" / "textmover-general")
+    with pytest.raises(
+        InputError, match=r"lie in the folder `checkpoints` of the repository: give the path\. The presets"
+    ):
+        load_metric("textmover-wmt")
+    with pytest.raises(InputError, match="Did you mean 'twmd'"):
+        load_metric("twmdd")
+
+
+def test_command_scores_with_the_default(tmp_path, capsys, embedded):
+    (tmp_path / "h.txt").write_text("There sat a cat on the mat.\n")
+    (tmp_path / "r.txt").write_text("A cat was sitting on the mat.\n")
+    files = ["-i", str(tmp_path / "h.txt"), str(tmp_path / "r.txt"), "--format", "json"]
+    found = []
+    for model in ([], ["--model", DEFAULT_METRIC]):
+        assert main(["score", *files, *model]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
+def test_wheel_takes_the_default_along():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    _, _, included = project.partition("[tool.hatch.build.targets.wheel.force-include]")
+    place = f'"checkpoints/{DEFAULT_METRIC}" = "textmover/released/{DEFAULT_METRIC}"'
+    assert place in included.partition("\n[")[0]
+    assert '"checkpoints"' in project.partition("[tool.hatch.build.targets.sdist]")[2].partition("\n[")[0]
+
+
+def test_training_starts_from_one(embedded):
+    metric = load_metric(DEFAULT_METRIC)
+    tokens = [metric.tokenize([text]) for text in ("A dog ran.", "The dog was running.")]
+    metric.train()
+    metric(*tokens).score.sum().backward()
+    assert any(one.grad is not None and bool(torch.any(one.grad != 0)) for one in metric.encoder.parameters())

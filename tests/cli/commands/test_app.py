@@ -1,0 +1,65 @@
+"""`textmover app`: what is refused before anything is served."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def items(tmp_path):
+    path = tmp_path / "items.json"
+    path.write_text(json.dumps([{"id": "a", "hypothesis": "a", "reference": "b"}]))
+    return path
+
+
+def test_a_port_in_use(refused, items):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused("app", "--port", port, "--no-browser")
+    assert said == (
+        f"textmover: Expected port {port} to be free, but another program uses it: choose another one with --port, or "
+        "any that is free with --port 0.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["missing"], "Expected a folder, but got missing"),
+        (["items.json"], "Expected a folder, but got items.json"),
+        ([".", "--items", "none.json"], "file of texts at none.json"),
+        ([".", "--items", "../outside.json"], "outside of which nothing is read"),
+        ([".", "--scale", "3-1"], "low before high"),
+        ([".", "--scale", "x"], "a scale such as 1-3"),
+        ([".", "--criteria", "fluency", "fluency"], "twice"),
+        ([".", "--annotator", "a\x00b"], "control characters"),
+        ([".", "--hypothesis-column", "text"], "--hypothesis-column"),
+        ([".", "--reference-column", "gold"], "--reference-column"),
+        ([".", "--port", "70000"], "0 to 65535"),
+        ([".", "--host", "999.9.9.9"], "address of this computer"),
+        ([".", "--model", "no/such/metric"], "no/such/metric"),
+        ([".", "--device", "abacus"], "Expected `device` to be one that this machine has, but got 'abacus'"),
+    ],
+)
+def test_refused(refused, items, options, message):
+    (items.parent.parent / "outside.json").write_text("[]")
+    assert message in refused("app", *options, "--no-browser")
+
+
+def test_broken_texts_are_told_before_the_browser_opens(refused, items):
+    items.write_text("[{")
+    assert "items.json" in refused("app", "--no-browser")
+
+
+def test_without_gradio_the_extra_is_named(refused, items, monkeypatch):
+    monkeypatch.setattr("textmover.cli.commands.app.find_spec", lambda name: None)
+    assert 'pip install "textmover[app]"' in refused("app", "--no-browser")
+
+
+def test_gradio_is_not_loaded_before_it_is_needed():
+    modules = "textmover.cli.commands.app, textmover.annotation, textmover.app, textmover.app.annotation_session"
+    code = f"import sys, textmover, {modules}; assert 'gradio' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,302 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+from textmover import Scorer
+from textmover.meta_evaluation import MetricScores, correlations, evaluate
+from textmover.readers.segments import Columns, read_segments
+from textmover.types import Judgements
+
+ROWS = [  # language pair, hypothesis, reference, rating
+    ("de-en", "the cat sat on the street", "a cat sat in the street", 0.1),
+    ("de-en", "a dog", "the dog", 0.30000000000000004),
+    ("de-en", "many people walk in the rain", "people walk under the rain", 0.5),
+    ("de-en", "she will sing a song", "he can not sing", -0.7),
+    ("fi-en", "a good friend", "my friend", 0.2),
+    ("fi-en", "two big trees", "three small trees", -1.5),
+    ("fi-en", "it is warm today", "today it is cold", 0.4),
+    ("fi-en", "it is late", "come with me", -0.25),
+    ("xx-en", "he eats", "she eats", 1.0),
+    ("xx-en", "no", "yes", -1.0),
+]
+
+
+@pytest.fixture
+def ratings(write):
+    return write("ratings.tsv", ["lp\thypothesis\treference\tscore", *("\t".join(map(str, row)) for row in ROWS)])
+
+
+@pytest.fixture
+def expected(tiny_encoder):
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder))
+    return scorer.score([row[1] for row in ROWS], [row[2] for row in ROWS])
+
+
+HUMAN = np.array([row[3] for row in ROWS])
+
+
+def evaluated(scores, **options):
+    """The same ratings, judged in Python."""
+    texts, references = tuple(row[1] for row in ROWS), tuple((row[2],) for row in ROWS)
+    judgements = Judgements("ratings", texts, references, {"score": HUMAN}, tuple(row[0] for row in ROWS))
+    return evaluate(judgements, [MetricScores("twmd", scores)], **options)
+
+
+# --- one metric -------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_groups_their_mean_and_its_interval(run, ratings, tiny_encoder, expected):
+    ended = run("evaluate", "--data", ratings, "--group", "lp", "--encoder", tiny_encoder)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0].split() == ["group", "n", "Pearson", "Spearman", "Kendall"]
+    parts = [correlations(expected.scores[rows], HUMAN[rows]) for rows in (slice(0, 4), slice(4, 8))]
+    for line, name, part in zip(lines[1:], ("de-en", "fi-en"), parts, strict=False):
+        assert line.split() == [name, "4", *(f"{value:.4f}" for value in part[1:])]
+    assert lines[3].split() == ["xx-en", "2", "-", "-", "-"]
+    means = np.mean([part[1:] for part in parts], axis=0)
+    assert lines[4].split() == ["mean", "8", *(f"{value:.4f}" for value in means)]
+    judged = evaluated(expected.scores).metrics[0]
+    assert lines[6] == f"twmd: mean Pearson {means[0]:.3f}, 95 % interval {judged.low:.3f} to {judged.high:.3f}."
+    assert "Left out: xx-en (fewer than 3 segments, 2 segments)." in lines
+    assert lines[-2:] == [f"Signature: {expected.signature}", "Scores: ratings.scores.tsv"]
+
+
+def test_json_has_null_where_there_is_no_correlation(run, ratings, tiny_encoder, expected):
+    command = ("evaluate", "--data", ratings, "--group", "lp", "--encoder", tiny_encoder, "--format", "json")
+    ended = run(*command, "--samples", "50", "--seed", "3")
+    (told,) = json.loads(ended.out)["sets"]
+    (metric,) = told["metrics"]
+    assert (told["set"], metric["name"]) == ("ratings", "twmd")
+    assert metric["groups"]["xx-en"] is None
+    pearson = correlations(expected.scores[:4], HUMAN[:4]).pearson
+    assert metric["groups"]["de-en"] == pytest.approx(pearson, abs=1e-12)
+    assert [one["name"] for one in told["left_out"]["excluded"]] == ["xx-en"]
+    judged = evaluated(expected.scores, samples=50, seed=3).metrics[0]
+    assert (metric["low"], metric["high"]) == (judged.low, judged.high)
+    assert metric["signature"] == str(expected.signature)
+
+
+def test_without_groups_all_segments_are_one(run, ratings, tiny_encoder, expected):
+    ended = run("evaluate", "--data", ratings, "--encoder", tiny_encoder, "--quiet")
+    lines = ended.out.splitlines()
+    whole = correlations(expected.scores, HUMAN)
+    assert lines[1].split() == ["all", "10", *(f"{value:.4f}" for value in whole[1:])]
+    assert "Signature" not in ended.out
+    assert "Scores:" not in ended.out
+
+
+def test_groups_of_two_columns_and_no_correlation_at_all(refused, write, tiny_encoder, tmp_path):
+    lines = ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"]
+    table = write("few.tsv", lines)
+    said = refused("evaluate", "--data", table, "--group", "lp", "--group", "system", "--encoder", tiny_encoder)
+    assert "few · score: " in said
+    assert "de / A: fewer than 3 segments; de / B: fewer than 3 segments" in said
+    assert "; nothing was scored." in said
+    assert not (tmp_path / "few.scores.tsv").exists()
+
+
+# --- several metrics and sets -----------------------------------------------------------------------------------------
+
+
+def test_models_overlap_and_ready_scores_beside_one_another(run, ratings, write, tiny_encoder, expected, tmp_path):
+    ready = write("ready.txt", [str(-value) for value in HUMAN])
+    flags = ("--model", "twmd", "--model", "bertscore-f1", "--baselines", "chrf", "ter", "--scores", f"mine={ready}")
+    command = ("evaluate", "--data", ratings, "--encoder", tiny_encoder, *flags, "--lower-is-better", "mine")
+    ended = run(*command, "--against", "chrf", "--format", "json")
+    (told,) = json.loads(ended.out)["sets"]
+    by_name = {one["name"]: one for one in told["metrics"]}
+    assert list(by_name) == ["twmd", "bertscore-f1", "chrf", "ter", "mine"]
+    assert by_name["twmd"]["value"] == pytest.approx(correlations(expected.scores, HUMAN).pearson, abs=1e-6)
+    assert by_name["mine"]["value"] == pytest.approx(1.0)
+    assert re.fullmatch(r"scores of a file:ready\.txt\|sha256:[0-9a-f]{12}", by_name["mine"]["signature"])
+    assert told["baseline"] == "chrf"
+    assert by_name["mine"]["gain"] == pytest.approx(1 - by_name["chrf"]["value"])
+    assert "Lower scores are better for ter, mine" in " ".join(told["remarks"])
+    table = run(*command).out
+    assert table.splitlines()[0] == "ratings"
+    assert table.splitlines()[2].split()[0] == "mine"  # the best comes first
+    header = (tmp_path / "ratings.scores.tsv").read_text().splitlines()[0].split("\t")
+    assert header == ["hypothesis", "reference", "human_score", *by_name]
+
+
+@pytest.mark.parametrize(("format", "begins"), [("markdown", "## ratings"), ("csv", "set,dim"), ("latex", "% Needs")])
+def test_other_formats_hold_every_metric(run, ratings, tiny_encoder, format, begins):
+    flags = ("--model", "twmd", "--model", "sbert", "--format", format)
+    ended = run("evaluate", "--data", ratings, "--encoder", tiny_encoder, *flags)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith(begins)
+    assert all(name in ended.out for name in ("twmd", "sbert"))
+
+
+def test_scores_in_a_column_need_no_model(run, write):
+    rows = ["hypothesis\treference\tscore\tbleu", *(f"a{one}\tb\t{one}\t{one * one}" for one in range(1, 6))]
+    ended = run("evaluate", "--data", write("own.tsv", rows), "--metric-column", "bleu")
+    assert ended.code == 0
+    assert f"bleu: mean Pearson {correlations([1, 4, 9, 16, 25], [1, 2, 3, 4, 5]).pearson:.3f}" in ended.out
+
+
+def test_dimensions_and_levels_of_a_described_set(run, write):
+    lines = ["output\tgold\tfluent\ttrue\tdoc\tsystem\tmine"]
+    lines += [f"x{d}{s}\ty\t{s}\t{(d * s) % 3}\td{d}\ts{s}\t{s + d / 10}" for d in range(4) for s in range(1, 5)]
+    about = ["hypothesis: output", "references: gold", "ratings: [fluent, 'true']", "item: doc", "system: system",
+             "scores: mine"]  # fmt: skip
+    described = write("mine.yaml", about)
+    flags = ("--set", described, "--data", write("own.tsv", lines))
+    ended = run("evaluate", *flags, "--metric-column", "mine", "--level", "per-item", "--format", "json")
+    told = json.loads(ended.out)["sets"]
+    assert [one["dimension"] for one in told] == ["fluent", "true"]
+    assert told[0]["metrics"][0]["value"] == pytest.approx(1.0)
+    assert told[0]["metrics"][0]["units"] == 4
+    ended = run("evaluate", *flags, "--metric-column", "mine", "--statistic", "accuracy", "--dimension", "fluent")
+    assert ended.code == 0
+    assert "pairwise accuracy of systems" in ended.out.lower()
+
+
+def test_each_file_is_a_set_of_its_own(run, write, tiny_encoder, tmp_path):
+    first = write("a.jsonl", [json.dumps({"hypothesis": f"a\tdog {one}", "reference": ["a dog", "the dog"][: one + 1],
+                                          "score": one}) for one in range(3)])  # fmt: skip
+    second = write("b.csv", ["hypothesis,reference,score", '"a, b",the cat,2', "no,yes,3", "in,out,1"])
+    ended = run("evaluate", "--data", first, second, "--encoder", tiny_encoder, "--output", "out")
+    assert ended.code == 0
+    assert ended.out.endswith("Scores: out/a.scores.tsv, out/b.scores.tsv\n")
+    assert ended.err == "out/a.scores.tsv: a tab or line break in 3 of the texts was written as a space.\n"
+    lines = [line.split("\t") for line in (tmp_path / "out" / "a.scores.tsv").read_text().splitlines()]
+    assert lines[0] == ["hypothesis", "reference", "reference_2", "human_score", "twmd"]
+    assert [line[:4] for line in lines[1:3]] == [
+        ["a dog 0", "a dog", "", "0.0"],
+        ["a dog 1", "a dog", "the dog", "1.0"],
+    ]
+    segments = read_segments(
+        tmp_path / "out" / "a.scores.tsv", Columns(references=("reference", "reference_2"), score="twmd")
+    )
+    assert [one.references for one in segments] == [("a dog",), ("a dog", "the dog"), ("a dog", "the dog")]
+
+
+def test_the_report_shows_metrics_and_how_they_matched_words(run, ratings, tiny_encoder, tmp_path):
+    flags = ("--group", "lp", "--encoder", tiny_encoder, "--model", "twmd", "--baselines", "chrf")
+    command = ("evaluate", "--data", ratings, *flags)
+    ended = run(*command, "--report", "page")
+    assert ended.code == 0
+    assert ended.out.endswith("Report: page/index.html\n")
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    for part in ("twmd", "chrf", "de-en", "textmover evaluate --data", "metric:twmd"):
+        assert part in re.sub("<[^>]+>", "", page)
+    assert page.count('class="words"') >= 4  # texts whose words are linked
+
+
+# --- the scores file --------------------------------------------------------------------------------------------------
+
+
+def test_the_scores_file_keeps_every_digit_and_is_read_back(run, ratings, tiny_encoder, expected, tmp_path):
+    run("evaluate", "--data", ratings, "--group", "lp", "--encoder", tiny_encoder)
+    written = tmp_path / "ratings.scores.tsv"
+    header = written.read_text().splitlines()[0]
+    assert header == "group\thypothesis\treference\thuman_score\ttwmd"
+    for column, values in (("human_score", HUMAN), ("twmd", expected.scores)):
+        segments = read_segments(written, Columns(score=column, groups=("group",)))
+        assert [one.score for one in segments] == values.tolist()
+    assert [(one.groups["group"], one.hypothesis, *one.references) for one in segments] == [row[:3] for row in ROWS]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ratings.scores.tsv", "ratings.tsv"]
+
+
+def test_empty_hypotheses_are_counted_and_warned_of_once(run, write, tiny_encoder):
+    table = write("ratings.tsv", ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "\tthe cat\t3"])
+    ended = run("evaluate", "--data", table, "--encoder", tiny_encoder)
+    assert ended.err == "ratings: 2 segments had an empty side: their values are those of unrelated texts (twmd).\n"
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--score-column", "rating"], ["'rating'", "set `--score-column`"]),
+        (["--hypothesis-column", "hypothesys"], ["'hypothesys'", "did you mean 'hypothesis'?"]),
+        (["--reference-column", "ref"], ["'ref'", "set `--reference-column`"]),
+        (["--group", "language"], ["'language'", "set `--group`"]),
+    ],
+)
+def test_a_missing_column(refused, ratings, flags, named):
+    said = refused("evaluate", "--data", ratings, *flags)
+    for part in (f"in {ratings}", "'lp', 'hypothesis', 'reference', 'score'", *named):
+        assert part in said
+
+
+@pytest.mark.parametrize("value", ["good", "", "nan", "inf", "1,5"])
+def test_a_score_that_is_no_finite_number(refused, write, value):
+    table = write("ratings.tsv", ["hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{value}"])
+    said = refused("evaluate", "--data", table)
+    assert (
+        f"Expected a finite number (at most 1e+15 in size) in column 'score' of {table}, line 3, but got {value!r}"
+        in said
+    )
+    assert "correct it, or allow missing ratings with `--missing-ratings keep`." in said
+
+
+@pytest.mark.parametrize(("lines", "reason"), [([], "is empty"), (["hypothesis\treference\tscore"], "got none")])
+def test_an_empty_file(refused, write, lines, reason):
+    table = write("ratings.tsv", lines)
+    said = refused("evaluate", "--data", table)
+    assert str(table) in said
+    assert reason in said
+
+
+def test_files_and_models_that_are_not_there(refused, ratings, tmp_path):
+    assert f"{tmp_path / 'gone.tsv'}, but there is none" in refused("evaluate", "--data", tmp_path / "gone.tsv")
+    assert "Did you mean 'trwmd'?" in refused("evaluate", "--data", ratings, "--model", "trmwd")
+    assert "no folder" in refused("evaluate", "--data", ratings, "--encoder", "no-such-encoder-here")
+    assert "Expected `--data` to name a file of judged texts" in refused("evaluate")
+    assert "config.json" in refused("evaluate", "--data", ratings, "--model", tmp_path)
+
+
+def test_output_that_cannot_be_written_is_refused_before_the_work(refused, ratings):
+    below = ratings / "scores.tsv"
+    said = refused("evaluate", "--data", ratings, "--model", "never-loaded", "--output", below)
+    assert f"{below}, but {ratings} is a file" in said
+    assert "got the input ratings.tsv" in refused("evaluate", "--data", ratings, "--output", "ratings.tsv")
+
+
+def test_draws_that_cannot_be_made(refused, ratings, tiny_encoder):
+    said = refused("evaluate", "--data", ratings, "--encoder", tiny_encoder, "--samples", "0")
+    assert "Expected --samples to be at least 1" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "twmd", "--model", "twmd"], "Expected each metric once, but got 'twmd' twice"),
+        (["--model", "twmd", "--model", "sbert", "--precision", "auto"], "exact, fast or int8 for several models"),
+        (["--against", "chrf"], "Expected `--against` to be one of twmd for ratings, but got 'chrf'"),
+        (["--dimension", "fluency"], "Expected `--dimension` to be one of score in ratings, but got 'fluency'"),
+        (["--set", "wmt-da", "--group", "lp"], "from --set or from flags, but got --set wmt-da and --group"),
+        (["--set", "wmt"], "did you mean 'wmt-da'?"),
+        (["--level", "per-item"], "Expected ratings to say its items for pearson per-item"),
+        (["--statistic", "darr"], "Expected ratings to say preferences for darr, but got ratings alone: derive"),
+        (["--statistic", "accuracy", "--level", "pooled"], "Expected the level of accuracy to be systems"),
+        (["--scores", "gone.txt"], "Expected a file at gone.txt"),
+        (["--lower-is-better", "twmd"], "to name scores of --scores or --metric-column, but got twmd"),
+    ],
+)
+def test_options_that_do_not_fit(refused, ratings, tiny_encoder, flags, said):
+    assert said in refused("evaluate", "--data", ratings, "--encoder", tiny_encoder, *flags)
+
+
+def test_scores_that_do_not_align(refused, ratings, write):
+    short = write("short.txt", ["0.5", "0.25"])
+    assert "Expected 10 scores in" in refused("evaluate", "--data", ratings, "--scores", short)
+    odd = write("odd.txt", ["0.5"] * 9 + ["good"])
+    assert f"in line 10 of {odd}, but got 'good'" in refused("evaluate", "--data", ratings, "--scores", odd)
+
+
+def test_scores_that_are_all_equal_or_missing_are_named(run, ratings, write):
+    flat, some = write("flat.txt", ["0.5"] * 10), write("some.txt", ["nan", *map(str, range(9))])
+    ended = run("evaluate", "--data", ratings, "--scores", flat, "--scores", some, "--baselines", "chrf")
+    assert ended.code == 0
+    assert ended.err == f"{some}: some has no score (nan) for 1 of 10 segments.\n"
+    assert "Left out for all metrics: 1 row without a score or a rating (missing: some: 1)." in ended.out
+    assert "Left out: flat (" in ended.out
+    assert "all equal" in ended.out

@@ -1,0 +1,226 @@
+"""Explaining on the command line: what is printed, and what is refused."""
+
+import json
+import sys
+
+import pytest
+
+from textmover.markdown import one_line
+
+
+@pytest.fixture
+def metric(tiny_encoder):
+    """Options of a small metric."""
+    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
+
+
+def test_a_pair_is_explained(run, metric):
+    ended = run("explain", "the cat sat, slowly", "a cat sat", *metric)
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert lines[:2] == ["hypothesis  the cat sat, slowly", "reference   a cat sat"]
+    assert lines[2].startswith("score       0.")
+    assert any(line.startswith("recall") and "flow times similarity" in line for line in lines)
+    assert any(line.split()[:2] == ["cat", "cat"] for line in lines)
+    assert any(line.startswith("Without a counterpart in the reference: ") for line in lines)
+    assert ended.err.startswith("Signature: textmover:")
+    assert "Signature" not in run("explain", "the cat sat", "a cat sat", *metric, "--quiet").err
+
+
+def test_the_score_is_that_of_the_command_score(run, metric, texts):
+    scores = [float(line) for line in run("score", "-i", *texts, *metric).out.split()]
+    for number in (1, 3):
+        ended = run("explain", "-i", *texts, "--line", number, "--format", "json", *metric)
+        found = json.loads(ended.out)
+        assert found["score"] == pytest.approx(scores[number - 1], abs=1e-6)
+        assert found["segment_score"] == found["score"]
+    first = json.loads(run("explain", "-i", *texts, "--format", "json", *metric).out)
+    assert first["score"] == pytest.approx(scores[0], abs=1e-6)
+
+
+def test_weights_are_those_of_the_whole_files(run, texts, tiny_encoder):
+    options = ["--model", "bertscore-f1-idf", "--encoder", tiny_encoder, "--backend", "torch"]
+    scores = run("score", "-i", *texts, *options).out.split()
+    found = json.loads(run("explain", "-i", *texts, "--line", 2, "--format", "json", *options).out)
+    assert found["score"] == pytest.approx(float(scores[1]), abs=1e-6)
+    alone = json.loads(run("explain", "a dog", "the dog", "--format", "json", *options).out)
+    assert alone["signature"] != found["signature"]
+
+
+def test_the_best_reference_is_named(run, metric):
+    out = run("explain", "a dog", "rain", "a dog", "the dog", *metric).out
+    assert "reference 2 a dog" in out
+    assert "this is the best" in out
+
+
+def test_what_is_out_of_the_ordinary_is_noted(run, metric):
+    assert "a side has nothing to match" in run("explain", "", "a dog", *metric).out
+    long = run("explain", "a dog " * 20, "a dog", *metric, "--max-length", 8).out
+    assert "longer than the encoder allows" in long
+
+
+def test_no_control_character_reaches_a_terminal(run, metric):
+    out = run("explain", "a \x1b[31mcat\x00 مرحبا", "a cat", *metric).out
+    assert not {"\x1b", "\x00"} & set(out)
+    assert r"\x1b[31mcat\x00 مرحبا" in out.replace("\\x1b [ 31m", "\\x1b[31m")
+    assert one_line("a\n\tb\ud800") == r"a b\ud800"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a hypothesis and a reference, but got no texts"),
+        (["a"], "but got 1 text: put each into quotation marks"),
+        (["a", "b", "-i", "h.txt", "r.txt"], "either two texts or -i"),
+        (["-i", "h.txt"], "h.txt alone"),
+        (["a", "b", "--line", "2"], "`--line` together with -i"),
+        (["-i", "h.txt", "r.txt", "--line", "0"], "lines are counted from 1"),
+        (["-i", "h.txt", "r.txt", "--line", "3"], "got 3: they have 2"),
+        (["a", "b", "--lines", "1-2"], "`--lines` together with -i"),
+        (["-i", "h.txt", "r.txt", "--lines", "1-3"], "got 3: they have 2"),
+        (["-i", "h.txt", "r.txt", "--lines", "3-"], "got 3: they have 2"),
+        (["-i", "h.txt", "r.txt", "--lines", "0-1"], "lines are counted from 1"),
+        (["-i", "h.txt", "r.txt", "--lines", "2-1"], "to itself or a later one"),
+        (["-i", "h.txt", "short.txt"], "2 in h.txt, 1 in short.txt"),
+        (["-i", "h.txt", "short.txt", "--line", "1"], "2 in h.txt, 1 in short.txt"),
+        (["-i", "h.txt", "r.txt", "--lines", "all"], "like 3, 1-20 or 5-, but got 'all'"),
+        (["-i", "h.txt", "r.txt", "--lines", "1-2", "--output", "a.png"], "one line for a picture"),
+        (["a", "b", "--output", "a.bmp"], ".png, .svg, .pdf, .txt"),
+        (["a", "b", "--output", "plan"], "another name or --format"),
+        (["a", "b", "--output", "a.png", "--format", "html"], "a name for html"),
+        (["a", "b", "--output", "h.txt/a.png"], "h.txt is a file"),
+        (["a", "b", "--output", "."], "got the folder"),
+        (["-i", "h.txt", "r.txt", "--output", "r.txt"], "got the input r.txt"),
+        (["a", "b", "--output", "/dev/full", "--format", "html"], "No space left"),
+        (["-i", "h.txt", "gone.txt"], "gone.txt"),
+        (["-i", "-", "-"], "standard input (-) once"),
+        (["-i", "-", "r.txt", "--fit-on", "-"], "standard input (-) once"),
+        (["a\udcff", "b"], "half a surrogate pair"),
+        (["a", "b", "--model", "nope"], "a preset, but got 'nope'"),
+        (["a", "b", "--temperature", "-1"], "temperature"),
+        (["a", "b", "--centering", "batch"], "reads each text by itself"),
+        (["a", "b", "c", "--multi-reference", "all"], "one reference to explain"),
+        (["a", "b", "--centering", "corpus"], "--fit-on FILE"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(refused, write, metric, arguments, message):
+    write("h.txt", ["a cat", "a dog"])
+    write("short.txt", ["a cat"])
+    write("r.txt", ["the cat", "the dog"])
+    given = [] if "--model" in arguments else metric
+    assert message in refused("explain", *given, *arguments)
+
+
+def test_standard_input_is_read_once(run, metric, monkeypatch, write):
+    write("r.txt", ["the cat"])
+    given = write("h.txt", ["a cat"])
+    for options, code in ((metric, 0), (["--model", "bertscore-f1-idf", *metric[2:]], 2)):
+        with given.open(encoding="utf-8") as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            ended = run("explain", "-i", "-", "r.txt", *options)
+        assert ended.code == code
+        assert ended.out.startswith("hypothesis  a cat\n") if code == 0 else "read only once" in ended.err
+
+
+def test_rome_shows_features_words_and_trees(run, embedded):
+    out = run("explain", "Elon Musk has founded Tesla.", "Tesla is founded by Elon Musk.", "--model", "rome").out
+    for name in ("semantic", "syntactic", "acceptability"):
+        assert any(line.startswith(name) for line in out.splitlines())
+    assert "aligned with" in out
+    assert 'Without a counterpart in the hypothesis: "by"' in out
+    assert "Trees, from the reference to the hypothesis: " in out
+    assert any(line.split()[:3] == ["kept", "Musk", "Musk"] for line in out.splitlines())
+
+
+# --- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def test_what_words_add_is_a_column_and_a_sum(run, metric):
+    out = run("explain", "the cat sat", "a cat sat", *metric).out
+    (line,) = [line for line in out.splitlines() if line.startswith("adds up")]
+    score = next(line.split()[1] for line in out.splitlines() if line.startswith("score"))
+    assert line.endswith(f"= score {score}")
+    found = json.loads(run("explain", "the cat sat", "a cat sat", "--format", "json", *metric).out)
+    table = out[out.index("draws on") :].splitlines()
+    adds = dict(zip(found["hypothesis"]["words"], found["hypothesis"]["adds"], strict=True))
+    for row in table[1:]:
+        if row.strip() and not row.startswith("Not in"):
+            assert float(row.split()[-1]) == pytest.approx(adds[row.split()[0]], abs=5e-5)
+    beside = sum(one["value"] for one in found["remainders"])
+    assert sum(found["reference"]["adds"]) + beside == pytest.approx(found["score"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE"), ("a.json", b'{"score"'),
+     ("a.jsonl", b'{"score"'), ("new/a.txt", b"hypothesis  the cat")],
+)  # fmt: skip
+def test_the_suffix_says_what_is_written(run, metric, tmp_path, name, start):
+    ended = run("explain", "the cat sat", "a cat sat", "--output", name, *metric)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("Signature: ")
+    assert (tmp_path / name).read_bytes().strip().startswith(start)
+
+
+def test_several_lines_in_every_format(run, metric, texts):
+    options = ["-i", *texts, "--lines", "2-3", "--quiet", *metric]
+    text = run("explain", *options).out
+    assert [line for line in text.splitlines() if line.startswith("line ")] == ["line        2", "line        3"]
+    listed = json.loads(run("explain", *options, "--format", "json").out)
+    lines = [json.loads(line) for line in run("explain", *options, "--format", "jsonl").out.splitlines()]
+    assert listed == lines
+    assert [one["line"] for one in lines] == [2, 3]
+    scores = [float(line) for line in run("score", "-i", *texts, *metric).out.split()]
+    assert [one["score"] for one in lines] == pytest.approx(scores[1:3], abs=1e-6)
+    assert [one["line"] for one in map(json.loads, run("explain", "-i", *texts, "--lines", "4-", "--format", "jsonl",
+                                                       *metric).out.splitlines())] == [4]  # fmt: skip
+    page = run("explain", *options, "--format", "html").out
+    assert 'id="line-2"' in page
+    assert 'id="line-4"' not in page
+
+
+def test_a_page_of_a_file_has_its_first_lines(run, metric, texts, monkeypatch):
+    page = run("explain", "-i", *texts, "--format", "html", *metric)
+    assert all(f'id="line-{number}"' in page.out for number in (1, 2, 3, 4))
+    assert page.err == ""
+    monkeypatch.setattr("textmover.report.explanation.page.MOST_LINES", 3)
+    page = run("explain", "-i", *texts, "--format", "html", *metric)
+    assert page.err == "The first 3 of 4 lines; choose others with --lines.\n"
+    assert page.err.strip() in page.out
+    assert 'id="line-4"' not in page.out
+    assert "at most 3 lines" in run("explain", "-i", *texts, "--lines", "1-4", "--format", "html", *metric).err
+
+
+def test_the_line_of_a_defect_is_named(refused, metric, write, monkeypatch):
+    write("h.txt", ["a cat", "a " * 60])
+    write("r.txt", ["the cat", "b " * 60])
+    monkeypatch.setattr("textmover.scoring.explain.LONGEST", 100)
+    said = refused("explain", "-i", "h.txt", "r.txt", "--lines", "1-2", "--output", "a.html", *metric)
+    assert "Line 2: Expected texts of at most 100 pairs" in said
+
+
+def test_words_are_coloured_on_a_terminal_only(run, metric, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+    arguments = ["explain", "the cat sat on\tit \x1b[31m", "a cat sat", *metric]
+    coloured = run(*arguments).out
+    assert "\x1b[" in coloured
+    assert "underlined" in coloured
+    assert "\x1b[31m" not in coloured
+    assert "48;2;" in coloured  # backgrounds
+    assert "━" in coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = run(*arguments).out
+    assert "48;2;" not in plain
+    assert "\x1b[4m" in plain  # without a counterpart: underlined all the same
+    monkeypatch.delenv("FORCE_COLOR")
+    assert "\x1b" not in run(*arguments).out
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_what_is_not_installed_is_named_before_the_work(refused, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    name = {"matplotlib": "a.png", "jinja2": "a.html"}[package]
+    assert 'pip install "textmover[report]"' in refused("explain", "a", "b", "--model", "none", "--output", name)

@@ -1,0 +1,239 @@
+"""Choosing among candidates on the command line: what is read, written and refused."""
+
+import gzip
+import io
+import json
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+GROUPS = [
+    ["the cat sat on the street", "a cat sat on the street", "dogs bark", "the cat sat"],
+    ["red rain", "it rained", "the rain", "rain rain"],
+    ["people walk", "people walk", "many people", ""],
+]
+
+
+@pytest.fixture
+def metric(tiny_encoder):
+    return ["--model", "twmd", "--encoder", tiny_encoder, "--backend", "torch"]
+
+
+@pytest.fixture
+def samples(write):
+    return write("samples.txt", [text for group in GROUPS for text in group])
+
+
+@pytest.fixture
+def table(write):
+    rows = [{"id": f"s{place}", "candidates": group, "p": [4, 3, 2, 1]} for place, group in enumerate(GROUPS)]
+    return write("samples.jsonl", [json.dumps(row) for row in rows])
+
+
+def chosen(ended):
+    assert ended.code == 0, ended.err
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+def test_the_chosen_texts_are_printed(run, metric, samples):
+    ended = run("mbr", "-i", samples, "--num-candidates", 4, *metric)
+    assert ended.code == 0
+    texts = ended.out.splitlines()
+    assert all(text in group for text, group in zip(texts, GROUPS, strict=True))
+    assert re.search(r"^Signature: textmover:.*\|metric:twmd\|.*\|mbr:others$", ended.err, re.MULTILINE)
+    assert "1 segment had an empty side" in ended.err
+    quiet = run("mbr", "-i", samples, "--num-candidates", 4, *metric, "--quiet")
+    assert quiet.out == ended.out
+    assert "Signature" not in quiet.err
+
+
+def test_every_form_of_input_chooses_alike(run, metric, samples, table, write, monkeypatch, tmp_path):
+    texts = run("mbr", "-i", samples, "--num-candidates", 4, *metric).out
+    files = [write(f"system{place}.txt", [group[place] for group in GROUPS]) for place in range(4)]
+    assert run("mbr", "-i", *files, *metric).out == texts
+    assert run("mbr", "--data", table, *metric).out == texts
+    packed = tmp_path / "samples.jsonl.gz"
+    packed.write_bytes(gzip.compress(table.read_bytes()))
+    assert run("mbr", "--data", packed, *metric).out == texts
+    for arguments, path in (
+        (["-i", "-", "--num-candidates", 4], samples),
+        (["--data", "-", "--data-format", "jsonl"], table),
+    ):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+        assert run("mbr", *arguments, *metric).out == texts
+
+
+def test_the_formats_tell_the_same(run, metric, table, tiny_encoder, tmp_path):
+    found = chosen(run("mbr", "--data", table, "--id-column", "id", "--format", "jsonl", *metric))
+    assert [one["id"] for one in found] == ["s0", "s1", "s2"]
+    for one, group in zip(found, GROUPS, strict=True):
+        assert one["text"] == group[one["index"]]
+        assert one["utility"] == max(one["utilities"]) == one["utilities"][one["index"]]
+        assert len(one["utilities"]) == 4
+    assert [one["text"] for one in found] == run("mbr", "--data", table, *metric).out.splitlines()
+    output = tmp_path / "choices.tsv.gz"
+    ended = run("mbr", "--data", table, "--id-column", "id", "--output", output, *metric)
+    assert ended.out == ""
+    assert f"Choices: {output}" in ended.err
+    header, *rows = gzip.decompress(output.read_bytes()).decode().splitlines()
+    assert header.split("\t") == ["id", "index", "utility", "utilities", "text"]
+    for row, one in zip(rows, found, strict=True):
+        name, index, utility, utilities, text = row.split("\t")
+        assert (name, int(index), text) == (one["id"], one["index"], one["text"])
+        assert float(utility) == one["utility"]
+        assert [float(value) for value in utilities.split()] == one["utilities"]
+    without = run("mbr", "--data", table, "--format", "tsv", *metric).out
+    assert without.splitlines()[0] == "index\tutility\tutilities\ttext"
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_scores_of_the_command_score_make_the_utilities(run, metric, table, write):
+    (first, *_) = chosen(run("mbr", "--data", table, "--format", "jsonl", *metric))
+    group = GROUPS[0]
+    hypotheses, references = ([group[0]] * 3, group[1:])
+    scores = run("score", "-i", write("h.txt", hypotheses), write("r.txt", references), *metric).out.split()
+    assert first["utilities"][0] == pytest.approx(sum(map(float, scores)) / 3, abs=1e-6)
+
+
+def test_weights_references_and_the_candidate_itself(run, metric, write):
+    rows = [{"candidates": ["a cat", "the cat", "red rain"], "p": [0, 0, 1], "refs": ["the cat", "the cat"]}]
+    table = write("samples.jsonl", [json.dumps(row) for row in rows])
+    jsonl = ["--data", table, "--format", "jsonl", *metric]
+    (weighted,) = chosen(run("mbr", *jsonl, "--weights-column", "p"))
+    assert (weighted["index"], weighted["utility"]) == (2, pytest.approx(1))
+    (others,) = chosen(run("mbr", *jsonl, "--weights-column", "p", "--no-include-self"))
+    assert others["utilities"][0] == pytest.approx(weighted["utilities"][0], abs=1e-6)
+    (against,) = chosen(run("mbr", *jsonl, "--references-column", "refs"))
+    assert (against["text"], against["utility"]) == ("the cat", pytest.approx(1))
+    (plain,), (itself,) = chosen(run("mbr", *jsonl)), chosen(run("mbr", *jsonl, "--include-self"))
+    expected = [(2 * one + 1) / 3 for one in plain["utilities"]]
+    assert itself["utilities"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_distance_is_minimised(run, tiny_encoder, table):
+    options = ["--model", "lazy-emd-en", "--encoder", tiny_encoder, "--backend", "torch", "--format", "jsonl"]
+    for one in chosen(run("mbr", "--data", table, *options)):
+        assert one["utility"] == min(one["utilities"])
+
+
+def test_idf_weights_are_fitted_on_the_whole_input(run, tiny_encoder, table, write):
+    options = ["--model", "bertscore-f1-idf", "--encoder", tiny_encoder, "--backend", "torch", "--format", "jsonl"]
+    found = chosen(run("mbr", "--data", table, *options))
+    reversed_table = write("reversed.jsonl", table.read_text().splitlines()[::-1])
+    for one, other in zip(found, chosen(run("mbr", "--data", reversed_table, *options))[::-1], strict=True):
+        assert one["utilities"] == pytest.approx(other["utilities"], abs=1e-6)
+
+
+def test_texts_of_any_kind_survive(run, metric, write):
+    odd = ["<b>bold</b> & 'x'", "עברית עברית", "tab\there", "line\nbreak\r", "\x1b[31mred\x00"]
+    table = write("odd.jsonl", [json.dumps({"candidates": [text, text]}) for text in odd])
+    found = chosen(run("mbr", "--data", table, "--format", "jsonl", *metric))
+    assert [one["text"] for one in found] == odd
+
+
+def interrupt(monkeypatch, after, error):
+    """Let scoring end with an error after some windows of one segment each."""
+    from textmover.scoring.engine.engine import Engine
+
+    score_within, calls = Engine.score_within, []
+
+    def stopping(self, *arguments):
+        calls.append(1)
+        if len(calls) > after:
+            raise error
+        return score_within(self, *arguments)
+
+    monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
+    monkeypatch.setattr(Engine, "score_within", stopping)
+
+
+def test_an_interruption_loses_nothing(run, metric, table, tmp_path, monkeypatch):
+    whole = run("mbr", "--data", table, *metric).out.splitlines(keepends=True)
+    output = tmp_path / "choices.txt"
+    interrupt(monkeypatch, 2, KeyboardInterrupt())
+    ended = run("mbr", "--data", table, "--output", output, *metric)
+    assert ended.code == 130
+    assert ended.err == f"textmover: interrupted: the choices of the first 2 segments are in {output}.partial\n"
+    assert not output.exists()
+    assert (tmp_path / "choices.txt.partial").read_text() == "".join(whole[:2])
+    ended = run("mbr", "--data", table, "--format", "text", *metric)
+    assert ended.code == 130
+    monkeypatch.undo()
+
+
+def test_sigterm_loses_nothing_either(run, metric, table, tmp_path, monkeypatch):
+    from textmover.scoring.engine.engine import Engine
+
+    score_within, calls = Engine.score_within, []
+
+    def stopping(self, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "the tests would end here"
+            os.kill(os.getpid(), signal.SIGTERM)
+        return score_within(self, *arguments)
+
+    monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
+    monkeypatch.setattr(Engine, "score_within", stopping)
+    ended = run("mbr", "--data", table, "--output", tmp_path / "choices.txt", *metric)
+    assert ended.code == 143
+    assert "interrupted: the choices of the first 2 segments are in" in ended.err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_an_error_before_the_first_segment_leaves_no_file(run, metric, table, tmp_path, monkeypatch):
+    interrupt(monkeypatch, 0, KeyboardInterrupt())
+    output = tmp_path / "out" / "choices.txt"
+    assert run("mbr", "--data", table, "--output", output, *metric).code == 130
+    assert list(output.parent.iterdir()) == []
+
+
+def test_a_malformed_line_behind_others(run, metric, write, tmp_path, monkeypatch):
+    monkeypatch.setattr("textmover.scoring.mbr.BLOCK", 1)
+    rows = [json.dumps({"candidates": ["a", "b"]}), '{"candidates": ["a"', json.dumps({"candidates": ["a"]})]
+    table, output = write("bad.jsonl", rows), tmp_path / "choices.txt"
+    ended = run("mbr", "--data", table, "--output", output, *metric)
+    assert ended.code == 2
+    assert "bad.jsonl" in ended.err
+    assert "line 2" in ended.err
+    assert not output.exists()
+    assert "are in" in ended.err or "is in" in ended.err
+    assert (tmp_path / "choices.txt.partial").read_text() == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-i", "{samples}"], "Expected `--num-candidates` where all candidates are in one file"),
+        (["-i", "{samples}", "--num-candidates", "5"], "a multiple of `--num-candidates` (5), but got 12"),
+        (["-i", "{samples}", "{samples}", "--num-candidates", "4"], "together with a single file"),
+        (["-i", "{samples}", "{short}"], "as many lines in each file"),
+        (["-i", "{samples}", "--num-candidates", "4", "--weights-column", "p"], "`--weights-column` together"),
+        (["-i", "{samples}", "--num-candidates", "4", "--split", "x"], "`--split` together with --data"),
+        (["--data", "{table}", "--num-candidates", "4"], "`--num-candidates` together with -i"),
+        (["--data", "{table}", "--candidates-column", "texts"], "set `--candidates-column` to the name"),
+        (["--data", "{table}", "--candidates-column", "id"], "a list of texts in column 'id' of {table}, line 1"),
+        (["--data", "{table}", "--weights-column", "id"], "a list of numbers in column 'id'"),
+        (["--data", "{table}", "--references-column", "candidates", "--include-self"], "`--include-self` only where"),
+        (["--data", "missing.jsonl"], "Expected a file at missing.jsonl"),
+        (["--data", "{table}", "--output", "{table}"], "to be a new file"),
+        (["--data", "{table}", "--output", "{folder}"], "but got the folder"),
+        (["--data", "{table}", "--output", "choices.csv"], "Expected an output of text, tsv, jsonl"),
+        (["--data", "{breaks}"], "texts without line breaks for --format text, but got one in {breaks}, line 1"),
+        (["--data", "{breaks}", "--format", "tsv"], "without tabs and line breaks"),
+        (["--data", "-", "--data-format", "jsonl", "--fit-on", "-"], "standard input (-) once"),
+        ([], "required"),
+    ],
+)  # fmt: skip
+def test_bad_input(refused, metric, samples, table, write, tmp_path, arguments, said):
+    made = {
+        "samples": samples,
+        "table": table,
+        "folder": tmp_path,
+        "short": write("short.txt", ["a"]),
+        "breaks": write("breaks.jsonl", [json.dumps({"candidates": ["a", "b\nc"]})]),
+    }
+    assert said.format(**made) in refused("mbr", *(one.format(**made) for one in arguments), *metric)

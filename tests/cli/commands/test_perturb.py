@@ -1,0 +1,185 @@
+"""Perturbing on the command line: what is written, what is listed, and what is refused."""
+
+import json
+import sys
+import types
+
+import pytest
+
+from textmover.cli.commands import perturb as command
+from textmover.perturbations.kinds import ALIASES, KINDS
+from textmover.types import InputError, ParsedText
+
+TEXTS = ["We live in a beautiful house near Oslo.", "", "The lake was frozen.", "The dog chased the cat."]
+HEADER = ["original", "perturbed", "type", "degree", "severity", "rating"]
+
+
+@pytest.fixture
+def texts(write):
+    return write("texts.txt", TEXTS)
+
+
+def rows(out: str) -> list[dict[str, str]]:
+    header, *lines = (line.split("\t") for line in out.splitlines())
+    assert header == HEADER
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def parsed(text: str) -> ParsedText:
+    """A stand-in's parse: of one sentence as it is, of any other nothing."""
+    if text != TEXTS[3]:
+        return ParsedText((), (), (), (), (), (), ())
+    words = ("The", "dog", "chased", "the", "cat", ".")
+    return ParsedText(
+        words,
+        ("the", "dog", "chase", "the", "cat", "."),
+        ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT"),
+        ("", "Number=Sing", "Tense=Past|VerbForm=Fin", "", "Number=Sing", ""),
+        (1, 2, -1, 4, 2, 2),
+        ("det", "nsubj", "root", "det", "obj", "punct"),
+        ((0, 3), (4, 7), (8, 14), (15, 18), (19, 22), (22, 23)),
+    )
+
+
+@pytest.fixture
+def parser(monkeypatch):
+    """Takes the place of the parsers; returns the names that were asked for."""
+    asked = []
+
+    def load_parser(name: str):
+        if name == "none":
+            raise InputError("Expected a parser, but got none: train one.")
+        asked.append(name)
+        return lambda texts: [parsed(text) for text in texts]
+
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
+    return asked
+
+
+def test_a_table_on_standard_output(run, texts):
+    ended = run("perturb", "-i", texts, "--types", "synonym", "negate,entity")
+    assert ended.code == 0
+    found = rows(ended.out)
+    assert [(row["type"], row["perturbed"]) for row in found[:1]] == [
+        ("synonym", "We live in a lovely house near Oslo.")
+    ]
+    assert found[-1] == {
+        "original": "The lake was frozen.",
+        "perturbed": "The lake was not frozen.",
+        "type": "negate",
+        "degree": "1",
+        "severity": "0.754",
+        "rating": "24.6",
+    }
+    assert ended.err == "3 versions of 4 texts; texts that each type applied to: synonym 1, negate 1, entity 1\n"
+
+
+def test_json_lines_into_a_file_by_its_suffix(run, texts, tmp_path):
+    ended = run(
+        "perturb", "-i", texts, "--types", "deletion", "--degrees", "1", "2", "--versions", "2", "-o", "o.jsonl"
+    )
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.endswith("Written to o.jsonl\n")
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert all(list(row) == HEADER for row in found)
+    assert len(found) == 3 * 2 * 2
+    assert {row["type"] for row in found} == {"drop"}
+    assert all(row["rating"] == pytest.approx(100 * (1 - row["severity"]), abs=0.05) for row in found)
+
+
+def test_the_same_twice_and_another_seed_another_choice(run, texts):
+    given = ("perturb", "-i", texts, "--types", "drop", "random-word", "--quiet")
+    first, again, other = run(*given), run(*given), run(*given, "--seed", "3")
+    assert first == again
+    assert first.err == ""
+    assert first.out != other.out
+
+
+def test_everything_that_needs_nothing_where_no_type_is_named(run, texts):
+    ended = run("perturb", "-i", texts)
+    assert {row["type"] for row in rows(ended.out)} <= {name for name, kind in KINDS.items() if not kind.needs}
+    assert "Left out: passive and active (give --parser NAME)\n" in ended.err
+    assert "Left out: substitute (give --neighbours ENCODER)\n" in ended.err
+    every = run("perturb", "-i", texts, "--degrees", "all", "--quiet")
+    assert len(rows(every.out)) > len(rows(ended.out))
+    assert {row["degree"] for row in rows(run("perturb", "-i", texts, "--degrees", "70", "--quiet").out)} == {"70"}
+
+
+def test_a_parser_makes_the_passive_possible(run, texts, parser):
+    ended = run("perturb", "-i", texts, "--types", "passive", "active", "--parser", "stand-in")
+    assert parser == ["stand-in"]
+    assert [row["perturbed"] for row in rows(ended.out)] == ["The cat was chased by the dog."]
+    assert ended.err == "1 version of 4 texts; texts that each type applied to: passive 1, active 0\n"
+
+
+def test_an_encoder_makes_substitution_possible(run, write, tiny_encoder, monkeypatch):
+    monkeypatch.setattr("textmover.rome.features.neighbours.WordNeighbours.__init__.__kwdefaults__", {
+        "least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0,
+    })  # fmt: skip
+    path = write("more.txt", ["the big dog ran home", "she will buy the book"])
+    ended = run("perturb", "-i", path, "--types", "substitute", "--neighbours", tiny_encoder, "--quiet")
+    assert (ended.code, ended.err) == (0, "")
+    for row in rows(ended.out):
+        differing = [a for a, b in zip(row["original"].split(), row["perturbed"].split(), strict=True) if a != b]
+        assert len(differing) == 1
+    assert len(rows(ended.out)) == 2
+
+
+def test_a_column_of_a_table(run, write):
+    path = write("table.tsv", ["id\ttext", "1\tThe lake was frozen."])
+    ended = run("perturb", "-i", path, "--column", "text", "--types", "negate", "--quiet")
+    assert [row["perturbed"] for row in rows(ended.out)] == ["The lake was not frozen."]
+
+
+def test_texts_with_line_breaks_go_into_json_lines_alone(run, refused, write):
+    path = write("table.jsonl", [json.dumps({"text": "The lake\nwas frozen."})])
+    given = ("perturb", "-i", path, "--column", "text", "--types", "negate")
+    assert "without tabs and line breaks for a .tsv, but got one in text 1" in refused(*given)
+    made = json.loads(run(*given, "--format", "jsonl").out)
+    assert made["original"] == "The lake\nwas frozen."
+    assert made["perturbed"] == "The lake was not frozen."
+
+
+def test_the_list_names_everything(run):
+    ended = run("perturb", "--list")
+    assert (ended.code, ended.err) == (0, "")
+    assert [line.split()[0] for line in ended.out.splitlines()] == ["type", *KINDS]
+    assert all(name in ended.out for name in ALIASES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Expected `--input FILE` with texts"),
+        (("-i", "none.txt"), "Expected a file at none.txt"),
+        (("-i", "texts.txt", "--types", "shout"), "Expected `--types` to be among identity, repeat"),
+        (("-i", "texts.txt", "--types", ","), "Expected `--types` to name something"),
+        (("-i", "texts.txt", "--types", "drop", "--degrees", "3"), "`--degrees` to hold one of 1, 2, 4, 6 for drop"),
+        (("-i", "texts.txt", "--degrees", "3000"), "`--degrees` to hold one that some type has"),
+        (("-i", "texts.txt", "--degrees", "much"), "`--degrees` to be whole numbers from 1 on, or 'all'"),
+        (("-i", "texts.txt", "--types", "passive"), "Expected --parser NAME for type passive"),
+        (("-i", "texts.txt", "--types", "substitute"), "Expected --neighbours ENCODER for type substitute"),
+        (("-i", "texts.txt", "--versions", "0"), "Expected --versions to be at least 1"),
+        (("-i", "texts.txt", "--split", "test"), "Expected `--split` together with --column"),
+        (("-i", "texts.txt", "-o", "out.csv"), "Expected `--output` to end in .tsv, .jsonl"),
+        (("-i", "texts.txt", "-o", "texts.txt", "--format", "tsv"), "but got the input texts.txt"),
+        (("-i", "texts.txt", "--parser", "none"), "Expected a parser, but got none: train one."),
+        (("-i", "texts.txt", "--neighbours", "no/where"), "Expected `--neighbours` to be a folder or the name"),
+        (("-i", "table.tsv"), "name it with `--column`"),
+        (("-i", "table.tsv", "--column", "txt"), "Expected a column 'txt'"),
+    ],
+)
+def test_bad_input_is_one_sentence(refused, texts, write, parser, monkeypatch, arguments, message):
+    monkeypatch.setattr("textmover.modules.encoder.source._from_hub", lambda name, revision, tried: None)
+    write("table.tsv", ["id\ttext", "1\tThe lake was frozen."])
+    assert message in refused("perturb", *arguments)
+
+
+def test_an_interrupted_run_leaves_no_file(run, texts, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        yield 0, []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "perturb_texts", interrupted)
+    assert run("perturb", "-i", texts, "-o", "out.tsv").code == 130
+    assert not (tmp_path / "out.tsv").exists()

@@ -1,0 +1,270 @@
+"""Robustness on the command line: numbers, page, figure, kept scores, and what is refused."""
+
+import csv
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from textmover import Scorer
+from textmover.experiments import robustness_report
+from textmover.perturbations.perturbations import perturb
+from textmover.readers.judgements import built_in_descriptions
+from textmover.readers.segments import Columns, read_segments
+from textmover.scoring.lexical import lexical_scores
+from textmover.types import InputError, ParsedText
+
+TEXTS = [
+    "We live in a beautiful house by the river with two small children.",
+    "The big dog was sleeping in the garden of my old friend Anna.",
+    "She will sing a happy song for 20 people in the town of Oslo.",
+    "Many people walk on the long road to the market every morning.",
+    "",
+    "The big dog was sleeping in the garden of my old friend Anna.",
+    "They are reading a new book about the cold winter of 1947.",
+]
+DIFFERENT = 5
+SOME = ("--kinds", "drop,shuffle", "synonym", "antonym", "--samples", 50)
+
+
+@pytest.fixture
+def texts(write):
+    return write("texts.txt", TEXTS)
+
+
+@pytest.fixture
+def model(tiny_encoder):
+    """Options that name two metrics which cost little."""
+    return ("--models", "twmd", "--encoder", tiny_encoder, "--baselines", "chrf")
+
+
+def told(out):
+    """The records of a page in JSON: of metrics by name, and of kinds by metric, kind and degree."""
+    records = [record for table in json.loads(out)["tables"] for record in table["records"]]
+    kinds = {(one["metric"], one["kind"], one["degree"]): one for one in records if one["table"] == "kinds"}
+    return {one["metric"]: one for one in records if one["table"] == "summary"}, kinds
+
+
+def cells(out, kind):
+    """The cells of a kind in the first table that has it."""
+    return next(line.split() for line in out.splitlines() if line.startswith(f"{kind} "))
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_drops_are_those_of_the_perturbations_and_the_metric(run, texts, model, tiny_encoder):
+    ended = run("robustness", "-i", texts, *SOME, *model, "--format", "json")
+    assert (ended.code, ended.err) == (0, "")
+    summary, kinds = told(ended.out)
+    assert list(summary) == ["twmd", "chrf"]
+    assert summary["chrf"]["texts"] == DIFFERENT
+    originals = [text for text in dict.fromkeys(TEXTS) if text]
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder))
+    for degree in (1, 2, 4, 6):
+        made = [perturb(text, "drop", degree).text for text in originals]
+        whole, less = (scorer.score(several, originals).scores for several in (originals, made))
+        assert kinds["twmd", "drop", degree]["drop"] == pytest.approx(float(np.mean(whole - less)), abs=1e-5)
+        overlap = lexical_scores("chrf", made, [[one] for one in originals]).scores
+        assert kinds["chrf", "drop", degree]["drop"] == pytest.approx(100 - overlap.mean())
+    assert kinds["chrf", "drop", "all"]["versions"] == 4 * DIFFERENT
+    assert kinds["chrf", "unrelated", "all"]["share"] == pytest.approx(1)
+    assert kinds["chrf", "unrelated", "all"]["drop"] == pytest.approx(summary["chrf"]["unit"])
+    # The token vectors of the tiny encoder hardly know an order; characters of chrF do.
+    assert 0 < kinds["chrf", "shuffle", "all"]["share"] < 1
+    assert kinds["chrf", "shuffle", "all"]["meaning"] == "changed"
+    assert kinds["chrf", "synonym", "all"]["meaning"] == "kept"
+
+
+def test_the_same_twice_and_another_seed_another_choice(run, texts):
+    given = ("robustness", "-i", texts, *SOME, "--baselines", "chrf", "--format", "json")
+    first, again, other = run(*given), run(*given), run(*given, "--seed", 3)
+    assert first == again
+    assert told(first.out)[1]["chrf", "drop", "all"]["drop"] != told(other.out)[1]["chrf", "drop", "all"]["drop"]
+
+
+def test_a_limit_takes_some_of_the_texts_and_says_so(run, texts):
+    ended = run("robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--limit", 3, "--samples", 20)
+    assert ended.out.startswith("Texts: 3 of 5 different texts of texts.txt (chosen by seed 0), scored against them")
+    assert cells(ended.out, "drop")[:3] == ["drop", "changed", "12"]
+
+
+def test_references_of_people_take_the_place_of_the_texts(run, write):
+    rows = [(text, text.replace("big", "large").replace("happy", "glad")) for text in TEXTS if text]
+    path = write("table.tsv", ["text\tperson", *("\t".join(row) for row in rows)])
+    given = ("robustness", "-i", path, "--column", "text", "--kinds", "drop", "--degrees", 1, "--samples", 20)
+    given = (*given, "--baselines", "chrf", "--format", "json")
+    itself, person = run(*given), run(*given, "--reference-column", "person")
+    assert "Each text is its own reference" in itself.out
+    assert "Each text is its own reference" not in person.out
+    distinct = list(dict.fromkeys(rows))
+    made = [perturb(text, "drop", 1).text for text, _ in distinct]
+    before, after = (
+        lexical_scores("chrf", several, [[one] for _, one in distinct]).scores
+        for several in ([text for text, _ in distinct], made)
+    )
+    assert told(person.out)[1]["chrf", "drop", "all"]["drop"] == pytest.approx((before - after).mean())
+
+
+def test_a_set_brings_references_and_its_ratings_have_no_part(run, write, tmp_path):
+    row = {"dataset": "SFHOT", "system": "a", "informativeness": 1, "naturalness": 2, "quality": 3}
+    rows = [{**row, "mr": str(place), "hypothesis": text, "references": [text, "a good hotel"]}
+            for place, text in enumerate(TEXTS[:4])]  # fmt: skip
+    path = write("hotels.jsonl", [json.dumps(one) for one in rows])
+    ended = run("robustness", "-i", path, "--set", "sfhotel", "--kinds", "drop", "--baselines", "chrf", "--samples", 20)
+    assert ended.code == 0
+    assert "scored against their references" in ended.out
+    assert "The ratings that came with the texts (informativeness, naturalness, quality) have no part" in ended.out
+    assert "sfhotel" in built_in_descriptions()
+
+
+def test_a_parser_and_neighbours_make_more_kinds_possible(run, write, tiny_encoder, monkeypatch):
+    tree = ParsedText(
+        ("The", "dog", "chased", "the", "cat", "."),
+        ("the", "dog", "chase", "the", "cat", "."),
+        ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT"),
+        ("", "Number=Sing", "Tense=Past|VerbForm=Fin", "", "Number=Sing", ""),
+        (1, 2, -1, 4, 2, 2),
+        ("det", "nsubj", "root", "det", "obj", "punct"),
+        ((0, 3), (4, 7), (8, 14), (15, 18), (19, 22), (22, 23)),
+    )
+    nothing = ParsedText((), (), (), (), (), (), ())
+    trees = {"The dog chased the cat.": tree}
+    parser = types.SimpleNamespace(
+        load_parser=lambda name: lambda several: [trees.get(one, nothing) for one in several]
+    )
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", parser)
+    monkeypatch.setattr("textmover.rome.features.neighbours.WordNeighbours.__init__.__kwdefaults__", {
+        "least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0,
+    })  # fmt: skip
+    path = write("more.txt", ["The dog chased the cat.", "the big dog ran home"])
+    given = ("robustness", "-i", path, "--baselines", "chrf", "--samples", 20, "--format", "json")
+    ended = run(*given, "--kinds", "substitute", "drop", "--neighbours", tiny_encoder)
+    assert (ended.code, ended.err) == (0, "")
+    assert told(ended.out)[1]["chrf", "substitute", "all"]["texts"] == 2
+    ended = run(*given, "--kinds", "passive", "drop", "--perturbation-parser", "stand-in")
+    assert (ended.code, ended.err) == (0, "")
+    _, kinds = told(ended.out)
+    assert kinds["chrf", "passive", "all"]["texts"] == 1
+    assert kinds["chrf", "passive", "all"]["drop_low"] is None  # of one text: nothing to draw
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def test_page_table_figure_and_scores(run, texts, model, tmp_path):
+    ended = run("robustness", "-i", texts, *SOME, *model, "--output", "out/found.md", "--keep", "kept.tsv")
+    assert ended.code == 0, ended.err
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["found.csv", "found.md", "found.png"]
+    page = (tmp_path / "out" / "found.md").read_text(encoding="utf-8")
+    assert page.startswith("# Robustness to changes of the text\n")
+    assert "![Drop, as a share of the way to an unrelated text](found.png)" in page
+    assert "No person rated these versions" in page
+    assert "textmover robustness -i texts.txt --kinds drop,shuffle" in page
+    assert str(tmp_path) not in page.split("Signatures")[0].replace(str(model[3]), "")
+    with (tmp_path / "out" / "found.csv").open(encoding="utf-8", newline="") as stream:
+        records = list(csv.DictReader(stream))
+    drop = next(one for one in records if (one["metric"], one["kind"], one["degree"]) == ("chrf", "drop", "all"))
+    assert float(drop["share_low"]) < float(drop["share"]) < float(drop["share_high"])
+    lines = (tmp_path / "kept.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].split("\t") == ["group", "item", "hypothesis", "reference", "degree", "severity", "twmd", "chrf"]
+    kept = read_segments(tmp_path / "kept.tsv", Columns(score="chrf", groups=("group",)))
+    versions = [one.score for one in kept if one.groups["group"] == "drop"]
+    assert float(drop["drop"]) == pytest.approx(100 - np.mean(versions))
+    assert sum(one.groups["group"] == "text" for one in kept) == DIFFERENT
+
+
+def test_an_svg_by_its_suffix_a_folder_and_no_figure(run, texts, tmp_path, monkeypatch):
+    given = ("robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--samples", 20, "--quiet")
+    run(*given, "--output", "found.svg")
+    assert (tmp_path / "found.svg").read_bytes().startswith(b"<?xml")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    ended = run(*given, "--output", "folder/", "--no-figure")
+    assert (ended.code, ended.err) == (0, "")
+    assert sorted(one.name for one in (tmp_path / "folder").iterdir()) == ["robustness.csv", "robustness.md"]
+    assert "![" not in (tmp_path / "folder" / "robustness.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("format", "start"), [("markdown", "# Robustness"), ("csv", "table,metric,"), ("json", "{")])
+def test_formats(run, texts, format, start):
+    ended = run(
+        "robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--samples", 20, "--format", format
+    )
+    assert ended.out.startswith(start)
+
+
+def test_one_metric_has_its_intervals_beside_it(run, texts):
+    ended = run("robustness", "-i", texts, "--kinds", "drop", "--baselines", "chrf", "--samples", 20)
+    assert "kind       meaning   n   chrf   95 % interval" in ended.out
+
+
+def test_a_kind_that_no_text_allows_has_a_dash(run, write):
+    path = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."])
+    ended = run("robustness", "-i", path, "--kinds", "drop", "number", "--baselines", "chrf", "ter", "--samples", 20)
+    assert ended.code == 0
+    assert cells(ended.out, "number") == ["number", "changed", "0", "-", "-"]
+    assert "No text allows number." in ended.out
+
+
+def test_the_heat_map_has_no_empty_row(run, write, monkeypatch):
+    path, drawn = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."]), []
+    monkeypatch.setattr(robustness_report, "draw_heat_map", lambda groups, *_, **__: drawn.extend(groups))
+    given = ("--kinds", "drop", "number", "synonym", "--baselines", "chrf", "--samples", 20, "--quiet")
+    assert run("robustness", "-i", path, *given, "--output", "found.svg").code == 0
+    assert [(one.title, one.names) for one in drawn] == [("changes that harm", ["drop"])]
+
+
+def test_what_needs_more_is_left_out_and_said(run, texts):
+    ended = run("robustness", "-i", texts, "--degrees", 1, "--baselines", "chrf", "--samples", 20)
+    assert ended.code == 0
+    assert "Left out: passive and active (give --perturbation-parser NAME)." in ended.out
+    assert "Left out: substitute (give --neighbours ENCODER)." in ended.out
+    assert "\nidentity" not in ended.out
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "required: -i/--input"),
+        (("-i", "none.txt"), "Expected a file at none.txt"),
+        (("-i", "empty.txt"), "Expected empty.txt to hold text, but it is empty"),
+        (("-i", "blank.txt"), "Expected at least two different texts in blank.txt, but got 0"),
+        (("-i", "one.txt"), "Expected at least two different texts in one.txt, but got 1"),
+        (("-i", "numberless.txt", "--kinds", "number"), "Expected texts that allow number, but got none"),
+        (("-i", "texts.txt", "--kinds", "shout"), "Expected `--kinds` to be among identity, repeat"),
+        (("-i", "texts.txt", "--kinds", "identity"), "Expected `--kinds` that change a text, but got identity"),
+        (("-i", "texts.txt", "--kinds", "passive"), "Expected --perturbation-parser NAME for type passive"),
+        (("-i", "texts.txt", "--kinds", "substitute"), "Expected --neighbours ENCODER for type substitute"),
+        (("-i", "texts.txt", "--degrees", "much"), "`--degrees` to be whole numbers from 1 on, or 'all'"),
+        (("-i", "texts.txt", "--limit", "1"), "Expected --limit to be at least 2"),
+        (("-i", "texts.txt", "--samples", "0"), "Expected --samples to be at least 1"),
+        (("-i", "texts.txt", "--output", "texts.txt/x"), "Expected to be able to write"),
+        (("-i", "texts.txt", "--keep", "texts.txt"), "but got the input texts.txt"),
+        (("-i", "texts.txt", "--perturbation-parser", "none"), 'pip install "textmover[rome]"'),
+        (("-i", "texts.txt", "--reference-column", "ref", "--set", "sfhotel"), "from --set or from --column"),
+        (("-i", "table.tsv"), "name it with `--column`"),
+        (("-i", "table.tsv", "--column", "txt"), "Expected a column 'txt'"),
+        (("-i", "table.tsv", "--column", "text", "--reference-column", "ref"), "Expected a column 'ref'"),
+        (("-i", "table.tsv", "--set", "no-set"), "no-set"),
+        (("-i", "texts.txt", "--model", "no-model"), "no-model"),
+        (("-i", "texts.txt", "--models", "twmd", "twmd"), "Expected each metric once, but got 'twmd' twice"),
+        (("-i", "texts.txt", "--baselines", "best"), "argument --baselines: invalid choice: 'best'"),
+    ],
+)
+def test_bad_input_is_one_sentence(refused, texts, write, monkeypatch, arguments, message):
+    def load_parser(name: str) -> None:
+        raise InputError('Expected spaCy for the parser, but it is not installed: pip install "textmover[rome]".')
+
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
+    write("empty.txt", [])
+    write("blank.txt", ["", " "])
+    write("one.txt", ["The same text.", "The same text. "])
+    write("numberless.txt", ["The dog ran home.", "They walk."])
+    write("table.tsv", ["id\ttext", "1\tThe lake was frozen.", "2\tThe dog ran home."])
+    named = any(one in arguments for one in ("--model", "--models", "--baselines"))
+    assert message in refused("robustness", *arguments, *(() if named else ("--baselines", "chrf")))

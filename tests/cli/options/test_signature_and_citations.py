@@ -1,0 +1,143 @@
+"""What a paper has to say of a metric, from any command that has one."""
+
+import json
+import re
+
+import pytest
+
+from textmover.presets import PRESETS
+from textmover.report.metric_description import PHRASES, describe_metric, latex_paragraph
+from textmover.types import InputError, Signature
+
+
+@pytest.fixture
+def metric(tiny_encoder):
+    return ["--encoder", tiny_encoder, "--backend", "torch"]
+
+
+@pytest.mark.parametrize("command", ["score", "compare", "explain", "mbr", "evaluate", "fit-idf"])
+def test_citations_need_no_texts(run, command):
+    ended = run(command, "--model", "twmd", "--cite") if command != "evaluate" else run(command, "--cite")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("% the metric\n\n@inproceedings{chen-etal-2020-improving,")
+    assert ("koehn-2004-statistical" in ended.out) == (command == "compare")
+    assert ("eikema-aziz-2022-sampling" in ended.out) == (command == "mbr")
+
+
+def test_fields_change_what_is_cited(run):
+    text = run("score", "--cite", "--model", "wmd", "--order-penalty", "0.2", "--encoder", "x/unheard-of").out
+    assert "chow-etal-2019-wmdo" in text
+    assert "% No entry is known for the encoder unheard-of: cite what its authors ask for." in text
+
+
+def test_the_paragraph_holds_the_signature_that_scoring_prints(run, metric, texts):
+    scored = run("score", "-i", *texts, "--model", "twmd", *metric).err
+    signature = re.search(r"^Signature: (.*)$", scored, re.MULTILINE)[1]
+    ended = run("score", "--model", "twmd", "--signature", *metric)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.endswith(f"; higher is better. Signature: {signature}\n")
+    assert ended.out.startswith("We score with textmover ")
+    assert "tempered word mover similarity (TWMD) over " in ended.out
+    assert "temperature 0.02, 1 Sinkhorn iteration, the first special token kept" in ended.out
+    assert ended.out.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "rome"])
+def test_every_preset_is_said_in_words(run, metric, name):
+    fields = ["--last-layers", 3] if PRESETS[name].config.aggregation != "single" else []
+    ended = run("mbr", "--signature", "--model", name, *metric, *fields)
+    assert ended.code == 0, ended.err
+    words, _, signature = ended.out.strip().partition("Signature: ")
+    entries = dict(entry.split(":", 1) for entry in signature.split("|"))
+    assert set(entries) <= {*PHRASES, "textmover", "metric", "measure", "unknown", "stopwords"}
+    assert "the matching" not in words
+    assert ", ," not in words
+    assert ("lower is better" in words) == (not PRESETS[name].higher_is_better)
+    assert entries["mbr"] == "others"
+    if "-b" in name or "idf" in name or name.startswith(("moverscore", "hmd", "yisi")):
+        assert "@" not in entries["weights"] + entries["centering"]  # nothing has been fitted
+        assert ended.err.startswith(f"Note: {name} fits statistics on texts.")
+    else:
+        assert ended.err == ""
+
+
+def test_rome_is_said_in_words(run, embedded):
+    text = run("score", "--signature", "--model", "rome").out
+    assert ": RoMe over all-MiniLM-L6-v2 (sha256 53aa5117…), layer 6" in text
+    assert "features semantic, syntactic, acceptability" in text
+
+
+def test_statistics_are_named_where_they_are_given(run, metric, write):
+    corpus = write("corpus.txt", ["the cat sat", "a dog", "the rain"])
+    text = run("score", "--signature", "--model", "twmd-b", "--fit-on", corpus, *metric)
+    assert text.err == ""
+    assert re.search(r"\|centering:corpus@[0-9a-f]{8}\|", text.out)
+
+
+def test_choices_by_mbr(run, metric):
+    text = run("mbr", "--signature", "--model", "twmd", "--weights-column", "p", *metric).out
+    assert text.endswith("|mbr:all-weighted\n")
+    assert "each candidate compared with all candidates, which have weights" in text
+    assert "compared with references of their own" in run(
+        "mbr", "--signature", "--model", "twmd", "--references-column", "r", *metric
+    ).out  # fmt: skip
+
+
+def test_latex(run, metric):
+    text = run("score", "--signature", "latex", "--model", "lazy-emd-en", *metric).out
+    assert text.isascii()
+    assert r"better. Signature: \texttt{textmover:" in text
+    assert r"\textbar{}\allowbreak{}metric:lazy-emd" in text
+    assert "iterated to a tolerance of 1e-06" in text.replace("$-$", "-")
+    bare = re.sub(r"\\[a-z]+|\\_|\\%", "", text)
+    assert not set(bare) & set("%&#_^~|")
+    assert bare.count("{") == bare.count("}")
+    assert r"\_" in latex_paragraph("a_b. Signature: x:y")
+
+
+def test_several_metrics(run, metric):
+    ended = run("evaluate", "--signature", "--model", "twmd", "--model", "sbert", *metric)
+    assert [line.split(":")[0].split()[-1] for line in ended.out.split("\n\n")] == ["twmd", "sbert"]
+    assert "zhang-etal-2020-bertscore" in run("evaluate", "--cite", "--model", "twmd", "--model", "bertscore-p").out
+
+
+def test_tests_of_systems_are_told_with_their_options(run, metric):
+    given = ("--model", "twmd", "--samples", 500, "--trials", 700, "--seed", 3, *metric)
+    scored, tests = run("compare", "--signature", *given).out.strip().split("\n\n")
+    assert scored.startswith("We score with textmover ")
+    assert tests.startswith("We compare systems by paired bootstrap resampling of the segments (500 samples) and by")
+    assert "(700 trials), seed 3;" in tests
+    assert tests.endswith("|samples:500|seed:3, test:paired-randomisation|samples:700|seed:3")
+    ranked = run("rank", "--signature", "--test", "bootstrap", *given).out
+    assert "of paired bootstrap resampling of the segments (500 samples), seed 3, among systems" in ranked
+    assert ranked.endswith("Signature: test:paired-bootstrap|samples:500|seed:3|fewest:5|bootstrap:500\n")
+    assert r"test:paired-bootstrap\textbar{}\allowbreak{}" in run("compare", "--signature", "latex", *given).out
+
+
+def test_the_tests_that_are_cited_are_those_that_are_made(run, metric, tmp_path):
+    lines = {"r": "the dog ran home", "a": "a dog ran", "b": "she will buy a book"}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"{line}\n" * 6)
+    texts = ("--hypotheses", tmp_path / "a", tmp_path / "b", "--references", tmp_path / "r")
+    given = ("--model", "twmd", "--samples", 50, "--trials", 70, "--seed", 3, *metric)
+    done = run("compare", *texts, *given).err
+    tests = re.search(r"^Tests: (.*)$", done, re.MULTILINE)[1]
+    assert run("compare", "--signature", *given).out.strip().endswith(f"Signature: {tests}")
+
+
+def test_the_list_takes_names_and_cites_them(run):
+    assert [line.split()[0] for line in run("list", "rome", "twmd").out.splitlines()] == ["name", "twmd", "rome"]
+    assert [one["name"] for one in json.loads(run("list", "textmover-wmt", "--format", "json").out)] == [
+        "textmover-wmt"
+    ]
+    assert run("list", "twmd", "--cite").out == run("score", "--model", "twmd", "--cite").out
+    assert run("list", "--cite").out.count("\n@") > 25
+
+
+def test_bad_input(refused, run):
+    assert "Did you mean 'twmd'" in refused("list", "twmdd")
+    assert "Did you mean 'twmd'" in refused("score", "--model", "twmdd", "--cite")
+    assert "invalid choice: 'html'" in refused("score", "--signature", "html")
+    assert "required" in run("score", "--model", "twmd").err  # texts are asked for where nothing is printed instead
+    with pytest.raises(InputError, match="names its metric"):
+        describe_metric("x", None, Signature({}))

@@ -1,0 +1,361 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from textmover.checkpoints.encoder_weights import name_weights
+from textmover.scoring import Scorer, load_metric, save_checkpoint
+from textmover.scoring.backends import openvino
+
+TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])
+
+
+def save_run(path, start, **overrides):
+    """A Lightning checkpoint of a run that moved every weight of its metric a little."""
+    metric = load_metric(start, calibrate=True, **overrides)
+    with torch.no_grad():
+        for parameter in metric.parameters():
+            parameter.mul_(1.01)
+        metric.calibration.scale.fill_(50.0)
+    content = {
+        "epoch": 2,
+        "global_step": 120,
+        "pytorch-lightning_version": "2.6.0",
+        "state_dict": {
+            **{f"metric.{name}": tensor for name, tensor in metric.state_dict().items()},
+            "rating_mean": torch.zeros((), dtype=torch.float64),
+        },
+        "textmover": {"start": str(start), "config": metric.config.to_dict()},
+    }
+    torch.save(content, path)
+    return metric
+
+
+def change_run(path, **changes):
+    torch.save({**torch.load(path, weights_only=True), **changes}, path)
+
+
+@pytest.fixture
+def trained(tmp_path, tiny_encoder):
+    """The checkpoint of a run that started from a preset, and the metric that it holds."""
+    path = tmp_path / "run.ckpt"
+    return path, save_run(path, "twmd", encoder=str(tiny_encoder), layer=2, temperature=0.1)
+
+
+# --- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_the_folder_scores_as_the_run_did(run, trained, tmp_path):
+    path, metric = trained
+    ended = run("export", path, "out/metric")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == (
+        "Exported to out/metric. Score with it:\n"
+        "  textmover score -i hypotheses.txt references.txt --model out/metric\n"
+    )
+    exported, expected = Scorer.from_pretrained("out/metric").score(*TEXTS), Scorer(metric.eval()).score(*TEXTS)
+    np.testing.assert_array_equal(exported.scores, expected.scores)
+    name_weights(metric)
+    assert exported.signature.entries == {**expected.signature.entries, "encoder": metric.encoder_identity}
+    folder = tmp_path / "out" / "metric"
+    assert {one.name for one in folder.iterdir()} == {"config.json", "model.safetensors", "README.md", "encoder"}
+    card = (folder / "README.md").read_text()
+    for part in ("`twmd`", f"{metric.signature}`", "run.ckpt", "step 120 (epoch 3)", "temperature: 0.1", "layer: 2"):
+        assert part in card
+
+
+def test_a_run_that_started_from_a_checkpoint_needs_no_other_encoder(run, tmp_path, tiny_encoder):
+    begun = load_metric("twmd", encoder=str(tiny_encoder), calibrate=True)
+    start = save_checkpoint(begun, tmp_path / "start", card="# card\n")
+    config = json.loads((start / "config.json").read_text())
+    config["metric"]["encoder"] = "an-encoder-that-is-gone"
+    (start / "config.json").write_text(json.dumps(config))
+    metric = save_run(tmp_path / "run.ckpt", start, temperature=0.2)
+    assert run("export", "run.ckpt", "metric").code == 0
+    np.testing.assert_array_equal(
+        Scorer.from_pretrained("metric").score(*TEXTS).scores, Scorer(metric.eval()).score(*TEXTS).scores
+    )
+
+
+def test_a_fitted_mean_is_exported(run, tmp_path, tiny_encoder):
+    fitted = load_metric("twmd-b", encoder=str(tiny_encoder), calibrate=True)
+    fitted.fit(TEXTS[0])
+    save_run(tmp_path / "run.ckpt", "twmd-b", encoder=str(tiny_encoder))
+    state = {f"metric.{name}": tensor for name, tensor in fitted.state_dict().items()}
+    change_run(tmp_path / "run.ckpt", state_dict=state)
+    assert run("export", "run.ckpt", "metric").code == 0
+    assert Scorer.from_pretrained("metric").metric.signature == fitted.signature
+
+
+def test_what_the_training_module_saves_is_what_is_read(run, tmp_path, tiny_encoder):
+    from textmover.training.ratings import RatingsModule
+
+    module = RatingsModule("trwmd", overrides={"encoder": str(tiny_encoder)})
+    content = {"state_dict": module.state_dict(), "epoch": 0, "global_step": 1}
+    module.on_save_checkpoint(content)
+    torch.save(content, tmp_path / "run.ckpt")
+    assert run("export", "run.ckpt", "metric").code == 0
+    assert load_metric("metric").config == module.metric.config
+
+
+def test_what_a_run_says_of_its_data_is_on_the_card(run, trained, tmp_path):
+    path, _ = trained
+    about = torch.load(path, weights_only=True)["textmover"]
+    change_run(
+        path, textmover={**about, "data": {"training files": "mine.csv", "items": "40"}, "notices": ["Made up."]}
+    )
+    assert run("export", path, "whole").code == 0
+    card = (tmp_path / "whole" / "README.md").read_text()
+    assert "## Data\n\n* training files: mine.csv\n* items: 40\n\n## Configuration" in card
+    assert "\n\n**Made up.**\n\nSignature" in card
+    assert run("export", path, "half", "--untrained", 0.5).code == 0
+    card = (tmp_path / "half" / "README.md").read_text()
+    assert "**Made up.**\n\n### Data\n\n* training files: mine.csv" in card
+    assert "from the card of `run.ckpt`" in card
+
+
+def test_a_folder_is_replaced_on_request_only(run, refused, trained, tmp_path):
+    (tmp_path / "metric").mkdir()
+    (tmp_path / "metric" / "notes.txt").write_text("mine")
+    said = refused("export", trained[0], "metric")
+    assert "Expected metric to be new or empty" in said
+    assert "--overwrite" in said
+    assert (tmp_path / "metric" / "notes.txt").read_text() == "mine"
+    assert "holds other files" in refused("export", trained[0], "metric", "--overwrite")
+    assert (tmp_path / "metric" / "notes.txt").read_text() == "mine"
+    (tmp_path / "metric" / "notes.txt").unlink()
+    for _ in range(2):
+        assert run("export", trained[0], "metric", "--overwrite").code == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["metric", "run.ckpt"]
+
+
+# --- back-ends --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_back_ends_are_written_measured_and_found(run, checkpoint, real_backends, tmp_path, monkeypatch):
+    """A folder becomes one that brings the graphs of its back-ends along, under the hashes of its configuration."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    ended = run("export", checkpoint, "out", "--backend", "openvino", "--precision", "exact", "--precision", "int8")
+    assert (ended.code, ended.err) == (0, "")
+    measured = ended.out.splitlines()[2:]
+    start = "openvino {}: largest deviation from torch on 8 pairs: of a score "
+    assert [line.startswith(start.format(one)) for line, one in zip(measured, ("exact", "int8"), strict=True)]
+    folder = tmp_path / "out"
+    record = json.loads((folder / "backends" / "openvino-exact" / "backend.json").read_text())
+    assert f"of a score {record['deviation']:.1e}, of a hidden state {record['states']:.1e} of" in measured[0]
+    assert record["deviation"] <= 1e-5
+    assert "backends/openvino-int8/model.xml" in json.loads((folder / "config.json").read_text())["files"]
+    assert (folder / "README.md").read_text() == (checkpoint / "README.md").read_text()
+    scorer = Scorer.from_pretrained(folder, device="cpu", precision="int8", backend="openvino")
+    assert scorer.metric.runnable_encoder.runner.folder == folder / "backends" / "openvino-int8"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_preset_becomes_a_folder(run, tmp_path, embedded):
+    ended = run("export", "bertscore-f1", "out")
+    assert (ended.code, ended.err) == (0, "")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "# The metric `bertscore-f1`" in card
+    assert "from the preset `bertscore-f1`" in card
+    exported = Scorer.from_pretrained("out", device="cpu").score(*TEXTS)
+    expected = Scorer.from_pretrained("bertscore-f1", device="cpu").score(*TEXTS)
+    np.testing.assert_array_equal(exported.scores, expected.scores)
+
+
+def test_unusable_choices_of_back_ends(refused, checkpoint, tmp_path):
+    assert "name what is to be written" in refused("export", checkpoint, "out", "--precision", "int8")
+    assert 'pip install "textmover[openvino]"' in refused("export", checkpoint, "out", "--backend", "openvino")
+    assert "invalid choice: 'torch'" in refused("export", checkpoint, "out", "--backend", "torch")
+    assert not (tmp_path / "out").exists()
+
+
+# --- what is said of back-ends ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory):
+    """Where the graph of the tiny encoder is kept once it has been converted."""
+    return tmp_path_factory.mktemp("converted")
+
+
+@pytest.fixture
+def score(run, texts, checkpoint, real_backends, converted, tmp_path, monkeypatch):
+    """Scores with OpenVINO, in a cache of its own; returns what was said on standard error."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    export = openvino.export
+
+    def convert_once(encoder, example, precision, folder):
+        if not any(converted.iterdir()):
+            export(encoder, example, precision, converted)
+        shutil.copytree(converted, folder, dirs_exist_ok=True)
+
+    monkeypatch.setattr(openvino, "export", convert_once)
+
+    def score(model=checkpoint):
+        told = ("--model", model, "--device", "cpu", "--backend", "openvino", "--quiet")
+        ended = run("score", "-i", *texts, *told, "--format", "json")
+        assert ended.code == 0, ended
+        assert "|backend:openvino-" in json.loads(ended.out)["signature"]
+        return ended.err
+
+    return score
+
+
+@pytest.mark.slow
+def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
+    """Both are warnings, so that `--quiet` leaves them."""
+    preparing = "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds"
+    said = score()
+    assert said.startswith(preparing)
+    assert said.count("\n") == 1
+    assert score() == ""
+    (model,) = (tmp_path / "cache" / "textmover" / "backends").glob("*/openvino-*-exact/model.bin")
+    model.write_bytes(bytes(model.stat().st_size))
+    said = score().splitlines()
+    assert said[0] == f"{model.parent} is made anew, since its file model.bin does not hold what was written."
+    assert said[1].startswith(preparing)
+    assert len(said) == 2
+    assert score() == ""
+
+
+@pytest.mark.long
+def test_an_artefact_of_another_version_is_said_to_be_ignored(run, score, checkpoint, tmp_path, monkeypatch):
+    with monkeypatch.context() as other:
+        other.setattr("textmover.scoring.backends.preparation.version", lambda name: "2019.1")
+        assert run("export", checkpoint, "out", "--backend", "openvino").code == 0
+    said = score("out").splitlines()
+    folder = tmp_path / "out" / "backends" / "openvino-exact"
+    assert said[0].startswith(f"{folder.relative_to(tmp_path)} is ignored, since it is of another version (2019.1)")
+    assert said[1].startswith("Preparing backend openvino")
+    assert len(score("out").splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_broken_package_is_said_and_torch_scores(texts, checkpoint, tmp_path):
+    """As the process of a user, in which nothing has imported the real one."""
+    stub = tmp_path / "stubs" / "openvino"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("raise ImportError('libopenvino.so.9: cannot open shared object file')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(stub.parent), *sys.path])}
+    command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--model", str(checkpoint)]
+    command += ["--device", "cpu", "--quiet"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == 4
+    assert ended.stderr.startswith("Backend openvino is passed over for ")
+    assert "libopenvino.so.9: cannot open shared object file: reinstall it" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_a_place_that_cannot_be_written(refused, trained):
+    path, _ = trained
+    said = refused("export", path, path / "metric")
+    assert str(path / "metric") in said
+    assert "give another place" in said
+
+
+def test_no_file_and_a_folder(refused, tmp_path):
+    assert "gone.ckpt to be the checkpoint of a training run, but there is no such file" in refused(
+        "export", "gone.ckpt", "metric"
+    )
+    assert "to be a checkpoint, but it holds no config.json" in refused("export", tmp_path, "metric")
+    assert "or a name (see `textmover list`)" in refused("export", "runs/gone.ckpt", "metric")  # no repository's name
+    assert "Expected textmover-gone to be" in refused("export", "textmover-gone", "metric")
+    assert "required: FOLDER" in refused("export", "gone.ckpt")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 cut off"])
+def test_a_file_of_another_kind(refused, tmp_path, content):
+    (tmp_path / "run.ckpt").write_bytes(content)
+    assert "Expected run.ckpt to be the checkpoint of a training run" in refused("export", "run.ckpt", "metric")
+
+
+class Evil:
+    """Would write a file when it is unpickled."""
+
+    def __reduce__(self):
+        return open, ("ran.txt", "w")
+
+
+def test_a_checkpoint_that_would_run_code_is_not_loaded(refused, trained, tmp_path):
+    path, _ = trained
+    torch.save({**torch.load(path, weights_only=True), "extra": Evil()}, path)
+    said = refused("export", path, "metric")
+    assert "would run code" in said
+    assert not (tmp_path / "ran.txt").exists()
+
+
+def test_a_checkpoint_that_is_cut_off(refused, trained):
+    path, _ = trained
+    path.write_bytes(path.read_bytes()[:-5000])
+    assert "it is damaged" in refused("export", path, "metric")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"state_dict": None}, "holds no `state_dict`"),
+        ({"textmover": None}, "does not say (under `textmover`) which metric"),
+        ({"state_dict": {"rating_mean": torch.zeros(())}}, "none of its weights are under `metric.`"),
+        ({"state_dict": {"metric.other": torch.zeros(())}}, "to fit its configuration"),
+        ({"textmover": {"start": "./gone", "config": {}}}, "It is what"),
+        ({"textmover": {"start": "twmd", "config": {"temprature": 1}}}, "did you mean `temperature`?"),
+    ],
+)
+def test_a_checkpoint_without_its_metric(refused, trained, changes, message):
+    path, _ = trained
+    change_run(path, **changes)
+    said = refused("export", path, "metric")
+    assert message in said
+
+
+def test_an_encoder_that_is_gone_lists_what_was_tried(refused, trained):
+    path, metric = trained
+    config = {**metric.config.to_dict(), "encoder": "no-such-encoder-here"}
+    change_run(path, textmover={"start": "twmd", "config": config})
+    assert "'no-such-encoder-here' nowhere: no folder" in refused("export", path, "metric")
+
+
+@pytest.mark.parametrize("start", ["preset", "checkpoint"])
+@pytest.mark.parametrize("options", [(), ("--adapter", 4), ("--untrained", 0.5)])
+def test_a_run_of_an_encoder_that_was_replaced(refused, run, tmp_path, tiny_encoder, start, options):
+    from textmover.training.ratings import RatingsModule
+
+    encoder, path = shutil.copytree(tiny_encoder, tmp_path / "encoder"), tmp_path / "run.ckpt"
+
+    def replace():
+        state = load_file(encoder / "model.safetensors")
+        other = {name: one + 0.1 if one.is_floating_point() else one for name, one in state.items()}
+        save_file(other, encoder / "model.safetensors", metadata={"format": "pt"})
+
+    def begin():
+        metric = load_metric("twmd", encoder=str(encoder))
+        return (
+            "twmd" if start == "preset" else str(save_checkpoint(metric, tmp_path / "start", card="", overwrite=True))
+        )
+
+    module = RatingsModule(begin(), overrides={"encoder": str(encoder)} if start == "preset" else None)
+    content = {"state_dict": module.state_dict(), "epoch": 0, "global_step": 1}
+    module.on_save_checkpoint(content)
+    torch.save(content, path)
+    assert run("export", path, "before", *options).code == 0
+    replace()
+    begin()  # the checkpoint that training started from is made anew, over the other encoder
+    said = refused("export", path, "metric", *options)
+    assert content["textmover"]["encoder"]["base"]["sha256"] in said
+    assert f"but those in {encoder} have" in said
+    assert f"put that one back to export {path}" in said
+    assert not (tmp_path / "metric").exists()
+    del content["textmover"]["encoder"]  # as earlier versions wrote it
+    torch.save(content, path)
+    assert run("export", path, "metric", *options).code == 0

@@ -1,0 +1,291 @@
+"""``textmover export`` of adapters, averages and interpolations, from any source, and to the hub."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.checkpoints.averaging import average_metrics, interpolate
+from textmover.modules.probes import probe_scores
+from textmover.scoring import Scorer, load_checkpoint, load_metric, save_checkpoint
+
+TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street", "he can not sing"])
+RATED = ["system,reference,score", "the small dog,a little dog,0.9", "she sold books,warm tea,0.1", "tea,warm tea,0.6"]
+
+
+@pytest.fixture
+def save_run(tmp_path, tiny_encoder):
+    """Writes a Lightning checkpoint of a run whose seed has moved every weight; returns it and its metric."""
+
+    def save(name="run.ckpt", seed=0, **fields):
+        metric = load_metric("twmd", **{"encoder": str(tiny_encoder), "calibrate": True, **fields})
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            for one in metric.parameters():
+                one.add_(0.03 * torch.randn_like(one))
+        if metric.needs_fit:
+            metric.fit([*TEXTS[0], *TEXTS[1]])
+        state = {f"metric.{key}": one for key, one in metric.state_dict().items()}
+        about = {"start": "twmd", "config": metric.config.to_dict()}
+        torch.save({"epoch": 0, "global_step": 9, "state_dict": state, "textmover": about}, tmp_path / name)
+        return name, metric.eval()
+
+    return save
+
+
+def weights(metric) -> dict[str, torch.Tensor]:
+    return dict(metric.state_dict())
+
+
+def assert_same(metric, other, atol: float = 0.0) -> None:
+    for name, one in weights(other).items():
+        torch.testing.assert_close(weights(metric)[name], one, rtol=0, atol=atol)
+
+
+# --- adapters ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["run", "folder", "adapter"])
+def test_anything_trained_becomes_an_adapter(run, save_run, tmp_path, source):
+    name, metric = save_run()
+    if source != "run":
+        kind = AdapterConfig(64, "float32") if source == "adapter" else None
+        name = save_checkpoint(metric, tmp_path / source, card="# A card\n\nof mine", adapter=kind)
+    ended = run("export", name, "out", "--adapter", 4)
+    assert (ended.code, ended.err) == (0, "")
+    report = adapter_report(tmp_path / "out")
+    assert (report.rank, report.dtype) == (4, "float16")
+    deviation = float((probe_scores(load_checkpoint(tmp_path / "out")) - probe_scores(metric)).abs().max())
+    line = ended.out.splitlines()[2]
+    assert line.startswith(f"Adapter of rank 4 (float16) over {report.base} (sha256 {report.sha256[:16]}…): ")
+    assert f"largest of one {report.largest_error:.1e} ({report.matrix})" in line
+    said = float(re.search(r"uncalibrated score on 8 pairs (\S+)\.$", line)[1])
+    assert said == pytest.approx(deviation, rel=0.1)
+    assert deviation > 0
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert f"## Adapter\n\n{line}\n" in card
+    assert f"|{load_checkpoint(tmp_path / 'out').signature}`" in card
+    if source != "run":
+        assert card.startswith("# A card\n\nof mine\n")
+
+
+def test_a_card_speaks_of_the_adapter_that_it_is_the_card_of(run, save_run, tmp_path):
+    name, _ = save_run()
+    assert run("export", name, "one", "--adapter", 2).code == 0
+    with (tmp_path / "one" / "README.md").open("a") as card:
+        card.write("\n## Notes\n\nmine\n")
+    assert run("export", "one", "two", "--adapter", 3).code == 0
+    card = (tmp_path / "two" / "README.md").read_text()
+    assert card.count("## Adapter") == 1
+    assert "Adapter of rank 3" in card
+    assert "Adapter of rank 2" not in card
+    assert "## Notes\n\nmine\n" in card
+    assert run("export", "two", "full").code == 0
+    assert "## Adapter" not in (tmp_path / "full" / "README.md").read_text()
+
+
+def test_an_adapter_of_full_rank_is_the_run(run, save_run, tmp_path):
+    name, metric = save_run()
+    assert run("export", name, "out", "--adapter", 64, "--adapter-dtype", "float32").code == 0
+    assert_same(load_checkpoint(tmp_path / "out"), metric, atol=1e-7)
+
+
+def test_an_adapter_without_its_statistics_says_nothing_of_scores(run, tiny_encoder, tmp_path):
+    metric = load_metric("twmd-b", encoder=str(tiny_encoder))
+    save_checkpoint(metric, tmp_path / "unfitted", card="# card")
+    ended = run("export", "unfitted", "out", "--adapter", 2)
+    assert (ended.code, ended.err) == (0, "")
+    assert "score on" not in ended.out
+
+
+def test_a_run_with_lora_is_merged(run, save_run, tmp_path):
+    """As peft names the matrices beside the weights; how they are scaled stands in the run's own entry."""
+    name, metric = save_run()
+    content = torch.load(tmp_path / name, weights_only=True)
+    state = content["state_dict"]
+    layer = "metric.encoder.model.encoder.layer.0.attention.self.query"
+    old, bias = state.pop(f"{layer}.weight"), state.pop(f"{layer}.bias")
+    down, up = torch.ones(2, 32), 0.01 * torch.ones(32, 2)
+    state |= {f"{layer}.base_layer.weight": old, f"{layer}.base_layer.bias": bias}
+    state |= {f"{layer}.lora_A.default.weight": down, f"{layer}.lora_B.default.weight": up}
+    content["textmover"]["lora"] = {"rank": 2, "alpha": 4.0}
+    torch.save(content, tmp_path / name)
+    assert run("export", name, "out").code == 0
+    found = weights(load_checkpoint(tmp_path / "out"))
+    key = f"{layer.removeprefix('metric.')}.weight"
+    torch.testing.assert_close(found[key], old + 2 * up @ down)
+    assert torch.equal(found[key.replace("query", "key")], weights(metric)[key.replace("query", "key")])
+    del content["textmover"]["lora"]
+    torch.save(content, tmp_path / name)
+    assert "how its LoRA matrices are scaled" in run("export", name, "other").err
+
+
+# --- averages and interpolation ---------------------------------------------------------------------------------------
+
+
+def test_runs_are_averaged(run, save_run, tmp_path):
+    names, metrics = zip(*(save_run(f"{seed}.ckpt", seed) for seed in range(3)), strict=True)
+    folder = save_checkpoint(metrics[2], tmp_path / "third", card="")  # a run and a folder may be mixed
+    ended = run("export", names[0], "out", "--average", names[1], folder)
+    assert (ended.code, ended.err) == (0, "")
+    assert_same(load_checkpoint(tmp_path / "out"), average_metrics(metrics))
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "as the mean of the weights of `0.ckpt`, `1.ckpt`, `third`" in card
+    assert f"{load_checkpoint(tmp_path / 'out').signature}`" in card
+
+
+def test_runs_may_count_differently(run, save_run, tmp_path):
+    names, metrics = zip(*(save_run(f"{seed}.ckpt", seed) for seed in range(2)), strict=True)
+    ended = run("export", names[0], "out", "--average", names[1], "--weights", 3, 1)
+    assert (ended.code, ended.err) == (0, "")
+    assert_same(load_checkpoint(tmp_path / "out"), average_metrics(metrics, [0.75, 0.25]))
+    assert "the mean of the weights of `0.ckpt` (3), `1.ckpt` (1)" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_released_metric_is_exported_by_its_name_with_its_card(run, tmp_path, embedded):
+    ended = run("export", "textmover-general", "out", "--adapter", 34)
+    assert (ended.code, ended.err) == (0, "")
+    assert "# textmover-general" in (tmp_path / "out" / "README.md").read_text()
+    given = ["A cat sat on the mat."], ["On the mat sat a cat."]
+    expected = Scorer(load_metric("textmover-general")).score(*given).scores
+    assert Scorer(load_checkpoint(tmp_path / "out")).score(*given).scores == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_checkpoint_of_the_hub_is_exported_by_its_name(run, save_run, tmp_path, monkeypatch):
+    _, metric = save_run()
+    folder = save_checkpoint(metric, tmp_path / "fetched", card="# From the hub")
+    monkeypatch.setattr("textmover.checkpoints.folder._download", lambda name, revision: folder)
+    assert run("export", "owner/metric", "out").code == 0
+    assert_same(load_checkpoint(tmp_path / "out"), metric)
+    assert (tmp_path / "out" / "README.md").read_text() == "# From the hub"
+
+
+def test_calibrations_of_unlike_scales_are_told(run, save_run, tmp_path, write, caplog):
+    _, metric = save_run(calibrate=True)
+    folders = []
+    for scale in (4.0, 90.0):
+        metric.calibration.scale.data.fill_(scale)
+        folders.append(save_checkpoint(metric, tmp_path / f"scale{scale:g}", card=""))
+    ended = run("export", folders[0], "out", "--average", folders[1])
+    assert ended.code == 0
+    assert "calibrated to ratings of different scales (4 s" in ended.err + caplog.text
+    caplog.clear()
+    table = write("ratings.csv", RATED)
+    options = ("--ratings", table, "--hypothesis-column", "system")
+    fitted = run("export", folders[0], "fitted", "--average", folders[1], *options)
+    assert fitted.code == 0
+    assert "different scales" not in fitted.err + caplog.text
+    assert "different scales" not in run("export", folders[0], "one", "--average", folders[1], "--weights", 1, 0).err
+
+
+def test_everything_together_from_runs(run, save_run, tmp_path, write):
+    names, metrics = zip(*(save_run(f"{seed}.ckpt", seed, centering="corpus") for seed in range(2)), strict=True)
+    table = write("ratings.csv", RATED)
+    options = ("--average", names[1], "--untrained", 0.25, "--ratings", table, "--hypothesis-column", "system")
+    ended = run("export", names[0], "out", *options, "--adapter", 64, "--adapter-dtype", "float32")
+    assert (ended.code, ended.err) == (0, "")
+    found = load_checkpoint(tmp_path / "out")
+    mixed = interpolate(average_metrics(metrics), 0.25)
+    assert_same(found.encoder, mixed.encoder, atol=1e-6)
+    mixed.fit(list(dict.fromkeys(text for line in RATED[1:] for text in line.split(",")[:2])))
+    torch.testing.assert_close(found.centering.statistic.mean, mixed.centering.statistic.mean, rtol=0, atol=1e-5)
+    mixed.calibration = None
+    pairs = list(zip(*(line.split(",")[:2] for line in RATED[1:]), strict=True))
+    scores = Scorer(mixed).score(*map(list, pairs)).scores
+    scale, offset = np.polyfit(scores, [0.9, 0.1, 0.6], 1)
+    assert scale > 0  # a falling one would not be fitted
+    assert (found.calibration.scale.item(), found.calibration.offset.item()) == pytest.approx((scale, offset), rel=1e-3)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "0.25 of the way back to the untrained encoder, with mean and calibration fitted on `ratings.csv`" in card
+
+
+def test_a_share_of_nothing_leaves_the_weights(run, save_run, tmp_path):
+    name, metric = save_run()
+    assert run("export", name, "out", "--untrained", 0).code == 0
+    assert_same(load_checkpoint(tmp_path / "out"), metric)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--untrained", 1.5), "`--untrained` to be between 0 (as trained) and 1 (untrained), but got 1.5"),
+        (("--untrained", "nan"), "--untrained to be a finite number, but got nan"),
+        (("--score-column", "z"), "`--ratings FILE` beside `--score-column`"),
+        (("--ratings", "gone.csv"), "gone.csv"),
+        (("--average", "gone.ckpt"), "gone.ckpt to be the checkpoint of a training run, but there is no such file"),
+        (("--average", "other.ckpt"), "but `layer` is None in the first and 1 in number 2: average only"),
+        (("--average", "run.ckpt", "--weights", 1), "`--weights` to hold 2 numbers, one for each metric, but got 1"),
+        (("--average", "run.ckpt", "--weights", 1, -1), "`--weights` to be finite, at least 0 and not all 0, but got"),
+        (("--weights", 1, 2), "`--average RUN …` beside `--weights`, but got none"),
+        (("--adapter", 0), "`rank` to be a whole number from 1 to 65,536, but got 0"),
+        (("--adapter-dtype", "float16"), "`--adapter RANK` beside `--adapter-dtype`"),
+        (("--adapter", 4, "--backend", "openvino"), "`--backend` without `--adapter`"),
+        (("--private",), "`--push OWNER/NAME` beside `--private`"),
+        (("--push", "name"), "to be a repository such as owner/name, but got 'name'"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_before_anything_is_written(refused, save_run, tmp_path, options, said):
+    name, _ = save_run()
+    save_run("other.ckpt", layer=1)
+    assert said in refused("export", name, "out", *options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ratings_need_something_to_fit(refused, save_run, write):
+    name, _ = save_run(calibrate=False)
+    table = write("ratings.csv", RATED)
+    said = refused("export", name, "out", "--ratings", table, "--hypothesis-column", "system")
+    assert "corpus statistics or calibration to fit on --ratings, but got one with neither" in said
+
+
+def test_equal_ratings_are_refused(refused, save_run, write, tmp_path):
+    name, _ = save_run()
+    table = write("ratings.csv", [RATED[0], *(f"{line.rsplit(',', 1)[0]},0.5" for line in RATED[1:])])
+    said = refused("export", name, "out", "--ratings", table, "--hypothesis-column", "system")
+    assert "Expected ratings that differ, to calibrate on, but all 3 are 0.5: check the column." in said
+    assert not (tmp_path / "out").exists()
+
+
+# --- the hub ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_pushed(run, save_run, tmp_path, monkeypatch):
+    name, _ = save_run()
+    pushed = []
+
+    class Api:
+        def __init__(self, token=None):
+            assert token is None  # that of `hf auth login`: none belongs on a command line
+
+        def create_repo(self, repo_id, **options):
+            pushed.append(("create", repo_id, options["private"]))
+            return f"https://huggingface.co/{repo_id}"
+
+        def create_branch(self, repo_id, **options):
+            pushed.append(("branch", options["branch"]))
+
+        def upload_folder(self, **options):
+            shutil.copytree(options["folder_path"], tmp_path / "hub")
+            pushed.append(("upload", options["repo_id"], options["revision"]))
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    options = ("--adapter", 4, "--push", "owner/metric", "--private", "--push-revision", "v1")
+    ended = run("export", name, "out", *options)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.endswith("Pushed to https://huggingface.co/owner/metric\n")
+    assert pushed == [("create", "owner/metric", True), ("branch", "v1"), ("upload", "owner/metric", "v1")]
+    assert "## Adapter" in (tmp_path / "hub" / "README.md").read_text()
+    assert_same(load_checkpoint(tmp_path / "hub"), load_checkpoint(tmp_path / "out"))
+
+
+def test_a_push_that_fails_leaves_the_folder(run, save_run, tmp_path):
+    """Tests are offline, as the client finds out without the network."""
+    name, _ = save_run()
+    ended = run("export", name, "out", "--push", "owner/metric")
+    assert ended.code == 2
+    assert "Expected the hub to take owner/metric, but HF_HUB_OFFLINE is set" in ended.err
+    load_checkpoint(tmp_path / "out")

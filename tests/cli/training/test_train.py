@@ -1,0 +1,403 @@
+"""``train.py`` and ``textmover train`` as a user meets them, over the tiny encoder."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from textmover import Scorer
+from textmover.cli.main import main as textmover
+from textmover.cli.training.train import main as train
+from textmover.training import RatingsModule
+from textmover.training.stage import NotFiniteError
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "training"))
+from runs import recipe, write_ratings, write_recipe  # noqa: E402
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    return write_ratings(tmp_path / "ratings.tsv")
+
+
+def run(tmp_path: Path, config: dict, *arguments: str) -> int:
+    return train(["fit", "--config", str(write_recipe(tmp_path / "recipe.yaml", config)), *arguments])
+
+
+def complaint(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence of standard error that starts with the program's name."""
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("textmover: ")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_a_fit_reports_the_gain_exports_and_says_how_to_score(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings, data__init_args__notice="These ratings are made up.")
+    assert run(tmp_path, config) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "held-back",
+        "pearson",
+        "before",
+        "after",
+        "interval",
+        "These ratings are made up.",
+        "textmover score -i",
+    ):
+        assert words in out
+    folder = tmp_path / "metric"
+    assert str(folder) in out
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    for words in ("These ratings are made up.", "| held-back |", "max_epochs: 3", str(ratings), "Signature"):
+        assert words in card
+    assert Scorer.from_pretrained(folder).score("the cat sat", "the cat sat").mean > 50
+
+
+def test_the_best_weights_are_exported_and_export_of_its_lightning_checkpoint_gives_the_same(
+    tmp_path, tiny_encoder, ratings, capsys
+):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings)) == 0
+    assert textmover(["export", str(tmp_path / "checkpoints" / "best.ckpt"), str(tmp_path / "again")]) == 0
+    texts = ["old red cat sat", "on mat big"], ["young green dog ran", "on mat small"]
+    first, second = (Scorer.from_pretrained(tmp_path / name).score(*texts).scores for name in ("metric", "again"))
+    assert first.tolist() == second.tolist()
+
+
+@pytest.mark.slow
+def test_an_adapter_mixed_with_the_untrained_weights_is_what_is_judged_and_exported(
+    tmp_path, tiny_encoder, ratings, capsys
+):
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1)
+    config |= {"adapter": {"rank": 2}, "untrained_share": 0.5}
+    assert run(tmp_path, config) == 0
+    out = capsys.readouterr().out
+    assert "Adapter over" in out
+    card = (tmp_path / "metric" / "README.md").read_text(encoding="utf-8")
+    for words in ("untrained_share: 0.5", "rank: 2", "| held-back |"):
+        assert words in card
+    scorer = Scorer.from_pretrained(tmp_path / "metric")
+    assert str(scorer.signature) in card
+    human = [float(line.rsplit("\t", 1)[1]) for line in ratings.read_text().splitlines()[1:]]
+    scores = scorer.score("old cat sat on mat", "old cat sat on mat").scores
+    assert abs(scores[0] - max(human)) < 30, "the scale was fitted anew for the mixed weights"
+    assert not (tmp_path / "metric" / "encoder").exists()
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.5"])
+def test_a_share_outside_of_0_to_1_is_refused_before_training(tmp_path, tiny_encoder, ratings, share, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), "--untrained_share", share) == 2
+    assert "`untrained_share` to be between 0 and 1" in complaint(capsys)
+    assert not (tmp_path / "metric").exists()
+
+
+def test_a_checkpoint_of_another_encoder_is_refused(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1)
+    assert run(tmp_path, config) == 0
+    shutil.copytree(tiny_encoder, tmp_path / "other")
+    config["model"]["init_args"]["overrides"]["encoder"] = str(tmp_path / "other")
+    capsys.readouterr()
+    assert run(tmp_path, config, "--ckpt_path", str(tmp_path / "checkpoints" / "best.ckpt")) == 2
+    assert "a checkpoint of the metric that is trained here, but its `encoder` is" in complaint(capsys)
+
+
+@pytest.mark.parametrize("command", ["test", "predict"])
+def test_what_the_modules_cannot_do_is_not_offered(tmp_path, tiny_encoder, ratings, command, capsys):
+    config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
+    for main in (train, lambda arguments: textmover(["train", *arguments])):
+        assert main([command, "--config", str(config)]) == 2
+        message = complaint(capsys)
+        assert command in message
+        assert "fit" in message
+        assert "validate" in message
+    with pytest.raises(SystemExit):
+        train(["--help"])
+    assert "{fit,validate}" in capsys.readouterr().out
+
+
+def test_validation_of_a_metric_that_was_never_fitted_says_what_to_name(tmp_path, tiny_encoder, ratings, capsys):
+    config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings, trainer__max_epochs=1))
+    assert train(["fit", "--config", str(config)]) == 0
+    capsys.readouterr()
+    assert train(["validate", "--config", str(config)]) == 2
+    message = complaint(capsys)
+    assert "never fitted: name a run's checkpoint with --ckpt_path, or an exported metric with --model.init" in message
+    named = (
+        ("--ckpt_path", str(tmp_path / "checkpoints" / "best.ckpt")),
+        ("--model.init_args.metric", str(tmp_path / "metric"), "--model.init_args.overrides", "null"),
+    )
+    for options in named:
+        assert train(["validate", "--config", str(config), *options]) == 0
+        assert "held-back/pearson" in capsys.readouterr().out
+
+
+def test_textmover_train_means_fit_and_every_key_can_be_changed(tmp_path, tiny_encoder, ratings):
+    config = write_recipe(tmp_path / "recipe.yaml", recipe(tmp_path, tiny_encoder, ratings))
+    changes = ["--trainer.max_epochs", "1", "--model.init_args.losses", "{pairwise: 1.0}"]
+    changes += ["--model.init_args.overrides.temperature", "0.5", "--export", str(tmp_path / "other")]
+    assert textmover(["train", "--config", str(config), *changes]) == 0
+    assert "T:0.5|" in str(Scorer.from_pretrained(tmp_path / "other").signature)
+    assert not (tmp_path / "metric").exists()
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "configs" / f"{name}.yaml" for name in ("quickstart", "wmt_da")], ids=lambda path: path.stem
+)
+def test_every_recipe_runs_two_steps_and_comments_every_field(path, tmp_path, tiny_encoder, ratings, monkeypatch):
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    columns = config["data"]["init_args"]["columns"]["groups"]
+    text = ratings.read_text().replace("group", "\t".join(columns), 1)
+    kinds = ["insert", "truncate", "identity", "paraphrase", "drop"]
+    rows = [line.split("\t", 1)[1] for line in text.splitlines()[1:]]
+    filled = ["\t".join([*([kinds[n % 5]] * len(columns)), row]) for n, row in enumerate(rows)]
+    ratings.write_text("\n".join([text.splitlines()[0], *filled]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    changes = ["--data.init_args.train", f"[{ratings}]", "--model.init_args.overrides.encoder", str(tiny_encoder)]
+    assert (
+        train(
+            ["fit", "--config", str(path), "--trainer.max_epochs", "1", "--trainer.limit_train_batches", "2", *changes]
+        )
+        == 0
+    )
+    assert Scorer.from_pretrained(tmp_path / config["export"]).score("a cat", "a cat").mean
+
+    lines = path.read_text(encoding="utf-8").splitlines()
+    plain = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    explained = (
+        "class_path: textmover",
+        "init_args:",
+        "trainer:",
+        "model:",
+        "data:",
+        "callbacks:",
+        "logger:",
+        "train:",
+    )
+    explained += ("dirpath", "filename", "- ")
+    bare = [
+        line for line in plain
+        if "#" not in line and not any(word in line for word in explained)
+    ]  # fmt: skip
+    assert len(bare) < len(plain) / 2, bare
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"model: {a: &a [*a]}", "to hold no value that contains itself, but got one in line 1"),
+        (b"a: &a [1, 1]\nb: &b [" + b"*a, " * 40_000 + b"1]", "to .*at most 50,000 values, aliases written out"),
+        (b"model:\n  a: 1\n  a: 2", "to hold each key once, but got 'a' again in line 3"),
+        (b"model: " + b"[" * 5000, "to .*at most 100 levels of lists and keys"),
+        ("model: é".encode("utf-16"), "to be UTF-8, but got the byte 0xff in line 1"),
+        (b"", "to be a recipe, a mapping of keys to values, but got none"),
+    ],
+)
+def test_a_recipe_that_cannot_be_read_is_refused_with_its_line(refused, tmp_path, content, message):
+    (tmp_path / "recipe.yaml").write_bytes(content)
+    assert re.search(f"Expected recipe.yaml {message}", refused("train", "--config", "recipe.yaml"))
+
+
+@pytest.mark.parametrize("option", ["-c", "--conf"])
+def test_a_recipe_by_another_name_of_the_option_is_refused_too(refused, tmp_path, option):
+    (tmp_path / "recipe.yaml").write_text("a: 1\na: 2")
+    assert "to hold each key once, but got 'a' again in line 2" in refused("train", option, "recipe.yaml")
+
+
+def test_an_option_that_grows_without_bound_is_refused(refused):
+    said = refused("train", "--trainer.callbacks", "[&a [*a]]")
+    assert "Expected an option to hold no value that contains itself" in said
+
+
+def test_a_recipe_that_is_not_there(capsys):
+    assert train(["fit", "--config", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml" in complaint(capsys)
+
+
+def test_ratings_that_are_not_there(tmp_path, tiny_encoder, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, tmp_path / "missing.tsv")) == 2
+    assert "missing.tsv" in complaint(capsys)
+
+
+def test_a_column_that_is_not_there(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings)
+    config["data"]["init_args"]["columns"]["score"] = "ratting"
+    assert run(tmp_path, config) == 2
+    message = complaint(capsys)
+    assert "ratting" in message
+    assert "ratings.tsv" in message
+
+
+@pytest.mark.parametrize("value", ["nan", "good", "", "inf"])
+def test_a_rating_that_is_no_number(value, tmp_path, tiny_encoder, ratings, capsys):
+    lines = ratings.read_text().splitlines()
+    lines[7] = lines[7].rsplit("\t", 1)[0] + f"\t{value}"
+    ratings.write_text("\n".join(lines) + "\n")
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings)) == 2
+    message = complaint(capsys)
+    assert "line 8" in message
+    assert "ratings.tsv" in message
+
+
+def test_an_export_folder_that_cannot_be_written_is_refused_before_training(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings, export=str(ratings / "below" / "a" / "file"))
+    assert run(tmp_path, config) == 2
+    assert "below" in complaint(capsys)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_checkpoint_to_resume_from_that_is_not_there(tmp_path, tiny_encoder, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), "--ckpt_path", "gone.ckpt") == 2
+    assert "gone.ckpt" in complaint(capsys)
+
+
+def test_an_encoder_that_cannot_be_found(tmp_path, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, Path("nobody/no-such-encoder"), ratings)) == 2
+    message = complaint(capsys)
+    for words in ("no folder", "cache", "embedded", "hub"):
+        assert words in message
+
+
+def test_an_unknown_preset_and_an_unknown_field(tmp_path, tiny_encoder, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings, model__init_args__metric="twmb")) == 2
+    assert "twmd" in complaint(capsys)
+    config = recipe(tmp_path, tiny_encoder, ratings)
+    config["model"]["init_args"]["overrides"]["temprature"] = 0.1
+    assert run(tmp_path, config) == 2
+    assert "`temperature`" in complaint(capsys)
+
+
+def test_a_misspelt_key(tmp_path, tiny_encoder, ratings, capsys):
+    config = recipe(tmp_path, tiny_encoder, ratings, model__init_args__lossses={"mse": 1.0})
+    assert run(tmp_path, config) == 2
+    assert "lossses" in complaint(capsys)
+
+
+def test_no_arguments_at_all(capsys):
+    assert train([]) == 2
+    assert "subcommand" in complaint(capsys)
+
+
+def test_an_export_folder_with_other_files_is_refused_before_training(tmp_path, tiny_encoder, ratings, capsys):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("keep")
+    config = recipe(tmp_path, tiny_encoder, ratings, export=str(tmp_path / "precious"))
+    assert run(tmp_path, config) == 2
+    assert "holds other files" in complaint(capsys)
+    assert (tmp_path / "precious" / "thesis.txt").exists()
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        (["--model.init_args.losses", "{foo: 1}"], "foo"),
+        (["--data.init_args.batch_size", "many"], "batch_size"),
+        (["--model.init_args.optimizer.learning_rate", "fast"], "learning_rate"),
+        (["--trainer.max_epochs", "few"], "max_epochs"),
+        (["--trainer.foo", "3"], "--trainer.foo"),
+        (["--trainer.accelerator", "cuda"], "CUDA"),
+        (["--trainer.gradient_clip_val", "1.0"], "gradient_clip"),
+        *((["--trainer.precision", one], "bfloat16") for one in ("16-mixed", "16", "bf16-true", "16-true", "64-true")),
+        (["--model.init_args.optimizer.beta1", "1.0"], "below 1"),
+    ],
+)
+def test_a_wrong_value_or_key_is_told_in_one_sentence(changes, word, tmp_path, tiny_encoder, ratings, capsys):
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), *changes) == 2
+    message = complaint(capsys)
+    assert word in message
+    assert len(message) < 600
+
+
+def test_a_damaged_checkpoint_to_resume_from(tmp_path, tiny_encoder, ratings, capsys):
+    (tmp_path / "half.ckpt").write_bytes(b"PK\x03\x04 half of it")
+    assert run(tmp_path, recipe(tmp_path, tiny_encoder, ratings), "--ckpt_path", str(tmp_path / "half.ckpt")) == 2
+    assert "half.ckpt" in complaint(capsys)
+    assert textmover(["export", str(tmp_path / "half.ckpt"), str(tmp_path / "out")]) == 2
+    assert "half.ckpt" in complaint(capsys)
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_earlier_one(tmp_path, monkeypatch):
+    import torch
+
+    from textmover.training import AtomicCheckpoints
+    from textmover.types import InputError
+
+    path = tmp_path / "resume.ckpt"
+    AtomicCheckpoints().save_checkpoint({"step": 1}, path)
+
+    def full(content, stream):
+        stream.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(InputError, match=r"resume\.ckpt, but got: No space left"):
+        AtomicCheckpoints().save_checkpoint({"step": 2}, path)
+    assert torch.load(path, weights_only=True) == {"step": 1}
+    assert [one.name for one in tmp_path.iterdir()] == ["resume.ckpt"]
+
+
+def test_all_of_training_may_be_autocast_to_bfloat16(tmp_path, tiny_encoder, ratings):
+    config = recipe(tmp_path, tiny_encoder, ratings, trainer__max_steps=1, trainer__callbacks=[])
+    assert run(tmp_path, config, "--trainer.precision", "bf16-mixed") == 0
+    assert Scorer.from_pretrained(tmp_path / "metric").score("the cat sat", "the cat sat").mean
+
+
+@pytest.mark.parametrize("option", ["adapter", pytest.param("untrained_share", marks=pytest.mark.long)])
+def test_a_base_encoder_that_the_export_needs_is_missed_before_training(
+    option, tmp_path, tiny_encoder, ratings, capsys
+):
+    shutil.copytree(tiny_encoder, tmp_path / "gone")
+    config = recipe(tmp_path, tmp_path / "gone", ratings, trainer__max_steps=1, trainer__callbacks=[])
+    assert run(tmp_path, config) == 0
+    shutil.rmtree(tmp_path / "gone")
+    capsys.readouterr()
+    config["model"]["init_args"] |= {"metric": str(tmp_path / "metric"), "overrides": {}}
+    config |= {"export": str(tmp_path / "next"), option: {"adapter": {"rank": 2}, "untrained_share": 0.5}[option]}
+    config["trainer"]["logger"]["init_args"]["name"] = "second"
+    assert run(tmp_path, config) == 2
+    message = complaint(capsys)
+    assert f"the encoder that the metric started from to be at hand for `{option}`, but got" in message
+    assert str(tmp_path / "gone") in message
+    assert "of an adapter" not in message
+    assert not (tmp_path / "second").exists(), "nothing was trained"
+    config[option] = {"adapter": None, "untrained_share": 0.0}[option]
+    assert run(tmp_path, config) == 0
+
+
+def test_recipes_stop_early_after_validations_alone():
+    """Elsewhere nothing has been logged to look at where a run ends before the first one."""
+    found = []
+    for path in (ROOT / "configs").rglob("*.yaml"):
+        trainer = yaml.safe_load(path.read_text(encoding="utf-8")).get("trainer") or {}
+        callbacks = trainer.get("callbacks") or []
+        found += [(path, one["init_args"]) for one in callbacks if one["class_path"].endswith("EarlyStopping")]
+    assert len(found) >= 2
+    for path, options in found:
+        assert options.get("check_on_train_epoch_end") is False, path
+
+
+@pytest.mark.filterwarnings("ignore:The dirpath has changed.*", "ignore:.*could not find the monitored key.*")
+@pytest.mark.long
+def test_a_run_that_was_resumed_elsewhere_names_a_checkpoint_that_is_there(
+    tmp_path, tiny_encoder, ratings, capsys, monkeypatch
+):
+    """Lightning's callback knows the path of the run before, which is gone here."""
+    config = recipe(tmp_path / "old", tiny_encoder, ratings, trainer__max_steps=6, export=None)
+    assert run(tmp_path, config) == 0
+    (tmp_path / "old").rename(tmp_path / "moved")
+    moved = tmp_path / "moved" / "checkpoints" / "resume.ckpt"
+    config = recipe(tmp_path / "new", tiny_encoder, ratings, trainer__max_steps=8, export=None)
+
+    def step(*_):
+        raise NotFiniteError("Expected a finite loss.")
+
+    monkeypatch.setattr(RatingsModule, "training_step", step)
+    capsys.readouterr()
+    assert run(tmp_path, config, "--ckpt_path", str(moved)) == 2
+    assert complaint(capsys).endswith(f"--ckpt_path {moved}")

@@ -1,0 +1,104 @@
+from collections import Counter, defaultdict
+
+import pytest
+
+from textmover.data import MixtureDataModule, RecordsDataModule
+from textmover.data.generated.record_files import load_records
+from textmover.data.generated.record_ratings import record_segments
+from textmover.types import InputError
+
+BOOK = load_records()
+
+
+def read(**options) -> list:
+    data = RecordsDataModule(**{"records": 300, **options})
+    data.setup()
+    (source,) = data.sources.values()
+    return [*source.items, *source.parts["held-back"]]
+
+
+def test_references_are_distinct_and_stand_on_one_side():
+    data = RecordsDataModule(records=300, versions=3)
+    data.setup()
+    (source,) = data.sources.values()
+    training, held_back = ({one.references for one in part} for part in (source.items, source.parts["held-back"]))
+    assert len(training | held_back) == 300
+    assert not training & held_back
+    counts = Counter(one.references for one in (*source.items, *source.parts["held-back"]))
+    assert max(counts.values()) == 3
+    assert all(0 <= one.score <= 100 for one in source.items)
+
+
+def test_what_shares_more_facts_is_rated_higher():
+    """Words in common with the reference rise with the rating, although the same facts have other words each time."""
+    shared = defaultdict(list)
+    for one in record_segments(BOOK, 800, 2, seed=1):
+        words, wanted = (set(text.lower().strip(".?").split()) for text in (one.hypothesis, one.references[0]))
+        shared[min(3, int(one.score // 25))].append(len(words & wanted) / len(words | wanted))
+    means = [sum(shared[level]) / len(shared[level]) for level in range(4)]
+    assert means == sorted(means)
+    assert means[3] < 0.9
+
+
+def test_other_words_for_the_same_facts_are_rated_100(monkeypatch):
+    monkeypatch.setattr("textmover.data.generated.records.CHANGES", (0,))
+    monkeypatch.setattr("textmover.data.generated.record_ratings.UNRELATED", 0.0)
+    found = record_segments(BOOK, 200, 2, seed=1)
+    assert {one.score for one in found} == {100.0}
+    assert sum(one.hypothesis != one.references[0] for one in found) > 0.9 * len(found)
+
+
+def test_other_records_are_rated_low(monkeypatch):
+    monkeypatch.setattr("textmover.data.generated.record_ratings.UNRELATED", 1.0)
+    found = record_segments(BOOK, 200, 1, seed=1)
+    assert sum(one.score < 40 for one in found) > 0.95 * len(found)
+
+
+def test_the_same_text_has_one_rating():
+    ratings = defaultdict(set)
+    for one in record_segments(BOOK, 1500, 2, seed=1):
+        ratings[one.hypothesis, one.references].add(one.score)
+        assert one.hypothesis != one.references[0] or one.score == 100, one
+    assert {len(found) for found in ratings.values()} == {1}
+
+
+def test_the_same_seed_gives_the_same_segments_and_another_one_others():
+    assert read(seed=1) == read(seed=1)
+    assert read(seed=1) != read(seed=2)
+    few = record_segments(BOOK, 20, 2, seed=1)
+    assert few == record_segments(BOOK, 40, 2, seed=1)[: len(few)]
+
+
+def test_a_mixture_gives_its_seed_to_records_without_one():
+    def segments(of_mixture, **own):
+        mixture = MixtureDataModule({"records": RecordsDataModule(records=60, **own)}, seed=of_mixture)
+        mixture.setup()
+        return mixture.sources["records"].items
+
+    assert segments(1) != segments(2)
+    assert segments(1, seed=3) == segments(2, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"records": 0}, "`records` to be at least 1, but got 0"),
+        ({"versions": 0}, "`versions` to be at least 1, but got 0"),
+        ({"batch_size": 0}, "`batch_size` to be at least 1, but got 0"),
+        ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
+        ({"book": "none.yaml"}, "a file at none.yaml, but there is none"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(options, expected):
+    with pytest.raises(InputError, match=expected):
+        read(**options)
+
+
+def test_domains_that_are_too_few_are_told(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "domains: {box: {kinds: [box], names: [A], facts: {size: {values: [[big]], says: ['is {}']}, "
+        "hue: {values: [[red]], says: ['is {}']}}}}\nacts: {state: {weight: 1}}\n"
+    )
+    with pytest.raises(InputError, match="Expected domains for 5000 different texts"):
+        read(records=5000, book=str(path))

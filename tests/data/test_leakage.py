@@ -1,0 +1,100 @@
+"""Items that were kept from training share neither prompts nor near-duplicates with it, or that is said."""
+
+import logging
+import random
+
+import pytest
+
+from textmover.data import Columns, RatingsDataModule
+from textmover.data.leakage import near_duplicates, shared_with_training
+from textmover.data.split import split_held_back
+from textmover.types import Segment
+
+NOUNS = "river mountain letter candle window garden silver engine carpet bottle planet forest hammer ribbon"
+WORDS = NOUNS.split(" ")
+
+
+def sentences(n: int, seed: int = 0) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(f"{rng.choice(WORDS)}{rng.randrange(1000)}" for _ in range(8)) for _ in range(n)]
+
+
+def chat(n: int = 60) -> list[Segment]:
+    """Answers to ten prompts, each with a reference of its own."""
+    return [
+        Segment(
+            text, (text,), score=float(row), source=f"Prompt {row % 10}", groups={"prompt": str(row % 10), "lp": "x"}
+        )
+        for row, text in enumerate(sentences(n))
+    ]
+
+
+def test_a_chatbot_table_shares_all_prompts():
+    training, kept = split_held_back(chat(), 0.25)
+    assert shared_with_training(training, kept) == [
+        f"{len(kept)} of {len(kept)} share their source",
+        f"{len(kept)} of {len(kept)} share their `prompt`",
+    ]
+
+
+def test_a_table_that_is_split_by_its_prompts_shares_nothing():
+    segments = chat()
+    parts = [[one for one in segments if (one.groups["prompt"] < "7") is side] for side in (True, False)]
+    assert shared_with_training(*parts) == []
+
+
+def test_systems_and_language_pairs_are_meant_to_be_shared():
+    """A reference has texts of several systems, and a language pair has many references."""
+    segments = [
+        Segment(f"{text} {system}", (text,), groups={"system": system, "lp": "de-en"})
+        for text in sentences(80)
+        for system in ("a", "b")
+    ]
+    assert shared_with_training(*split_held_back(segments, 0.25)) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "alike"),
+    [
+        ("The cat sat on the old mat.", "the cat sat  on the old mat", True),
+        ("The cat sat on the old red mat at noon.", "The cat sat on the old red mat at night.", True),
+        ("The cat sat on the old mat.", "The dog sat under the old table.", False),
+        ("今天天气很好我们去公园散步吧。", "今天天气很好我们去公园散步。", True),
+        ("今天天气很好我们去公园散步吧。", "他昨天买了一本关于历史的书。", False),
+        ("", "", False),
+        ("a b", "", False),
+    ],
+)
+def test_near_duplicates(known, text, alike):
+    assert near_duplicates([*sentences(50), known], [text]) == [alike]
+
+
+def test_rare_words_find_what_every_pair_would():
+    rng = random.Random(1)
+    known = sentences(300, 2)
+    texts = [" ".join([*rng.choice(known).split()[: rng.randint(3, 8)], "more"]) for _ in range(100)]
+    sets = [set(one.split()) for one in known]
+
+    def alike(text: str) -> bool:
+        own = set(text.split())
+        return any(len(own & one) >= 0.8 * len(own | one) for one in sets)
+
+    texts = list(dict.fromkeys(texts))
+    assert near_duplicates(known, texts) == [alike(text) for text in texts]
+    assert 0 < sum(map(alike, texts)) < len(texts)
+
+
+def test_training_warns_and_the_card_says_so(tmp_path, caplog):
+    rows = [
+        f"{one.source}\t{one.groups['prompt']}\t{one.hypothesis}\t{one.references[0]}\t{one.score}" for one in chat()
+    ]
+    path = tmp_path / "chat.tsv"
+    path.write_text("\n".join(["question\tprompt\thypothesis\treference\tscore", *rows]) + "\n")
+    data = RatingsDataModule([str(path)], columns=Columns(source="question", groups=("prompt",)), held_back=0.25)
+    with caplog.at_level(logging.WARNING):
+        data.setup()
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert said.startswith("In the held-back part, ")
+    assert "share their source" in said
+    assert "share their `prompt` with items to train on" in said
+    assert "share their `prompt`" in data.describe()["held-back, not apart"]

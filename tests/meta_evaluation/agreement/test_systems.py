@@ -1,0 +1,134 @@
+"""System-level agreement against loops."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from textmover.meta_evaluation import soft_pairwise_accuracy, system_agreement, system_means
+from textmover.meta_evaluation.agreement.systems import item_table, pairwise_p_values
+from textmover.types import InputError
+
+
+def judged(items=20, systems=6, seed=0, missing=0.0):
+    """Scores of segments, in random order, some of them missing."""
+    rng = np.random.default_rng(seed)
+    human = rng.normal(size=(items, systems)) + 0.3 * np.arange(systems)
+    metric = human + rng.normal(size=(items, systems))
+    kept = rng.permutation(np.flatnonzero(rng.random(items * systems) >= missing))
+    item, system = np.unravel_index(kept, (items, systems))
+    return metric.ravel()[kept], human.ravel()[kept], [f"i{one}" for one in item], [f"s{one}" for one in system]
+
+
+class TestAgreement:
+    @pytest.mark.parametrize("missing", [0.0, 0.4])
+    def test_against_scipy(self, missing):
+        metric, human, _, systems = judged(missing=missing)
+        names = list(dict.fromkeys(systems))
+        means = [[np.mean([one[row] for row in range(len(one)) if systems[row] == name]) for name in names]
+                 for one in (metric, human)]  # fmt: skip
+        result = system_agreement(metric, human, systems)
+        assert result.systems == tuple(names)
+        np.testing.assert_allclose(result.metric_means, means[0])
+        assert result.value == pytest.approx(stats.pearsonr(*means).statistic)
+        assert result.segments.sum() == len(metric)
+        tau = system_agreement(metric, human, systems, statistic="kendall").value
+        assert tau == pytest.approx(stats.kendalltau(*means).statistic)
+        right = [np.sign(means[0][i] - means[0][j]) == np.sign(means[1][i] - means[1][j])
+                 for i, j in itertools.combinations(range(len(names)), 2)]  # fmt: skip
+        assert system_agreement(metric, human, systems, statistic="accuracy").value == pytest.approx(np.mean(right))
+
+    def test_means_that_are_equal_but_for_rounding_are_ties(self):
+        """The means of a and b are the same numbers added up in another order."""
+        metric, human = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 5], [1, 1, 1, 1, 1, 1, 2]
+        systems = ["a"] * 3 + ["b"] * 3 + ["c"]
+        assert np.mean(metric[:3]) != np.mean(metric[3:6])
+        assert system_agreement(metric, human, systems, statistic="accuracy").value == 1
+        assert system_agreement(metric, human, systems, statistic="kendall").value == pytest.approx(1)
+        assert system_agreement(human, metric, systems, statistic="accuracy").value == 1
+        assert math.isnan(system_agreement(metric[:6] * 2, [1, 2] * 6, ["a"] * 3 + ["b"] * 3 + ["c"] * 6).value)
+
+    @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+    def test_means_that_differ_a_little_are_no_ties(self, scale):
+        metric = scale * np.array([0.5, 0.5 + 1e-9, 0.5 + 2e-9])
+        assert system_agreement(metric, [3, 2, 1], list("abc"), statistic="accuracy").value == 0
+
+    def test_few_systems(self):
+        assert math.isnan(system_agreement([1, 2], [1, 2], ["a", "b"]).value)
+        assert system_agreement([1, 2], [1, 2], ["a", "b"], statistic="accuracy").value == 1
+        assert math.isnan(system_agreement([1, 2], [1, 2], ["a", "a"], statistic="accuracy").value)
+
+    def test_means(self):
+        assert system_means([1, 2, 6, 3], ["a", "a", "b", "a"]) == {"a": 2.0, "b": 6.0}
+
+
+def p_value_by_hand(scores, items, systems, first, second, signs, order):
+    """One-sided p-value of a paired permutation test of two systems, by a loop."""
+    cell = {(system, item): score for system, item, score in zip(systems, items, scores, strict=True)}
+    shared = [item for item in order if (first, item) in cell and (second, item) in cell]
+    difference = [cell[first, item] - cell[second, item] for item in shared]
+    if not shared:
+        return math.nan
+    columns = [order.index(item) for item in shared]
+    reached = [sum(row[columns] * difference) >= sum(difference) - 1e-9 for row in signs]
+    return np.mean(reached)
+
+
+class TestSoftAccuracy:
+    @pytest.mark.parametrize("missing", [0.0, 0.5])
+    def test_p_values_by_hand(self, missing):
+        metric, _, items, systems = judged(items=8, systems=4, missing=missing)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(50, len(set(items))))
+        names, cells = item_table(items, systems, len(metric))
+        expected = [
+            p_value_by_hand(metric, items, systems, first, second, signs, list(dict.fromkeys(items)))
+            for first, second in itertools.combinations(names, 2)
+        ]
+        np.testing.assert_allclose(pairwise_p_values(metric, cells, signs), expected)
+
+    def test_against_an_exact_test(self):
+        """With all 2^8 exchanges the p-values are those of SciPy's exact paired permutation test."""
+        metric, human, items, systems = judged(items=8, systems=3)
+        names, cells = item_table(items, systems, len(metric))
+        signs = np.array(list(itertools.product([-1.0, 1.0], repeat=8)))
+        p_values = pairwise_p_values(metric, cells, signs)
+        for value, (i, j) in zip(p_values, itertools.combinations(range(3), 2), strict=True):
+            test = stats.permutation_test(
+                (metric[cells[i]], metric[cells[j]]), lambda x, y: np.sum(x - y), permutation_type="samples",
+                alternative="greater",
+            )  # fmt: skip
+            assert value == pytest.approx(test.pvalue, abs=1 / 256)  # SciPy adds 1 to samples, not to exact counts
+        assert names == tuple(dict.fromkeys(systems))
+        assert len(human) == 24
+
+    def test_a_metric_that_is_people(self):
+        _, human, items, systems = judged()
+        assert soft_pairwise_accuracy(human, human, items, systems).value == 1
+        assert soft_pairwise_accuracy(3 * human + 1, human, items, systems).value == pytest.approx(1, abs=1e-3)
+        assert soft_pairwise_accuracy(-human, human, items, systems).value < 0.4
+
+    def test_pairs_without_items_are_named(self):
+        items, systems = ["1", "2", "1", "2", "3"], ["a", "a", "b", "b", "c"]
+        result = soft_pairwise_accuracy([1, 2, 3, 4, 5], [1, 2, 3, 5, 4], items, systems)
+        assert result.pairs == 1
+        assert result.undefined == (("a", "c"), ("b", "c"))
+        assert math.isnan(soft_pairwise_accuracy([1, 2], [1, 2], ["1", "2"], ["a", "b"]).value)
+
+    def test_seed(self):
+        metric, human, items, systems = judged()
+        results = [soft_pairwise_accuracy(metric, human, items, systems, seed=seed).value for seed in (0, 0, 1)]
+        assert results[0] == results[1] != results[2]
+        assert results[2] == pytest.approx(results[0], abs=0.02)
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="several of system 'a' for item '2'"):
+        soft_pairwise_accuracy([1, 2, 3], [1, 2, 3], ["1", "2", "2"], ["a"] * 3)
+    with pytest.raises(InputError, match="accuracy, but got 'cosine'"):
+        system_agreement([1], [1], ["a"], statistic="cosine")
+    with pytest.raises(InputError, match="at least one permutation"):
+        soft_pairwise_accuracy([1, 2], [1, 2], ["1", "1"], ["a", "b"], permutations=0)
+    with pytest.raises(InputError, match="but got 1"):
+        soft_pairwise_accuracy([1, 2], [1, 2], ["1", "1"], ["a"])

@@ -1,0 +1,232 @@
+"""The bootstrap: what a draw is, and its intervals against theory."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from textmover.meta_evaluation.significance import bootstrap
+from textmover.meta_evaluation.significance.bootstrap import (
+    STATISTICS,
+    bootstrap_draws,
+    bootstrap_gain,
+    bootstrap_interval,
+)
+from textmover.meta_evaluation.statistics import bootstrap_correlation as drawn_correlation
+from textmover.meta_evaluation.statistics.averaging import averaged_correlation
+from textmover.types import InputError
+
+
+def ratings(n, seed=0, groups=2):
+    """Human scores, a worse and a better metric, and groups."""
+    rng = np.random.default_rng(seed)
+    human = rng.normal(size=n)
+    worse = human + 1.5 * rng.normal(size=n)
+    better = human + 0.8 * rng.normal(size=n)
+    return human, worse, better, [f"group {number % groups}" for number in range(n)]
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+class TestEveryStatistic:
+    def test_chunks_do_not_matter(self, statistic, monkeypatch):
+        human, worse, better, groups = ratings(60)
+        whole = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=50)
+        monkeypatch.setattr(bootstrap, "CHUNK_ENTRIES", 70)
+        monkeypatch.setattr(drawn_correlation, "CHUNK_ENTRIES", 70)
+        chunked = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=50)
+        assert chunked[:5] == pytest.approx(whole[:5], abs=1e-14)
+
+    def test_estimates(self, statistic):
+        human, worse, better, groups = ratings(90, groups=3)
+        gain = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=20)
+        means = [averaged_correlation(one, human, groups, statistic=statistic).value for one in (worse, better)]
+        assert (gain.before, gain.after) == pytest.approx(means)
+        assert gain.estimate == gain.after - gain.before
+        interval = bootstrap_interval(better, human, groups, statistic=statistic, samples=20)
+        assert interval.estimate == gain.after
+
+
+class TestDraws:
+    def test_stay_within_groups(self):
+        """Each group is a line of its own slope: any draw of one group alone correlates perfectly."""
+        human = np.arange(40.0)
+        groups = ["up"] * 20 + ["down"] * 20
+        draws = bootstrap_draws([np.where(human < 20, human, -human)], human, groups, samples=200)
+        np.testing.assert_allclose(draws.means, 0, atol=1e-14)
+
+    def test_paired(self):
+        """A metric gains nothing over itself on another scale, on any draw."""
+        human, worse, _, groups = ratings(60)
+        gain = bootstrap_gain(worse, 3 * worse + 1, human, groups)
+        assert gain[:3] == pytest.approx((0, 0, 0), abs=1e-14)
+
+    def test_metrics_share_draws(self):
+        human, worse, better, groups = ratings(60)
+        both = bootstrap_draws([worse, better], human, groups, samples=30, seed=3)
+        for row, scores in enumerate((worse, better)):
+            alone = bootstrap_draws([scores], human, groups, samples=30, seed=3)
+            np.testing.assert_array_equal(alone.means[0], both.means[row])
+
+    def test_seed(self):
+        human, worse, better, groups = ratings(60)
+        results = [bootstrap_gain(worse, better, human, groups, samples=50, seed=seed) for seed in (0, 0, 1)]
+        assert results[0] == results[1] != results[2]
+
+    def test_clusters_are_drawn_whole(self):
+        """Segments of one cluster keep their common share of every draw."""
+        labels = np.array([0, 0, 0, 1, 2, 2])
+        for counts in bootstrap.draw_counts(labels, 500, np.random.default_rng(0)):
+            for cluster in range(3):
+                assert (np.ptp(counts[:, labels == cluster], axis=1) == 0).all()
+            assert (counts[:, [0, 3, 4]].sum(axis=1) == 3).all()
+            np.testing.assert_allclose(counts.mean(axis=0), 1, atol=0.15)
+
+    def test_single_segments_are_their_own_clusters(self):
+        human, worse, better, groups = ratings(60)
+        plain = bootstrap_gain(worse, better, human, groups, samples=50)
+        names = [str(number) for number in range(60)]
+        assert bootstrap_gain(worse, better, human, groups, samples=50, clusters=names) == plain
+
+    def test_clusters_widen_the_interval_of_copies(self):
+        human, worse, _, _ = ratings(50)
+        copies = [np.repeat(values, 4) for values in (worse, human)]
+        clusters = [str(number // 4) for number in range(200)]
+        plain = bootstrap_interval(*copies, ["all"] * 200)
+        clustered = bootstrap_interval(*copies, ["all"] * 200, clusters=clusters)
+        assert clustered.high - clustered.low == pytest.approx(2 * (plain.high - plain.low), rel=0.15)
+
+
+class TestIntervals:
+    def test_width_is_that_of_theory(self):
+        """For normal scores the standard error of r is (1 - r²)/√n."""
+        human, _, better, _ = ratings(2000, seed=1)
+        interval = bootstrap_interval(better, human, ["all"] * 2000)
+        expected = 2 * 1.96 * (1 - interval.estimate**2) / math.sqrt(2000)
+        assert interval.high - interval.low == pytest.approx(expected, rel=0.1)
+        assert interval.low < 1 / math.sqrt(1 + 0.8**2) < interval.high
+
+    def test_coverage(self):
+        true = 1 / math.sqrt(1 + 0.8**2)
+        hits = 0
+        for seed in range(100):
+            human, _, better, _ = ratings(200, seed)
+            interval = bootstrap_interval(better, human, ["all"] * 200, samples=200, level=0.9)
+            hits += interval.low < true < interval.high
+        assert 80 <= hits <= 98
+
+    def test_level(self):
+        human, worse, better, groups = ratings(100)
+        wide = bootstrap_gain(worse, better, human, groups, level=0.99)
+        narrow = bootstrap_gain(worse, better, human, groups, level=0.5)
+        assert wide.low < narrow.low < narrow.high < wide.high
+
+    def test_gain_of_the_better(self):
+        human, worse, better, groups = ratings(400)
+        assert bootstrap_gain(worse, better, human, groups).low > 0
+        assert bootstrap_gain(better, worse, human, groups).high < 0
+
+
+class TestUndefined:
+    def test_groups_without_correlation_are_named(self):
+        human, worse, better, _ = ratings(60)
+        groups = ["good"] * 40 + ["constant"] * 18 + ["short"] * 2
+        better[40:58] = 0.3
+        gain = bootstrap_gain(worse, better, human, groups, samples=30)
+        assert gain.excluded == ("constant", "short")
+        assert gain.before == pytest.approx(stats.pearsonr(worse[:40], human[:40]).statistic)
+
+    def test_constant_draws_are_counted(self):
+        """A draw of three segments takes one of them three times with probability 1/9."""
+        interval = bootstrap_interval([1, 2, 3], [1, 3, 2], ["all"] * 3, samples=3000)
+        assert interval.undefined == pytest.approx(3000 / 9, rel=0.15)
+        assert (interval.low, interval.high) == pytest.approx((-1, 1))
+
+    @pytest.mark.parametrize("statistic", STATISTICS)
+    def test_nothing_is_defined(self, statistic):
+        gain = bootstrap_gain([1, 1, 1], [1, 2, 3], [1, 2, 3], ["a"] * 3, statistic=statistic, samples=5)
+        assert all(math.isnan(value) for value in gain[:5])
+        assert gain.excluded == ("a",)
+
+
+class TestBadInput:
+    HUMAN = (1.0, 2.0, 3.0)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"statistic": "cosine"}, "pearson, spearman, kendall, kendall-c, but got 'cosine'"),
+            ({"samples": 0}, "at least one bootstrap sample, but got 0"),
+            ({"level": 95}, "level between 0 and 1, but got 95"),
+            ({"clusters": ["a"]}, "cluster for each of 3 segments, but got 1"),
+        ],
+    )
+    def test_options(self, options, message):
+        with pytest.raises(InputError, match=message):
+            bootstrap_interval(self.HUMAN, self.HUMAN, ["a"] * 3, **options)
+
+    def test_scores(self):
+        with pytest.raises(InputError, match=r"finite scores after, .* for 1 of 3"):
+            bootstrap_gain(self.HUMAN, [1, 2, math.nan], self.HUMAN, ["a"] * 3)
+        with pytest.raises(InputError, match="but got 2 and 3"):
+            bootstrap_gain(self.HUMAN, [1, 2], self.HUMAN, ["a"] * 3)
+        with pytest.raises(InputError, match="group for each of 3 segments, but got 2"):
+            bootstrap_interval(self.HUMAN, self.HUMAN, ["a"] * 2)
+        with pytest.raises(InputError, match="at least one metric"):
+            bootstrap_draws([], self.HUMAN, ["a"] * 3)
+
+
+class TestOneCluster:
+    """A group of one reference gives the same draw each time, which says nothing of how sure a correlation is."""
+
+    HUMAN = np.random.default_rng(0).normal(size=40)
+    SCORES = HUMAN + np.random.default_rng(1).normal(size=40)
+
+    def test_there_is_no_interval(self):
+        gain = bootstrap_gain(self.HUMAN, self.SCORES, self.HUMAN, ["a"] * 40, samples=20, clusters=["r"] * 40)
+        assert gain.estimate == gain.after - gain.before < 0
+        assert np.isnan([gain.low, gain.high, gain.after_low, gain.after_high]).all()
+        assert gain.clusters == (("a", 1),)
+        interval = bootstrap_interval(self.SCORES, self.HUMAN, ["a"] * 40, samples=20, clusters=["r"] * 40)
+        assert interval.estimate == gain.after
+        assert np.isnan([interval.low, interval.high]).all()
+
+    def test_nor_of_a_mean_that_it_is_a_part_of(self):
+        groups, clusters = ["a"] * 20 + ["b"] * 20, ["r"] * 20 + [str(n) for n in range(20)]
+        gain = bootstrap_gain(self.HUMAN, self.SCORES, self.HUMAN, groups, samples=20, clusters=clusters)
+        assert np.isnan([gain.low, gain.high]).all()
+        assert gain.clusters == (("a", 1), ("b", 20))
+
+    def test_a_group_that_does_not_count_does_not_matter(self):
+        human = np.where(np.arange(40) < 20, 0.0, self.HUMAN)  # no correlation in the first group
+        groups, clusters = ["a"] * 20 + ["b"] * 20, ["r"] * 20 + [str(n) for n in range(20)]
+        gain = bootstrap_gain(human, self.SCORES, human, groups, samples=20, clusters=clusters)
+        assert gain.excluded == ("a",)
+        assert gain.low < gain.estimate < gain.high
+        assert gain.clusters == (("b", 20),)
+
+    def test_two_clusters_have_an_interval(self):
+        clusters = ["r"] * 20 + ["s"] * 20
+        gain = bootstrap_gain(self.HUMAN, self.SCORES, self.HUMAN, ["a"] * 40, samples=50, clusters=clusters)
+        assert gain.low < gain.high
+
+
+def test_the_interval_after_is_that_of_the_metric_alone():
+    human, worse, better, groups = ratings(60)
+    gain = bootstrap_gain(worse, better, human, groups, samples=50)
+    alone = bootstrap_interval(better, human, groups, samples=50)
+    assert (gain.after, gain.after_low, gain.after_high) == alone[:3]
+
+
+def test_little_to_draw_is_told():
+    assert bootstrap.few_to_draw({"a": 10, "b": 11}, "reference") is None
+    assert "there are only 9 references" in bootstrap.few_to_draw({"a": 9}, "reference")
+    assert "in 2 of 3 groups, only 3 in b." in bootstrap.few_to_draw({"a": 9, "b": 3, "c": 10}, "reference")
+
+
+def test_speed():
+    human, worse, better, groups = ratings(6400, groups=8)
+    start = time.perf_counter()
+    bootstrap_gain(worse, better, human, groups, samples=1000)
+    assert time.perf_counter() - start < 10  # 0.4 s on two idle cores

@@ -1,0 +1,270 @@
+"""Reading encoders: damaged or hostile files end in one sentence, and code in a folder never runs."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModel
+
+from textmover import Scorer
+from textmover.modules import MetricConfig, MetricModel
+from textmover.scoring import load_metric, save_checkpoint
+from textmover.types import InputError
+
+HUGE = 10**12
+
+
+@pytest.fixture
+def edited(tmp_path, tiny_encoder):
+    """Copies the tiny encoder with other entries in one of its JSON files."""
+
+    def edited(name, edit):
+        folder = shutil.copytree(tiny_encoder, tmp_path / "encoder")
+        content = json.loads((folder / name).read_text())
+        new = edit(content) if callable(edit) else {**content, **edit}
+        (folder / name).write_text(json.dumps(content if new is None else new))
+        return folder
+
+    return edited
+
+
+def load(folder, **fields):
+    return MetricModel.from_config(MetricConfig(encoder=str(folder), **fields)).eval()
+
+
+def same_vectors(one, other):
+    with torch.no_grad():
+        first, second = (metric.token_vectors(metric.tokenize(["a small cat"])) for metric in (one, other))
+    return torch.equal(first, second)
+
+
+# --- configurations ---------------------------------------------------------------------------------------------------
+
+SIZE = "to be a whole number from"
+SHAPES = "to fit the encoder's config.json"
+KIND = "to hold an encoder that can be read, but got"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("hidden_size", ("x", -1, 0, None, 1.5, [1], True, HUGE), SIZE),
+        ("hidden_size", (33,), "not a multiple of the number of attention heads"),
+        ("hidden_size", (64,), SHAPES),
+        ("num_hidden_layers", ("x", -1, 0, None, 2.5, 10**9), SIZE),
+        ("num_hidden_layers", (4,), r"layer\.3\..* is missing or has another shape"),
+        ("num_attention_heads", ("x", -1, 0, None, HUGE), SIZE),
+        ("num_attention_heads", (5,), "not a multiple"),
+        ("intermediate_size", ("x", -1, 0, None, HUGE), SIZE),
+        ("intermediate_size", (65,), SHAPES),
+        ("vocab_size", ("x", -1, 0, None, HUGE), SIZE),
+        ("vocab_size", (10,), "tokenizer in .* to fit its encoder of 10 tokens, but it gives ids up to"),
+        ("vocab_size", (10**7,), SHAPES),
+        ("max_position_embeddings", ("x", -2, None, HUGE), SIZE),
+        ("max_position_embeddings", (2,), "to read texts of 3 tokens at least, but its config.json allows 2"),
+        ("max_position_embeddings", (64,), SHAPES),
+        ("type_vocab_size", (0, 1, HUGE), SHAPES),
+        ("type_vocab_size", ("x", -1, None), KIND),
+        ("hidden_act", ("nope", 3, None, {}), KIND),
+        ("layer_norm_eps", ("x", None), KIND),
+        ("pad_token_id", ("x", HUGE), KIND),
+        ("hidden_dropout_prob", (5, "x"), KIND),
+        ("initializer_range", ("x",), KIND),
+        ("dtype", ("nope",), KIND),
+        ("num_labels", (HUGE,), SIZE),
+        ("id2label", (5,), KIND),
+        ("model_type", ("nope", 3, None), KIND),
+        ("model_type", ("vit", "whisper"), "to describe a text encoder, but got one of type"),
+        ("model_type", ("gpt2",), SHAPES),
+        ("is_encoder_decoder", (True,), "the encoder half of BertModel reads no token ids"),
+        ("quantization_config", ({"quant_method": "fp8"},), "quantized weights"),
+        ("transformers_weights", ("../other.safetensors",), KIND),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_refused_in_one_sentence(edited, tmp_path, name, values, message):
+    for value in values:
+        shutil.rmtree(tmp_path / "encoder", ignore_errors=True)
+        with pytest.raises(InputError, match=message) as caught:
+            load(edited("config.json", {name: value}))
+        assert "\n" not in str(caught.value)
+        assert str(tmp_path / "encoder") in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[1]", "null", "[" * 5000, '"bert"', "{}", '{"a": 1, "a": 2}'])
+def test_a_file_that_holds_no_configuration_is_refused(edited, text):
+    folder = edited("config.json", {})
+    (folder / "config.json").write_text(text)
+    with pytest.raises(InputError, match=r"Expected .*encoder") as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"chunk_size_feed_forward": 7},
+        {"return_dict": False},
+        {"torchscript": True},
+        {"_attn_implementation": "owner/kernel"},
+        {"attn_implementation": "owner/kernel"},
+        {"auto_map": {"AutoConfig": "other.Config", "AutoModel": "other.Model"}},
+    ],
+)
+def test_entries_that_change_no_value_change_none(edited, tiny_metric, entries):
+    assert same_vectors(load(edited("config.json", entries)), tiny_metric())
+
+
+def test_an_adapter_in_the_folder_is_refused(edited):
+    folder = edited("config.json", {})
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(InputError, match=r"but got an adapter \(adapter_config.json\)"):
+        load(folder)
+
+
+def test_the_sizes_of_a_checkpoint_are_bounded_by_its_weights(tiny_metric, tmp_path):
+    from textmover.modules.encoder.source import file_sha256
+
+    folder = save_checkpoint(tiny_metric(), tmp_path / "metric", card="")
+    path = folder / "encoder" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "type_vocab_size": HUGE}))
+    entries = json.loads((folder / "config.json").read_text())
+    entries["files"]["encoder/config.json"] = file_sha256(path)
+    (folder / "config.json").write_text(json.dumps(entries))
+    with pytest.raises(InputError, match=SHAPES):
+        load_metric(folder)
+
+
+# --- tokenizers -------------------------------------------------------------------------------------------------------
+
+
+def vocabulary(**entries):
+    return lambda content: content["model"]["vocab"].update(entries)
+
+
+def special(ids):
+    return lambda content: content["post_processor"]["special_tokens"]["[CLS]"].update(ids=ids, tokens=["a"] * len(ids))
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "message"),
+    [
+        ("tokenizer.json", lambda content: content.clear(), KIND),
+        ("tokenizer.json", {"model": None}, KIND),
+        ("tokenizer.json", {"version": "9.0"}, KIND),
+        ("tokenizer.json", {"normalizer": {"type": "Nope"}}, KIND),
+        ("tokenizer.json", {"added_tokens": 5}, KIND),
+        ("tokenizer.json", lambda content: content["model"].update(type="Nope"), KIND),
+        ("tokenizer.json", lambda content: content["model"].update(vocab=[1]), KIND),
+        ("tokenizer.json", lambda content: content["model"].update(vocab={}), "its vocabulary is missing"),
+        ("tokenizer.json", vocabulary(cat=-1), KIND),
+        ("tokenizer.json", vocabulary(cat="x"), KIND),
+        ("tokenizer.json", vocabulary(cat=10**9), "to give ids up to 16,777,216, but got 1000000000"),
+        ("tokenizer.json", vocabulary(cat=5000), "it gives ids up to 5000"),
+        ("tokenizer.json", special([5000]), "it gives ids up to 5000"),
+        ("tokenizer.json", special([1] * 1000), "but it adds 1001 special ones"),
+        ("tokenizer_config.json", lambda _: [1], KIND),
+        ("tokenizer_config.json", {"tokenizer_class": 5}, KIND),
+        ("tokenizer_config.json", {"tokenizer_class": "T5Tokenizer"}, KIND),
+        ("tokenizer_config.json", {"cls_token": 5}, KIND),
+        ("tokenizer_config.json", {"truncation_side": "up"}, KIND),
+        ("tokenizer_config.json", {"pad_token": "<new>"}, "it gives ids up to"),
+        ("tokenizer_config.json", {"added_tokens_decoder": [1]}, KIND),
+    ],
+)  # fmt: skip
+def test_a_tokenizer_that_cannot_be_used_is_refused_in_one_sentence(edited, name, edit, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load(edited(name, edit))
+    assert "\n" not in str(caught.value)
+
+
+# --- encoder-decoders -------------------------------------------------------------------------------------------------
+
+SMALL = {
+    "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 3, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 1,
+    "num_decoder_layers": 1, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64, "max_position_embeddings": 130, "pad_token_id": 0,
+}  # fmt: skip
+
+
+def test_the_decoder_takes_no_memory(edited):
+    folder = edited("config.json", {})
+    whole = AutoModel.from_config(AutoConfig.for_model("t5", vocab_size=500, **SMALL)).bfloat16()
+    whole.config.num_decoder_layers = 10**9
+    whole.config.save_pretrained(folder)
+    halves = {
+        name: one for name, one in whole.state_dict().items() if name.startswith(("shared", "encoder.b", "encoder.f"))
+    }
+    save_file(halves, folder / "model.safetensors", metadata={"format": "pt"})  # as T5EncoderModel saves it
+    metric = load(folder)
+    for name, one in metric.encoder.model.named_parameters():
+        assert torch.equal(one, whole.encoder.get_parameter(name).float())
+
+
+@pytest.mark.parametrize("kind", ["t5", "mt5", "bart", "mbart", "longt5", "led"])
+def test_an_encoder_decoder_gives_the_states_of_its_encoder(tiny_encoder, tmp_path, kind):
+    config = AutoConfig.for_model(kind, vocab_size=500, **SMALL)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        whole = AutoModel.from_config(config).eval()
+    folder = tmp_path / kind
+    whole.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_encoder / name, folder)
+    metrics = [load(folder, layer=2)]
+    metrics.append(load_metric(save_checkpoint(metrics[0], tmp_path / "metric", card="")))
+    for metric in metrics:
+        batch = metric.tokenize(["the small cat sat", "tea"])
+        with torch.no_grad():
+            found = metric.token_vectors(batch)
+            expected = whole.get_encoder()(
+                input_ids=batch.input_ids, attention_mask=batch.mask.long(), output_hidden_states=True
+            )
+        torch.testing.assert_close(found[batch.mask], expected.hidden_states[2][batch.mask], rtol=0, atol=2e-6)
+        assert not any("decoder" in name for name, _ in metric.named_parameters())
+
+
+# --- surroundings -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["twmd-b", "bertscore-f1-idf"])
+def test_another_default_device_does_not_matter(tiny_encoder, preset):
+    with torch.device("meta"):
+        scorer = Scorer.from_pretrained(preset, encoder=str(tiny_encoder))
+    plain = Scorer.from_pretrained(preset, encoder=str(tiny_encoder))
+    for one in (scorer, plain):
+        if preset == "twmd-b":
+            one.fit(["a cat", "the dog sat"])
+    texts = ["a small cat"], ["the small dog"]
+    assert scorer.score(*texts).scores.tolist() == plain.score(*texts).scores.tolist()
+
+
+def test_a_device_without_numbers_is_refused(tiny_encoder):
+    with pytest.raises(InputError, match=r"`device` to be one that this machine has, but got 'meta': .*meta tensors"):
+        Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="meta")
+
+
+THREADS = """
+import sys, threading, traceback
+ready, wrong = threading.Barrier(6), []
+def load(preset):
+    ready.wait()
+    try:
+        import textmover
+        textmover.Scorer.from_pretrained(preset, encoder=sys.argv[1], backend="torch").score("a", "b")
+    except BaseException:
+        wrong.append(traceback.format_exc())
+threads = [threading.Thread(target=load, args=(one,)) for one in ("twmd", "bertscore-f1") * 3]
+for one in threads: one.start()
+for one in threads: one.join()
+sys.exit("".join(wrong) or 0)
+"""
+
+
+@pytest.mark.slow  # imports everything in a process of its own
+def test_several_threads_may_load_first(tiny_encoder):
+    ran = subprocess.run([sys.executable, "-c", THREADS, tiny_encoder], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,440 @@
+"""Tables of judgements: what the description says is what comes out, and nothing is lost in silence."""
+
+import gzip
+import json
+import math
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from textmover.readers.judgements.description import SetDescription
+from textmover.readers.judgements.table_sets import read_judgements, set_name
+from textmover.types import InputError
+
+
+def tsv(tmp_path: Path, *lines: str, name: str = "ratings.tsv") -> Path:
+    path = tmp_path / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def jsonl(tmp_path: Path, *records: dict) -> Path:
+    return tsv(tmp_path, *(json.dumps(record) for record in records), name="ratings.jsonl")
+
+
+def row(**fields: object) -> dict:
+    return {"hypothesis": "a", "reference": "b", "score": 1.0} | fields
+
+
+class TestFields:
+    def test_all_of_them(self, tmp_path):
+        path = tsv(
+            tmp_path,
+            "out\tr1\tr2\tflu\terr\tyear\ttask\tdoc\tmodel\ttext\tbleu",
+            "a\tb\tc\t0.30000000000000004\t2\t2012\tnews\td1\tS\tsrc\t10",
+            "d\t\tf\t-1\t0\t2013\tweb\td1\tT\t\tnan",
+        )
+        description = SetDescription(
+            name="mine",
+            hypothesis="out",
+            references=("r1", "r2"),
+            ratings={"fluency": "flu", "errors": "err"},
+            lower_is_better=("errors",),
+            groups=("year", "task"),
+            item="doc",
+            system="model",
+            source="text",
+            scores={"BLEU": "bleu"},
+        )
+        found = read_judgements(path, description)
+        assert (found.name, len(found)) == ("mine", 2)
+        assert found.hypotheses == ("a", "d")
+        assert found.references == (("b", "c"), ("f",))
+        assert found.groups == ("2012 / news", "2013 / web")
+        assert (found.items, found.systems, found.sources) == (("d1", "d1"), ("S", "T"), ("src", ""))
+        assert found.ratings["fluency"].tolist() == [0.1 + 0.2, -1.0]
+        assert found.ratings["errors"].tolist() == [-2.0, 0.0]
+        assert not np.signbit(found.ratings["errors"][1])
+        assert [values.dtype for values in found.ratings.values()] == [np.float64, np.float64]
+        np.testing.assert_array_equal(found.scores["BLEU"], [10.0, math.nan])
+        assert found.left_out == {}
+        assert found.preferences is None
+
+    def test_plain_table(self, tmp_path):
+        found = read_judgements(tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1"), "table")
+        assert (found.name, found.groups) == ("ratings", ("all",))
+        assert (found.items, found.systems, found.sources, found.scores) == (None, None, None, {})
+
+    def test_plain_table_with_more(self, tmp_path):
+        path = tsv(tmp_path, "system\thypothesis\treference\tscore\tgroup\titem", "S\ta\tb\t1\tde-en\t7")
+        found = read_judgements(path, "table", name="other")
+        assert (found.name, found.groups, found.items, found.systems) == ("other", ("de-en",), ("7",), ("S",))
+
+    @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet", "jsonl.gz"])
+    def test_formats_agree(self, tmp_path, suffix):
+        records = [row(score=0.1, group="g", item="1"), row(hypothesis="c", score=-2.5, group="h", item="2")]
+        path = tmp_path / f"ratings.{suffix}"
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        if suffix == "parquet":
+            parquet.write_table(pyarrow.Table.from_pylist(records), path)
+        elif suffix == "csv":
+            path.write_text("\n".join(",".join(map(str, one)) for one in (records[0], *(r.values() for r in records))))
+        elif suffix == "jsonl.gz":
+            path.write_bytes(gzip.compress(lines.encode()))
+        else:
+            path.write_text(lines)
+        found = read_judgements(path, "table")
+        assert (found.name, found.hypotheses, found.items) == ("ratings", ("a", "c"), ("1", "2"))
+        assert (found.groups, found.systems) == (("g", "h"), None)
+        assert found.ratings["score"].tolist() == [0.1, -2.5]
+
+    def test_empty_columns_say_nothing(self, tmp_path):
+        path = tsv(tmp_path, "hypothesis\treference\tscore\titem\tsystem", "a\tb\t1\t\t", "a\tb\t2\t\t")
+        found = read_judgements(path, "table")
+        assert (found.items, found.systems) == (None, None)
+
+    def test_missing_column(self, tmp_path):
+        path = tsv(tmp_path, "hypothesis\tref\tscore", "a\tb\t1")
+        way_out = "set `references` in a YAML file of your own that says `based_on: table` to the name"
+        with pytest.raises(InputError, match=rf"column 'reference' in .*ratings\.tsv, .*{way_out}"):
+            read_judgements(path, "table")
+        with pytest.raises(InputError, match=r"column 'score' in .*ratings\.jsonl, .*set `ratings`"):
+            read_judgements(jsonl(tmp_path, {"hypothesis": "a", "reference": "b"}), "table")
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("hypothesis", "gone"),
+            ("references", "[reference, gone]"),
+            ("ratings", "{score: gone}"),
+            ("groups", "gone"),
+            ("item", "gone"),
+            ("system", "gone"),
+            ("source", "gone"),
+            ("scores", "gone"),
+            ("where", "{gone: x}"),
+            ("leave_out", "{gone: x}"),
+        ],
+    )
+    def test_missing_column_of_every_key(self, tmp_path, key, value):
+        path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1")
+        mine = tmp_path / "mine.yaml"
+        mine.write_text(f"{key}: {value}\n")
+        said = rf"Expected a column 'gone' in .*ratings\.tsv, .*set `{key}` of .*mine\.yaml to the name of the right"
+        with pytest.raises(InputError, match=said):
+            read_judgements(path, mine)
+
+    def test_line_that_is_no_row(self, tmp_path):
+        with pytest.raises(InputError, match=r"Expected 3 fields .* line 3 of .*ratings\.tsv"):
+            read_judgements(tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", "a\tb"), "table")
+        with pytest.raises(InputError, match=r"one JSON object a line, .* line 1 of"):
+            read_judgements(tsv(tmp_path, "[1]", name="a.jsonl"), "table")
+
+    def test_no_rows(self, tmp_path):
+        with pytest.raises(InputError, match=r"ratings\.tsv to hold at least one row"):
+            read_judgements(tsv(tmp_path, "hypothesis\treference\tscore"), "table")
+
+    @pytest.mark.parametrize(
+        ("path", "name"),
+        [("a/b.tsv", "b"), ("b.v2.jsonl.gz", "b.v2"), ("hub:owner/name", "name"), ("folder", "folder")],
+    )
+    def test_set_name(self, path, name):
+        assert set_name(path) == name
+
+
+class TestPaths:
+    def test_mean_over_a_list(self, tmp_path):
+        experts = [{"coherence": value} for value in (1, 5, 3.5)]
+        path = jsonl(tmp_path, row(experts=experts), row(experts=experts[:1]))
+        found = read_judgements(path, SetDescription(ratings={"coherence": "experts.*.coherence"}))
+        assert found.ratings["coherence"].tolist() == [fmean((1, 5, 3.5)), 1.0]
+
+    def test_list_of_numbers(self, tmp_path):
+        path = jsonl(tmp_path, row(scores=[0.1] * 10))
+        # Ten times 0.1 sums to less than 1 unless the sum is exact.
+        assert read_judgements(path, SetDescription(ratings={"s": "scores.*"})).ratings["s"].tolist() == [0.1]
+        with pytest.raises(
+            InputError, match=r"number .* in column 'scores' .* line 1, .*or write scores\.\* for the mean"
+        ):
+            read_judgements(path, SetDescription(ratings={"s": "scores"}))
+
+    def test_objects_in_objects(self, tmp_path):
+        path = jsonl(tmp_path, row(meta={"lp": "de-en", "id": {"doc": 7}}))
+        found = read_judgements(
+            path, SetDescription(groups=("meta.lp",), item="meta.id.doc", where={"meta.lp": ("de-en",)})
+        )
+        assert (found.groups, found.items) == (("de-en",), ("7",))
+
+    def test_references_from_objects(self, tmp_path):
+        path = jsonl(tmp_path, row(refs=[{"text": "b"}, {"text": ""}, {"text": "c"}, {}]))
+        assert read_judgements(path, SetDescription(references=("refs.*.text",))).references == (("b", "c"),)
+
+    def test_parquet(self, tmp_path):
+        path = tmp_path / "ratings.parquet"
+        records = [row(experts=[{"flu": 1.0}, {"flu": 2.0}], other="x")]
+        parquet.write_table(pyarrow.Table.from_pylist(records), path)
+        found = read_judgements(path, SetDescription(ratings={"flu": "experts.*.flu"}))
+        assert found.ratings["flu"].tolist() == [1.5]
+
+    @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
+    def test_name_with_dots(self, tmp_path, suffix):
+        record = row(**{"rouge.1": 0.25})
+        lines = ["\t".join(record), "\t".join(map(str, record.values()))] if suffix == "tsv" else [json.dumps(record)]
+        found = read_judgements(tsv(tmp_path, *lines, name=f"a.{suffix}"), SetDescription(scores={"R1": "rouge.1"}))
+        assert found.scores["R1"].tolist() == [0.25]
+
+    def test_wrong_paths(self, tmp_path):
+        path = jsonl(tmp_path, row(experts=[{"flu": 1}], meta=3))
+        with pytest.raises(InputError, match=r"Expected an object at 'meta' of .*ratings\.jsonl, line 1, but got int"):
+            read_judgements(path, SetDescription(groups=("meta.lp",)))
+        with pytest.raises(InputError, match=r"Expected a list at 'meta' of .*, line 1, but got int: .*'meta\.\*'"):
+            read_judgements(path, SetDescription(ratings={"a": "meta.*"}))
+        with pytest.raises(InputError, match=r"number .* in column 'experts\.\*\.flo' .*line 1, but got nothing"):
+            read_judgements(path, SetDescription(ratings={"a": "experts.*.flo"}))
+        with pytest.raises(InputError, match=r"column 'nothing\.flu' in .*set `ratings`"):
+            read_judgements(path, SetDescription(ratings={"a": "nothing.flu"}))
+
+
+class TestRatings:
+    @pytest.mark.parametrize("text", ["", "nan", "n/a", "inf", "-Infinity", "1e999", "0,5"])
+    def test_refused(self, tmp_path, text):
+        path = tsv(tmp_path, "hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{text}")
+        message = (
+            rf"number .* in column 'score' of .*ratings\.tsv, line 3, but got '{text}'.*`missing_ratings: keep` in a "
+            "YAML file of your own that says `based_on: table`"
+        )
+        with pytest.raises(InputError, match=message):
+            read_judgements(path, "table")
+
+    def test_missing_where_allowed(self, tmp_path):
+        description = SetDescription(missing_ratings="keep")
+        path = jsonl(
+            tmp_path,
+            row(),
+            row(score=None),
+            row(score=""),
+            row(score=math.nan),
+            row(score="NaN"),
+            row(score="NA"),
+            row(score=2),
+        )
+        scores = read_judgements(path, description).ratings["score"]
+        np.testing.assert_array_equal(scores, [1, *[math.nan] * 5, 2])
+
+    @pytest.mark.parametrize("value", ["n/a", "inf", True, [1], 1e300, "1_000", "٣"])
+    def test_wrong_where_missing_is_allowed(self, tmp_path, value):
+        with pytest.raises(InputError, match=r"finite number .* in column 'score' .* line 2.* or [^k]*\.$"):
+            read_judgements(jsonl(tmp_path, row(), row(score=value)), SetDescription(missing_ratings="keep"))
+
+    def test_missing_in_a_list(self, tmp_path):
+        path = jsonl(tmp_path, row(e=[1, None, 4]), row(e=[]), row(e=None))
+        with pytest.raises(InputError, match=r"column 'e\.\*' .* line 1, but got nothing"):
+            read_judgements(path, SetDescription(ratings={"e": "e.*"}))
+        found = read_judgements(path, SetDescription(ratings={"e": "e.*"}, missing_ratings="keep"))
+        np.testing.assert_array_equal(found.ratings["e"], [2.5, math.nan, math.nan])
+
+    def test_all_missing(self, tmp_path):
+        description = SetDescription(ratings={"a": "e.flo"}, missing_ratings="keep")
+        with pytest.raises(
+            InputError, match=r"ratings in column 'e\.flo' of .*, but got none in 2 rows: correct `ratings`"
+        ):
+            read_judgements(jsonl(tmp_path, row(e={"flu": 1}), row(e={"flu": 1})), description)
+
+    def test_ready_scores_say_nan_in_words(self, tmp_path):
+        description = SetDescription(scores={"BLEU": "bleu"})
+        with pytest.raises(
+            InputError, match=r"number .* in column 'bleu' .* line 3, .*or write nan where there is none"
+        ):
+            read_judgements(
+                tsv(tmp_path, "hypothesis\treference\tscore\tbleu", "a\tb\t1\tNaN", "a\tb\t1\t"), description
+            )
+
+    def test_ready_scores_that_a_file_may_lack(self, tmp_path):
+        description = SetDescription(scores={"BLEU": "bleu", "chrF": "chrf"}, optional=("bleu",))
+        path = tsv(tmp_path, "hypothesis\treference\tscore\tchrf", "a\tb\t1\t0.5")
+        assert {name: values.tolist() for name, values in read_judgements(path, description).scores.items()} == {
+            "chrF": [0.5]
+        }
+
+
+class TestLeftOut:
+    def test_counted_by_reason(self, tmp_path):
+        records = [
+            row(hypothesis="kept", split="test", year=2017),
+            row(split="train", year=2017),
+            row(split="train", hypothesis="null", year=2017),
+            row(hypothesis="null", split="test", year=2017.0),
+            row(hypothesis="", split="test", year="2017"),
+            row(split="test", year=2018),
+            row(split="test", year=2019),
+            row(split="test", year=2017, reference=None),
+        ]
+        description = SetDescription(
+            where={"split": ("test",), "year": ("2016", "2017")},
+            leave_out={"hypothesis": ("null", "")},
+            missing_references="leave out",
+        )
+        found = read_judgements(jsonl(tmp_path, *records), description)
+        assert found.hypotheses == ("kept",)
+        assert found.left_out == {
+            "split is not 'test'": 2,
+            "hypothesis is 'null'": 1,
+            "hypothesis is empty": 1,
+            "year is none of '2016', '2017'": 2,
+            "no reference": 1,
+        }
+        assert len(found) + sum(found.left_out.values()) == len(records)
+
+    def test_true_and_false(self, tmp_path):
+        path = jsonl(tmp_path, row(seen=True), row(seen=False), row(seen="true"))
+        assert len(read_judgements(path, SetDescription(where={"seen": ("true",)}))) == 2
+
+    def test_what_is_left_out_need_not_be_right(self, tmp_path):
+        path = jsonl(tmp_path, row(), row(score="unrated", reference=[], split="x"))
+        assert len(read_judgements(path, SetDescription(leave_out={"split": ("x",)}))) == 1
+
+    def test_nothing_left(self, tmp_path):
+        path = jsonl(tmp_path, row(split="a"), row(split="b"))
+        with pytest.raises(
+            InputError, match=r"that the description keeps, but got 2 to leave out \(2 since split is not"
+        ):
+            read_judgements(path, SetDescription(where={"split": ("test",)}))
+
+    @pytest.mark.parametrize("cell", ["", None, [], [None, ""]])
+    def test_missing_references(self, tmp_path, cell):
+        path = jsonl(tmp_path, row(), row(reference=cell))
+        message = (
+            r"reference in column 'reference' of .*ratings\.jsonl, line 2, but got none.*`missing_references: leave"
+        )
+        with pytest.raises(InputError, match=message):
+            read_judgements(path, SetDescription())
+        assert read_judgements(path, SetDescription(missing_references="leave out")).left_out == {"no reference": 1}
+
+    def test_references_that_are_no_text(self, tmp_path):
+        with pytest.raises(InputError, match=r"Expected text in column 'reference' .* line 1, but got 3"):
+            read_judgements(jsonl(tmp_path, row(reference=3)), SetDescription())
+        with pytest.raises(InputError, match=r"Expected text in column 'hypothesis' .* line 1, but got nothing"):
+            read_judgements(jsonl(tmp_path, row(hypothesis=None)), SetDescription())
+
+
+class TestDuplicates:
+    LINES = (
+        "hypothesis\treference\tscore\tgroup\titem\tsystem",
+        "a\tb\t1\tg\t1\tS",
+        "a\tb\t1\tg\t1\tT",
+        "c\tb\t1\tg\t1\tS",
+    )
+
+    def test_both_lines_are_named(self, tmp_path):
+        path = tsv(tmp_path, *self.LINES)
+        message = r"one text for group 'g', item '1', system 'S', but got one in line 2 of .* and another in line 4 of "
+        with pytest.raises(InputError, match=message + ".*`duplicates: keep` in a YAML file"):
+            read_judgements(path, "table")
+
+    def test_systems_that_nobody_named(self, tmp_path):
+        path = tsv(tmp_path, *self.LINES)
+        message = "name the column of systems with `system` of the description, or allow it with `duplicates: keep`"
+        with pytest.raises(InputError, match=message):
+            read_judgements(path, SetDescription(item="item"))
+
+    def test_kept_where_allowed(self, tmp_path):
+        description = SetDescription(groups=("group",), item="item", system="system", duplicates="keep")
+        assert len(read_judgements(tsv(tmp_path, *self.LINES), description)) == 3
+
+    def test_other_group_or_left_out(self, tmp_path):
+        path = tsv(tmp_path, *self.LINES[:3], "c\tb\t1\th\t1\tS")
+        assert len(read_judgements(path, "table")) == 3
+        path = tsv(tmp_path, *self.LINES)
+        description = SetDescription(item="item", system="system", leave_out={"hypothesis": ("c",)})
+        assert len(read_judgements(path, description)) == 2
+
+    def test_several_systems_in_one_row(self, tmp_path):
+        path = tsv(
+            tmp_path, "lp\tsystem\tseg_id\tsource\treference\thypothesis\tscore", "de-en\tA.1+B.2\t3\ts\tr\th\t-.5"
+        )
+        found = read_judgements(path, "wmt-da")
+        assert (found.systems, found.items, found.groups) == (("A.1+B.2",), ("3",), ("de-en",))
+
+
+SUMM_EVAL = {
+    "id": "dm-test-1",
+    "model_id": "M8",
+    "decoded": "a summary",
+    "references": ["one", "two"],
+    "filepath": "x.story",
+    "expert_annotations": [
+        {"coherence": c, "consistency": 5, "fluency": 4, "relevance": r} for c, r in ((1, 2), (2, 2), (4, 5))
+    ],
+    "turker_annotations": [{"coherence": 3, "consistency": 3, "fluency": 3, "relevance": 3}],
+}
+
+
+class TestSummEval:
+    def test_as_published(self, tmp_path):
+        found = read_judgements(jsonl(tmp_path, SUMM_EVAL, SUMM_EVAL | {"model_id": "M9"}), "summeval")
+        assert (found.name, found.items, found.systems) == ("SummEval", ("dm-test-1",) * 2, ("M8", "M9"))
+        assert found.references[0] == ("one", "two")
+        assert {name: values[0] for name, values in found.ratings.items()} == {
+            "coherence": 7 / 3,
+            "consistency": 5.0,
+            "fluency": 4.0,
+            "relevance": 3.0,
+        }
+        assert found.sources is None
+
+    def test_paired_with_the_articles(self, tmp_path):
+        assert read_judgements(jsonl(tmp_path, SUMM_EVAL | {"text": "news"}), "summeval").sources == ("news",)
+
+
+def test_dialogue(tmp_path):
+    path = tsv(
+        tmp_path,
+        "dataset\tsystem\tquery_id\tquery\treference\tresponse\tscore",
+        "in-car\tGLMP\t1\twhere ?\tthere\there\t2",
+        "in-car\tMem2Seq\t1\twhere ?\tthere\tno\t1",
+    )
+    found = read_judgements(path, "dialogue")
+    assert found.groups == ("in-car / GLMP", "in-car / Mem2Seq")
+    assert (found.items, found.sources, found.hypotheses) == (("1", "1"), ("where ?",) * 2, ("here", "no"))
+
+
+REAL = [
+    ("wmt_da/newstest2015_da_toen.tsv", "wmt-da", 2000, 0, 4, 500),
+    ("wmt_da/newstest2016_da_toen.tsv", "wmt-da", 3360, 0, 6, 560),
+    ("wmt_da/newstest2017_da_toen.tsv", "wmt-da", 3920, 0, 7, 560),
+    ("wmt_da/wmt1516_toen_bleurt_dedup.tsv", "wmt-da", 5344, 0, 6, None),
+    ("sts/sts2012_2016.tsv", "sts", 11794, 1484, 5, None),
+    ("sts/sts2012_2016.tsv", "sts-tasks", 11794, 1484, 23, None),
+    ("sts/stsb_en.tsv", "stsb", 1379, 7249, 1, 1379),
+    ("sts/sick2014.tsv", "sick", 4927, 5000, 1, 4927),
+    ("webnlg2017_human/webnlg2017_human.jsonl", "webnlg", 1982, 0, 1, 1982),
+    ("webnlg2017_human/webnlg2017_human.jsonl", "webnlg-systems", 1982, 0, 9, None),
+    ("d2t_bagel_sfhotel/d2t_human.jsonl", "bagel", 404, 2056, 1, 404),
+    ("d2t_bagel_sfhotel/d2t_human.jsonl", "sfhotel", 875, 1585, 1, 875),
+]
+
+
+@pytest.mark.parametrize(("file", "description", "count", "left_out", "groups", "each"), REAL)
+def test_public_sets(shared_folder, file, description, count, left_out, groups, each):
+    found = read_judgements(shared_folder / "data" / file, description)
+    assert (len(found), sum(found.left_out.values()), len(set(found.groups))) == (count, left_out, groups)
+    if each is not None:
+        assert {found.groups.count(group) for group in found.groups} == {each}
+    assert all(np.isfinite(values).all() for values in found.ratings.values())
+
+
+@pytest.mark.slow
+def test_years_of_sts(shared_folder):
+    """The sizes that the TWMD paper names, but for the 750 pairs of MSRvid that are not in this copy of 2012."""
+    found = read_judgements(shared_folder / "data" / "sts" / "sts2012_2016.tsv", "sts")
+    assert {year: found.groups.count(year) for year in found.groups} == {
+        "2012": 3108 - 750,
+        "2013": 1500,
+        "2014": 3750,
+        "2015": 3000,
+        "2016": 1186,
+    }

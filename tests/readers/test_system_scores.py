@@ -1,0 +1,183 @@
+"""Ready scores of systems: whatever `textmover score` writes, plain tables, and what is no score."""
+
+import gzip
+import io
+import json
+
+import numpy as np
+import pytest
+
+from textmover.readers.system_scores import read_system_scores
+from textmover.runs.shards.score_formats import Layout
+from textmover.types import InputError
+
+SCORES = np.array([[0.25, 0.5], [1.0, -0.125], [0.0, 2.0]])
+
+
+def written(folder, format, systems=("ours.txt", "theirs.txt")):
+    """A file as `textmover score` writes it."""
+    path = folder / f"scores.{'txt' if format == 'text' else format}"
+    layout = Layout(format, systems)
+    columns = SCORES[:, : len(systems)]
+    values = {"score": columns, "precision": columns / 2}
+    part = folder / "part"
+    part.write_bytes(layout.encode(values))
+    return path, layout, part
+
+
+@pytest.mark.parametrize("format", ["text", "tsv", "csv", "jsonl", "parquet"])
+def test_what_the_command_score_writes_for_several_systems(tmp_path, format):
+    path, layout, part = written(tmp_path, format)
+    header = layout.header(["score", "precision"]).encode()
+    path.write_bytes(part.read_bytes() if format == "parquet" else header + part.read_bytes())
+    found = read_system_scores([str(path)])
+    names = ["system 1", "system 2"] if format == "jsonl" else ["ours.txt", "theirs.txt"]
+    assert list(found.scores) == names
+    np.testing.assert_array_equal(np.stack(list(found.scores.values())).T, SCORES)
+    assert len(found.lines) == 3
+    assert found.lines[0] == (2 if format in ("text", "tsv", "csv") else 1)
+
+
+def test_one_json_object(tmp_path):
+    path = tmp_path / "scores.json"
+    by_system = {name: {"scores": SCORES[:, place].tolist()} for place, name in enumerate(("ours", "theirs"))}
+    path.write_text(json.dumps({"systems": by_system, "signature": "metric:m"}))
+    found = read_system_scores([str(path)])
+    assert found.signature == "metric:m"
+    assert found.lines == (1, 2, 3)
+    np.testing.assert_array_equal(found.scores["theirs"], SCORES[:, 1])
+    assert list(read_system_scores([str(path)], ["theirs"]).scores) == ["theirs"]
+    with pytest.raises(InputError, match="a system 'x' in"):
+        read_system_scores([str(path)], ["x"])
+    by_system["theirs"]["scores"].pop()
+    path.write_text(json.dumps({"systems": by_system}))
+    with pytest.raises(InputError, match="3 in ours, 2 in theirs"):
+        read_system_scores([str(path)])
+
+
+@pytest.mark.parametrize("format", ["text", "tsv", "csv", "jsonl", "json"])
+def test_a_file_for_each_system(tmp_path, format):
+    paths = []
+    for place, name in enumerate(("a", "b")):
+        path = tmp_path / f"{name}.{'txt' if format == 'text' else format}"
+        column = SCORES[:, place]
+        rows = {"score": column.tolist(), "precision": (column / 2).tolist()}
+        if format == "json":
+            path.write_text(json.dumps({"scores": rows["score"], "precision": rows["precision"], "signature": "m"}))
+        elif format == "jsonl":
+            pairs = zip(*rows.values(), strict=True)
+            path.write_text("".join(json.dumps(dict(zip(rows, pair, strict=True))) + "\n" for pair in pairs))
+        elif format == "text":
+            path.write_text("".join(f"{value}\n" for value in rows["score"]) + "\n\n")
+        else:
+            between = {"tsv": "\t", "csv": ","}[format]
+            lines = [between.join(rows), *(between.join(map(str, pair)) for pair in zip(*rows.values(), strict=True))]
+            path.write_text("\n".join(lines) + "\n")
+        paths.append(str(path))
+    found = read_system_scores(paths)
+    assert list(found.scores) == paths
+    np.testing.assert_array_equal(np.stack(list(found.scores.values())).T, SCORES)
+    if format in ("tsv", "csv", "jsonl"):
+        halves = read_system_scores(paths, ["precision"])
+        np.testing.assert_array_equal(np.stack(list(halves.scores.values())).T, SCORES / 2)
+
+
+def test_columns_of_a_wide_table(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("segment,BLEU.a,BLEU.b,text\n1,0.5,1e-3,x\n2,0.25,-2,y\n")
+    found = read_system_scores([str(path)], ["BLEU.b", "BLEU.a"])
+    assert {name: values.tolist() for name, values in found.scores.items()} == {
+        "BLEU.b": [1e-3, -2.0],
+        "BLEU.a": [0.5, 0.25],
+    }
+    with pytest.raises(InputError, match=r"'text' of .*wide.csv, line 2, but got 'x': correct it, or name"):
+        read_system_scores([str(path)])
+    with pytest.raises(InputError, match="once"):
+        read_system_scores([str(path)], ["BLEU.a", "BLEU.a"])
+    with pytest.raises(InputError, match="a column 'c' in"):
+        read_system_scores([str(path)], ["c", "BLEU.a"])
+
+
+def test_a_column_called_score_is_that_of_one_system(tmp_path):
+    path = tmp_path / "one.tsv"
+    path.write_text("score\tprecision\n0.5\t0.25\n")
+    assert list(read_system_scores([str(path)]).scores) == ["score"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "a,b\n0.5,nan\n", r"column 'b' of .*a.csv, line 2, but got 'nan': systems are compared on segments"),
+        ("a.csv", "a,b\n0.5,\n", "but got nothing"),
+        ("a.csv", "a,b\n0.5,inf\n", "but got 'inf'"),
+        ("a.csv", "a,b\n0.5,good\n", "but got 'good'"),
+        ("a.csv", "a,b\n0.5\n", "2 fields as in the header"),
+        ("a.csv", "a,b\n", "at least one row"),
+        ("a.csv", "", "empty|header"),
+        ("a.jsonl", '{"a": 1, "b": 2}\n{"a": 1}\n', "column 'b' of .*row 2|line 2"),
+        ("a.jsonl", '{"a": 1, "b": null}\n', "but got nothing"),
+        ("a.jsonl", '{"a": true, "b": 1}\n', "but got 'True'"),
+        ("a.jsonl", '{"score": [1, 2]}\n{"score": [1]}\n', "2 scores in column 'score' as in the first row, but got 1"),
+        ("a.jsonl", '{"score": [1, 2]}\n{"score": 1}\n', "but got no list"),
+        ("a.json", '{"systems": {"a": {"x": 1}}}\n', "a list of scores of 'a'"),
+        ("a.json", '{"scores": []}\n', "holds none"),
+        ("a.txt", "0.5\nx\n", "line 2 of .*a.txt, but got 'x'"),
+        ("a.txt", "0.5\n\n0.25\n", "line 2 of .*a.txt, but got nothing"),
+        ("a.txt", "\n\n", "a score a line, but it holds none"),
+        ("a.txt", "a\tb\n0.5\tx\n", "column 'b' of .*a.txt, line 2, but got 'x'"),
+    ],
+)
+def test_what_is_no_score_is_refused(tmp_path, name, text, said):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_system_scores([str(path)])
+
+
+def test_standard_input(monkeypatch):
+    given = {"plain": "0.5\n1\n", "table": "a\tb\n0.5\t1\n"}
+    for name, text in given.items():
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        if name == "plain":
+            assert read_system_scores(["-"]).scores["-"].tolist() == [0.5, 1.0]
+            continue
+        with pytest.raises(InputError, match="format of standard input"):
+            read_system_scores(["-"])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given["table"].encode())))
+    assert read_system_scores(["-"], format="tsv").scores["b"].tolist() == [1.0]
+
+
+def test_files_that_do_not_belong_together(tmp_path):
+    for name, text in (("a.txt", "1\n2\n"), ("b.txt", "1\n"), ("wide.csv", "x,y\n1,2\n")):
+        (tmp_path / name).write_text(text)
+    a, b, wide = (str(tmp_path / name) for name in ("a.txt", "b.txt", "wide.csv"))
+    with pytest.raises(InputError, match=r"2 in .*a.txt, 1 in .*b.txt"):
+        read_system_scores([a, b])
+    with pytest.raises(InputError, match="once"):
+        read_system_scores([a, a])
+    with pytest.raises(InputError, match="one system in each of 2 files, but got 'x', 'y'"):
+        read_system_scores([a, wide])
+    with pytest.raises(InputError, match="one score a line: leave them out"):
+        read_system_scores([a, b], ["x"])
+    with pytest.raises(InputError, match="there is none"):
+        read_system_scores([str(tmp_path / "none.csv"), a])
+
+
+def test_compressed_tables_and_single_columns_with_a_header(tmp_path):
+    path = tmp_path / "s.tsv.gz"
+    path.write_bytes(gzip.compress(b"a\tb\n1\t2\n"))
+    assert {name: values.tolist() for name, values in read_system_scores([str(path)]).scores.items()} == {
+        "a": [1.0],
+        "b": [2.0],
+    }
+    path = tmp_path / "comet.txt"
+    path.write_text("COMET\n0.5\n-1\n")
+    assert list(read_system_scores([str(path)]).scores) == ["COMET"]
+
+
+def test_signatures_of_several_files_have_to_be_one(tmp_path):
+    paths = [tmp_path / f"{name}.json" for name in "abc"]
+    for path, signature in zip(paths, "sst", strict=True):
+        path.write_text(json.dumps({"scores": [1, 2], "signature": signature}))
+    assert read_system_scores(list(map(str, paths[:2]))).signature == "s"
+    assert read_system_scores(list(map(str, paths))).signature == ""

@@ -1,0 +1,68 @@
+"""Tables with a row for each output of each system."""
+
+import pytest
+
+from textmover.readers.system_tables import read_system_table
+from textmover.types import InputError
+
+ROWS = [
+    ("lp", "system", "seg", "reference", "hypothesis", "score", "m"),
+    ("de-en", "A", "1", "the cat", "a cat", "0.5", "1"),
+    ("de-en", "B", "1", "the cat", "cat", "0.25", "2"),
+    ("zh-en", "A+B", "1", "the cat", "that cat", "-1", "3"),
+    ("fi-en", "A", "2", "the dog", "a dog", "0", "4"),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    found = tmp_path / "outputs.tsv"
+    found.write_text("".join("\t".join(row) + "\n" for row in ROWS))
+    return found
+
+
+def test_rows_become_outputs(path):
+    found = read_system_table(str(path), system="system", separator="+", item="seg", groups=("lp",), human="score")
+    assert found.systems == ["A", "B", "A", "B"]
+    assert found.groups == ["de-en", "de-en", "zh-en", "zh-en"]
+    assert found.items == ["1"] * 4
+    assert found.hypotheses == ["a cat", "cat", "that cat", "that cat"]
+    assert found.references == [("the cat",)] * 4
+    assert found.human.tolist() == [0.5, 0.25, -1.0, -1.0]
+    assert found.scores is None
+    assert found.lone == ("fi-en",)
+
+
+def test_references_say_which_outputs_belong_together(path):
+    found = read_system_table(str(path), system="system", separator="+", groups=("lp",))
+    assert len(set(found.items)) == 1
+    assert found.human is None
+
+
+def test_scores_need_no_texts(path):
+    found = read_system_table(str(path), system="system", item="seg", groups=("lp", "reference"), metric="m")
+    assert found.scores.tolist() == [1.0, 2.0]
+    assert found.groups == ["de-en / the cat"] * 2
+    assert found.lone == ("zh-en / the cat", "fi-en / the dog")
+    assert found.hypotheses == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"system": "sys"}, "a column 'sys'"),
+        ({"metric": "m"}, "`item` together with `metric`"),
+        (
+            {"metric": "seg", "item": "m", "groups": ("lp",), "human": "hypothesis"},
+            "in column 'hypothesis'",
+        ),
+        ({"item": "reference"}, "two of 'A' in line 2 of .* and line 5|one output of a system"),
+        ({"groups": ("seg", "reference", "system")}, "at least two systems to rank, but got 'A' alone"),
+        ({"separator": "B"}, "the name of a system in column 'system' of line 3"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(path, options, said):
+    lines = path.read_text() + "de-en\tA\t1\tthe cat\ta cat\t1\t1\n"
+    path.write_text(lines if options.get("item") == "reference" else path.read_text())
+    with pytest.raises(InputError, match=said):
+        read_system_table(str(path), **{"system": "system", **options})

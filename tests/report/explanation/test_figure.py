@@ -1,0 +1,124 @@
+"""The heat map of an explanation: what it shows, that it stays bounded, and what is refused."""
+
+import re
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+from textmover.report.explanation.figure import explanation_figure
+from textmover.types import InputError
+
+SHORT = ("a small cat sat here", "the cat sat there quietly")
+LONG = " ".join(f"word{place % 37}" for place in range(2000))
+
+
+def shown(figure) -> list[str]:
+    return [one.get_text() for axes in figure.axes for one in axes.texts] + [one.get_text() for one in figure.texts]
+
+
+def size(path) -> tuple[int, int]:
+    return struct.unpack(">II", path.read_bytes()[16:24])
+
+
+def test_words_numbers_and_sums_are_there(explained):
+    found = explained(*SHORT)
+    texts = shown(explanation_figure(found))
+    assert {"small", "sat", "quietly", "[start]"} <= {one.removeprefix("× ") for one in texts}
+    assert f"score {found.score:.4f}" in texts
+    assert any("baseline 0.1000 = score" in one for one in texts)
+    assert {f"{value:.3f}" for value in found.adds("hypothesis") if value > 0.001} <= set(texts)
+    alone = {f"× {found.reference.words[place]}" for place in found.unmatched_reference}
+    assert alone
+    assert alone <= set(texts)
+
+
+@pytest.mark.parametrize(("plans", "chosen", "names"), [(2, None, 2), (2, "precision", 1), (1, None, 1)])
+def test_two_plans_share_discs(explained, plans, chosen, names):
+    texts = shown(explanation_figure(explained(*SHORT, plans=plans), plan=chosen))
+    assert sum(one.startswith("moved") for one in texts) == names
+    assert ("moved" in texts) == (names == 1)
+
+
+@pytest.mark.parametrize(
+    "pair", [("a", "b"), SHORT, (" ".join(LONG.split()[:40]), LONG[:60]), (LONG, "a b"), ("", "a cat"), (LONG, LONG)]
+)
+def test_everything_is_within_the_picture_which_is_bounded(explained, pair):
+    figure = explanation_figure(explained(*pair))
+    width, height = figure.get_size_inches()
+    assert max(width, height) < 16
+    box = figure.bbox
+    for axes in figure.axes:
+        for label in axes.texts:
+            extent = label.get_window_extent()
+            assert extent.x0 >= box.x0 - 1, label.get_text()
+            assert extent.x1 <= box.x1 + 1, label.get_text()
+            assert extent.y0 >= box.y0 - 1, label.get_text()
+            assert extent.y1 <= box.y1 + 1, label.get_text()
+
+
+def test_words_that_were_compared_with_nothing_have_no_colour(explained):
+    found = explained(*SHORT)
+    (cells,) = (image for axes in explanation_figure(found).axes for image in axes.images)
+    white = (cells.get_array() == 1).all(axis=2)
+    assert white[-1].all()
+    assert white[:, -1].all()
+    assert not white[0, :-1].all()
+
+
+def test_stretches_are_said(explained):
+    texts = shown(explanation_figure(explained(LONG, "a b")))
+    assert any("Each column stands for 34 words of 2,002" in one for one in texts)
+    assert not any("Each row" in one for one in texts)
+
+
+def test_words_without_a_font_are_numbered_but_for_an_svg(explained, tmp_path):
+    found = explained("a \U0003fff0 $x$ cat", "the cat_{x}")
+    figure = explanation_figure(found, tmp_path / "a.png")
+    texts = shown(figure)
+    assert any(one.endswith("#3") for one in texts)
+    assert any("no font here can show" in one for one in texts)
+    assert {"$x$", "cat_{x}"} <= {one.removeprefix("× ") for one in texts}
+    explanation_figure(found, tmp_path / "a.svg")
+    written = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "\U0003fff0" in written
+    assert "$x$" in written
+
+
+def test_texts_cannot_become_markup(explained, tmp_path):
+    explanation_figure(explained("<script>alert(1)</script> a&b", "x"), tmp_path / "a.svg")
+    written = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "<script" not in written
+    assert "a&amp;b" in written
+
+
+def test_the_same_bytes_each_time(explained, tmp_path):
+    for name in ("a.png", "a.svg", "a.pdf"):
+        explanation_figure(explained(*SHORT), tmp_path / name)
+        first = (tmp_path / name).read_bytes()
+        explanation_figure(explained(*SHORT), tmp_path / name)
+        assert (tmp_path / name).read_bytes() == first
+    assert min(size(tmp_path / "a.png")) > 500
+    assert re.search(rb"/MediaBox", (tmp_path / "a.pdf").read_bytes())
+
+
+def test_what_cannot_be_drawn(explained, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"end in \.png, \.svg, \.pdf"):
+        explanation_figure(explained("a", "b"), tmp_path / "a.bmp")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Expected to be able to write"):
+        explained("a", "b").draw(tmp_path / "file" / "a.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match="Expected matplotlib for the figure"):
+        explained("a", "b").draw()
+
+
+def test_a_notebook_shows_the_figure_without_pyplot(explained):
+    """What IPython asks a value for: a picture, and its size on the page."""
+    figure = explained("a small cat", "a cat").draw()
+    png, size = figure._repr_png_()
+    assert png.startswith(b"\x89PNG\r\n")
+    width, height = (int.from_bytes(png[start : start + 4], "big") for start in (16, 20))
+    assert (width, height) == pytest.approx((2 * size["width"], 2 * size["height"]), abs=2)
+    assert size["width"] / size["height"] == pytest.approx(np.divide(*figure.get_size_inches()), abs=0.01)

@@ -1,0 +1,128 @@
+"""The page of explanations: what it holds, that no text becomes markup, and its bounds."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from textmover.report.explanation.page import MOST_LINES, ExplainedLine, line_view, render_explanations
+from textmover.types import InputError
+
+NASTY = '<script>alert("x")</script> & \'q\' <img src=x onerror=y> "b'
+
+
+class Reader(HTMLParser):
+    """Tags, the words of both sides, and what would be loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags, self.loaded, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        named = dict(attrs)
+        self.ids += [named["id"]] if "id" in named else []
+        self.loaded += [
+            value for name, value in attrs if name in ("src", "href") and not value.startswith(("#", "data:"))
+        ]
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
+
+def words(page: str) -> list[str]:
+    return [unescape(one) for one in re.findall(r'<span class="w [^>]*><b>(.*?)</b>', page)]
+
+
+def test_a_page_needs_nothing_else(explained):
+    found = explained("a small cat sat", "the cat sat there")
+    reader = read(found.to_html())
+    assert reader.loaded == []
+    assert reader.tags.count("script") == 1
+    assert "link" in reader.tags  # an empty icon, so that none is asked for
+    assert len(reader.ids) == len(set(reader.ids))
+    assert words(found.to_html())[:6] == ["[start]", "a", "small", "cat", "sat", "[end]"]
+    assert "default-src 'none'" in found.to_html()
+    assert found.to_html() == found.to_html()
+
+
+def test_links_are_the_strongest_partners(explained):
+    found = explained("a small cat sat", "the cat sat there")
+    view = line_view(ExplainedLine(found))
+    word = view["sides"][0]["words"][3]
+    assert word["text"] == "cat"
+    place, share, cosine = word["links"].split(" ")[0].split(":")
+    assert found.reference.words[int(place)] == "cat"
+    assert float(cosine) == 1
+    assert int(share) == round(100 * found.matches[1].plan[int(place), 3] / found.matches[1].plan[:, 3].sum())
+    back = view["sides"][1]["words"][int(place)]
+    assert back["links"].startswith("3:")
+    assert view["sides"][0]["words"][-1]["links"] == ""  # takes no part
+    assert view["sides"][0]["words"][-1]["level"] is None
+
+
+def test_what_is_added_is_shown(explained):
+    found = explained("a small cat sat", "the cat sat there")
+    page = found.to_html()
+    assert f"{found.score:.4f}" in page
+    assert "taken off" in page
+    assert "\N{MINUS SIGN}0.1000" in page
+    (drawn,) = re.findall(r'data-map="([^"]*)"', page)
+    drawn = json.loads(unescape(drawn))
+    assert len(drawn["cosines"]) == len(found.reference)
+    assert drawn["names"] == ["recall", "precision"]
+    ends = [len(found.reference) - 1], [len(found.hypothesis) - 1]  # the end of a text, which this metric leaves out
+    assert drawn["blank"] == [*ends]
+
+
+@pytest.mark.parametrize("text", [NASTY, "\u202eabc", "a\x00b \x1b[31m", "\ud800 lone"])
+def test_texts_stay_texts(explained, text):
+    page = render_explanations([ExplainedLine(explained(text, text), 1), ExplainedLine(explained(text, "b"), 2)])
+    reader = read(page)
+    assert reader.tags.count("script") == 1
+    assert "img" not in reader.tags
+    assert reader.loaded == []
+    page.encode("utf-8")
+    assert "\x1b" not in page
+    assert "\x00" not in page
+
+
+@pytest.mark.parametrize(
+    ("text", "direction"), [("مرحبا cat", "rtl"), ("שלום", "rtl"), ("cat مرحبا", "ltr"), ("123", "ltr"), ("", "ltr")]
+)
+def test_texts_run_in_the_direction_of_their_first_letter(explained, text, direction):
+    view = line_view(ExplainedLine(explained(text, "a")))
+    assert view["sides"][0]["direction"] == direction
+
+
+def test_several_lines_have_a_list(explained):
+    lines = [ExplainedLine(explained(f"a cat {number}", "the cat", seed=number), number) for number in (3, 7, 9)]
+    page = render_explanations(lines, remark="The first 3 of 9 lines.")
+    reader = read(page)
+    assert {"line-3", "line-7", "line-9"} <= set(reader.ids)
+    assert re.findall(r'href="#(line-\d+)"', page) == ["line-3", "line-7", "line-9"]
+    assert "The first 3 of 9 lines." in page
+
+
+def test_long_texts_are_folded_and_pages_bounded(explained):
+    text = " ".join(f"word{place}" for place in range(3000))
+    view = line_view(ExplainedLine(explained(text, "word1")))
+    side = view["sides"][0]
+    assert len(side["words"]) == 2000
+    assert side["more"] == "1,002 more words"
+    assert side["rest"].startswith("word1999")
+    assert view["map"] is None
+    assert len(line_view(ExplainedLine(explained(text, "a")), of=200)["sides"][0]["words"]) == 150
+    with pytest.raises(InputError, match=f"from 1 to {MOST_LINES} pairs for a page, but got 201"):
+        render_explanations([ExplainedLine(explained("a", "b"))] * 201)
+
+
+def test_empty_texts_and_flags(explained):
+    page = explained("", "", flags=("empty", "something new"), matches=(), pairs=()).to_html()
+    assert "A side has nothing to match." in page
+    assert "Something new." in page

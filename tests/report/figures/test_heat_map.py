@@ -1,0 +1,85 @@
+"""The heat map as a file: what it shows, and what is refused."""
+
+import math
+import re
+import sys
+
+import pytest
+
+from textmover.report.figures.heat_map import HeatGroup, draw_heat_map, shade
+from textmover.report.figures.palette import contrast
+from textmover.types import InputError
+
+GROUPS = [
+    HeatGroup("changes that harm", ["drop", "swap"], [[0.25, 0.126], [math.nan, -0.3]]),
+    HeatGroup("changes that keep", ["synonym"], [[1.4, 0.0]]),
+]
+
+
+def draw(path, groups=GROUPS, columns=("a metric of a very long name", "chrf")):
+    draw_heat_map(groups, columns, path, title="all", low="like the text", high="like another")
+
+
+def texts(path):
+    """The texts of an SVG: matplotlib writes each as a comment beside its outlines."""
+    return [one.strip() for one in re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"))]
+
+
+def test_every_number_and_name_is_there(tmp_path):
+    draw(tmp_path / "map.svg")
+    found = texts(tmp_path / "map.svg")
+    wanted = ["drop", "swap", "synonym", "chrf", "a metric of a very long name", "changes that harm", "all"]
+    assert set(wanted) <= set(found)
+    assert {"0.25", "0.13", "\N{EN DASH}", "\N{MINUS SIGN}0.30", "1.40", "0.00"} <= set(found)
+    assert any("0: like the text    1: like another" in one for one in found)
+
+
+def test_no_label_is_cut(tmp_path):
+    from textmover.report.figures.heat_map import _figure
+
+    names = [f"kind of change number {row}" for row in range(17)]
+    columns = [f"models/metric-{column}-of-a-long-name" for column in range(8)]
+    figure = _figure([HeatGroup("a", names, [[0.5] * 8] * 17)], columns, "title", "low", "high")
+    figure.draw_without_rendering()
+    box = figure.bbox
+    for axes in figure.axes:
+        labels = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label, *axes.texts]
+        for label in labels:
+            extent = label.get_window_extent()
+            assert extent.x0 >= box.x0 - 1, label.get_text()
+            assert extent.x1 <= box.x1 + 1, label.get_text()
+            assert extent.y1 <= box.y1 + 1, label.get_text()
+
+
+def test_png_pdf_and_the_same_bytes_each_time(tmp_path):
+    for name, start in (("map.png", b"\x89PNG"), ("map.pdf", b"%PDF"), ("map.svg", b"<?xml")):
+        draw(tmp_path / name)
+        first = (tmp_path / name).read_bytes()
+        assert first.startswith(start)
+        draw(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == first
+
+
+def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read():
+    steps = [shade(value / 20) for value in range(21)]
+    assert len({one.fill for one in steps}) == 8
+    brightness = [contrast(one.fill, "#000000") for one in steps]
+    assert brightness == sorted(brightness, reverse=True)
+    assert shade(1.7) == shade(1.0)
+    assert shade(-0.2).fill not in {one.fill for one in steps}
+    assert all(contrast(shade(value).text, shade(value).fill) >= 4.5 for value in (-2, -0.6, -0.1, 0, 0.3, 0.6, 1))
+
+
+def test_what_cannot_be_drawn(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"end in \.png, \.svg, \.pdf"):
+        draw(tmp_path / "map.bmp")
+    with pytest.raises(ValueError, match="at least one row"):
+        draw(tmp_path / "map.png", [])
+    with pytest.raises(ValueError, match="Expected 1 values"):
+        draw(tmp_path / "map.png", columns=("a",))
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Expected to be able to write"):
+        draw(tmp_path / "file" / "map.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match="Expected matplotlib for the figure"):
+        draw(tmp_path / "map.png")

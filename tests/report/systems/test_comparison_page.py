@@ -1,0 +1,188 @@
+"""Pages of compared and of ranked systems: what they say, what they escape, and that they need nothing else."""
+
+import re
+
+import numpy as np
+import pytest
+
+from textmover.meta_evaluation import compare_systems, rank_systems
+from textmover.report.systems.comparison_figures import MOST_BARS, bars_of, difference_plot, interval_plot
+from textmover.report.systems.comparison_page import ComparedSegment, p_value, render_comparison
+from textmover.report.systems.ranking_page import render_ranking
+
+NASTY = '<script>alert(1)</script> & "quoted" مرحبا'
+
+
+def made(names=("one", "two"), n=50, seed=0, step=0.4):
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=n)
+    scores = {name: base + step * place + 0.5 * rng.normal(size=n) for place, name in enumerate(names)}
+    return compare_systems(scores, samples=100, trials=200)
+
+
+def page(found, segments=(), *, shown=3, **options):
+    lines = range(1, found.scores.shape[1] + 1)
+    return render_comparison(found, segments, lines=lines, shown=shown, signature="a:1|b:2", versions="v", **options)
+
+
+def texts(found, text="a text"):
+    systems = len(found.systems)
+    return [ComparedSegment(place + 1, [text] * systems, ["a reference"]) for place in range(found.scores.shape[1])]
+
+
+def visible(html):
+    return re.sub(r"<[^>]+>", " ", html)
+
+
+def test_what_is_known_stands_on_the_page():
+    found = made()
+    text = page(found, texts(found), remarks=["They are few."], command="textmover compare x")
+    assert f"{found.means[1]:.4f}" in text
+    (pair,) = found.pairs
+    for said in (f"+{pair.bootstrap.difference:.4f}", pair.bootstrap.signature, "They are few.", "two is better."):
+        assert said in text
+    shown = re.sub(r"\s+", " ", visible(text))
+    assert f"{pair.wins} better {pair.ties} equal {pair.losses} worse" in shown
+    assert text.count('<span dir="auto">a text</span>') == 6  # two systems, three segments
+    assert page(found, texts(found)) == page(found, texts(found))
+
+
+def test_the_page_needs_nothing_else():
+    text = page(made(), ())
+    assert not re.search(r"(?:src|href)=\"(?!#|data:)", text)
+    assert "://" not in text.replace("http://www.w3.org", "")
+    assert "default-src 'none'" in text
+
+
+def test_texts_and_names_are_shown_as_they_are():
+    found = made((NASTY, "b"))
+    segments = [ComparedSegment(place + 1, [NASTY, ""], [NASTY]) for place in range(50)]
+    text = page(found, segments, command=NASTY)
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "(empty text)" in text
+    assert 'dir="auto"' in text
+
+
+def test_half_a_surrogate_pair_is_replaced():
+    found = made()
+    text = page(found, texts(found, "a\ud800b"))
+    assert text.encode("utf-8")
+    assert "\ud800" not in text
+
+
+def test_long_texts_are_folded():
+    found = made()
+    text = page(found, texts(found, "word " * 2000), shown=1)
+    assert "more words</summary>" in text
+    assert len(text) < 200_000
+
+
+def test_scores_without_texts_need_no_references():
+    text = page(made(), (), shown=2)
+    assert "Where they differ most" in text
+    assert "reference</dt>" not in text
+
+
+def test_many_systems_have_a_table_that_can_be_sorted():
+    few, many = page(made("abc")), page(made([f"s{place}" for place in range(6)]))
+    assert few.count('class="sortable') == 1
+    assert many.count('class="sortable') == 2
+    assert many.count('class="duel"') == 15
+    assert many.count("<details><summary>segment by segment") == 15
+    assert "<details><summary>segment by segment" not in few
+
+
+def test_equal_systems():
+    same = np.arange(5.0)
+    found = compare_systems({"a": same, "b": same}, samples=9, trials=9)
+    text = page(found, texts(found))
+    assert "No test tells them apart." in text
+    assert "Where they differ most" not in text
+    assert "nan" not in visible(text)
+
+
+def test_bars_are_the_differences_in_order():
+    gaps = np.array([0.1, -0.5, 0.3])
+    assert bars_of(gaps).tolist() == [0.3, 0.1, -0.5]
+    many = np.random.default_rng(0).normal(size=1001)
+    bars = bars_of(many)
+    assert len(bars) == MOST_BARS
+    assert (np.diff(bars) <= 0).all()
+    picture = difference_plot(gaps, "a", "b", (-0.5, 0.3))
+    assert (picture.count('class="gain"'), picture.count('class="loss"')) == (2, 1)
+    assert "from 0.300 to −0.500" in picture
+
+
+def test_pictures_share_a_scale():
+    places = [
+        float(re.search(r'cx="([\d.]+)"', interval_plot(value, 0.2, 0.9, (0.0, 1.0), "a"))[1]) for value in (0.3, 0.8)
+    ]
+    assert places[0] < places[1]
+
+
+def test_p_values_as_text():
+    assert [p_value(one) for one in (0.0009, 0.001, 0.05)] == ["< 0.001", "= 0.001", "= 0.050"]
+
+
+# --- ranked -----------------------------------------------------------------------------------------------------------
+
+
+def ranked(names=("A", "B", "C"), groups=("x", "y"), size=20):
+    rng = np.random.default_rng(0)
+    rows = [
+        (place + 0.3 * rng.normal(), name, str(item), group)
+        for group in groups
+        for place, name in enumerate(names)
+        for item in range(size)
+    ]
+    return rank_systems(*map(list, zip(*rows, strict=True)), samples=50, trials=100)
+
+
+def rank_page(tables, people=(), **options):
+    given = {"about": "Means.", "remarks": [["A remark."]] * len(tables), "signatures": {"scores": "a:1|b:2"}}
+    return render_ranking(tables, people, **{**given, **options})
+
+
+def test_ranked_systems_stand_in_their_order():
+    tables = ranked()
+    text = rank_page(tables, tables)
+    body = text[text.index('<section id="group-1">') :]
+    assert body.index('title="C"') < body.index('title="B"') < body.index('title="A"')
+    assert text.count('class="opens"') >= 4  # each rank is set apart, in two tables and two matrices
+    assert text.count("people&#39;s rank") == text.count("people's rank") + text.count("people&#39;s rank") - 2
+    assert f"{tables[0].means[2]:.4f}" in text
+    assert text.count("A remark.") == 2
+
+
+def test_means_over_groups_and_nothing_of_one():
+    tables = ranked()
+    means = (("system", "mean rank", "mean"), [("C", "1.00", "-2.0000")])
+    text = rank_page(tables, means=means, mean_remarks=["Of two groups."])
+    assert "Mean over groups" in text
+    assert "−2.0000" in text
+    alone = rank_page(tables[:1])
+    assert "Mean over groups" not in alone
+    assert "<nav" not in alone
+
+
+def test_names_of_systems_and_groups_are_escaped():
+    text = rank_page(ranked((NASTY, "b"), (NASTY, "")))
+    assert "<script>alert" not in text
+    assert "(empty)" in text
+
+
+def test_untested_systems_have_a_dash():
+    rng = np.random.default_rng(0)
+    systems = [name for name in "abc" for _ in range(6)]
+    items = [*map(str, range(6)), *map(str, range(6)), *map(str, range(10, 16))]
+    (table,) = rank_systems(rng.normal(size=18), systems, items, samples=20, trials=20)
+    text = rank_page([table])
+    assert text.count("<td>–</td>") == 4
+    assert "nan" not in visible(text)
+
+
+@pytest.mark.parametrize("size", [2, 40])
+def test_no_matrix_of_two_systems_or_very_many(size):
+    tables = ranked([f"s{place}" for place in range(size)], ("x",), 5)
+    assert "p-values of each two systems" not in rank_page(tables)

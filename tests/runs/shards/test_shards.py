@@ -1,0 +1,582 @@
+"""A folder of shards: complete files only, of this run and these texts only."""
+
+import errno
+import gzip
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+import zstandard
+from pyarrow import parquet
+
+from textmover.readers.streams import Row, TextFiles
+from textmover.modules.devices import machine_of
+from textmover.runs.shards.manifest import Receipt, check_rows, check_same, digest_file, read_receipt, receipt_path
+from textmover.runs.shards.score_formats import FORMATS, Layout
+from textmover.runs.shards.folder import LOCK, check_folder, is_sealed, locked
+from textmover.runs.shards.shards import (
+    Parts,
+    Shard,
+    ShardScores,
+    describe,
+    read_shards,
+    rows_per_shard,
+    texts_of,
+)
+from textmover.runs.score_summary import Tally, summarize
+from textmover.types import InputError, Signature
+
+ONE, TWO = ("h.txt",), ("a", "b")
+SIGNATURE = Signature({"textmover": "1", "metric": "twmd", "layer": "3"})
+
+
+def shard(index: int, rows: int = 3) -> Shard:
+    first = index * 3 + 1
+    return Shard(index, first, [Row(first + row, (f"h{first + row}",), ("r",)) for row in range(rows)], None)
+
+
+def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScores:
+    values = {
+        "score": np.arange(3.0 * systems).reshape(3, systems) / 3 + index,
+        "recall": np.arange(3.0 * systems).reshape(3, systems) / 7,
+    }
+    if skipped:
+        for array in values.values():
+            array[1] = math.nan
+    sums = tuple(float(np.nansum(column)) for column in values["score"].T)
+    return ShardScores(values, Tally(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values)))
+
+
+def parts(folder, format="text", systems=ONE, machine="AVX2", **settings) -> Parts:
+    layout = Layout(format, systems)
+    return Parts(folder, layout, describe(SIGNATURE, layout, **{"rows_per_shard": 3, **settings}), machine)
+
+
+def filled(folder, count=2, **options) -> Parts:
+    found = parts(folder, **options)
+    found.begin()
+    for index in range(count):
+        found.write(shard(index), scores(index))
+    return found
+
+
+def summary(systems=ONE, *tallies: Tally):
+    return summarize(tallies, systems, str(SIGNATURE))
+
+
+# --- cutting ----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_cut_in_order(tmp_path):
+    (tmp_path / "t").write_text("a\nb\nc\nd\ne\n")
+    path = str(tmp_path / "t")
+    found = list(read_shards(TextFiles((path,), (path,)), 2))
+    assert [(one.index, one.first, len(one.rows)) for one in found] == [(0, 1, 2), (1, 3, 2), (2, 5, 1)]
+    assert [row.line for one in found for row in one.rows] == [1, 2, 3, 4, 5]
+    assert found[-1].share == 1
+
+
+def test_rows_to_a_shard():
+    assert [rows_per_shard(4096, systems) for systems in (1, 2, 3, 5000)] == [4096, 2048, 1344, 1]
+    assert rows_per_shard(7, 1) == 7
+    with pytest.raises(InputError, match="at least 1 pair, but got 0"):
+        rows_per_shard(0, 1)
+
+
+# --- formats ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("format", [format for format in FORMATS if format != "parquet"])
+def test_files_of_every_format(tmp_path, format, suffix):
+    found = parts(tmp_path / "parts", format)
+    found.begin()
+    shards = [scores(0), scores(1, skipped=True)]
+    for index, one in enumerate(shards):
+        found.write(shard(index), one)
+    path = tmp_path / f"scores{suffix}"
+    found.merge(path, 2, summary(ONE, *(one.tally for one in shards)))
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([path.name, receipt_path(path).name])
+    content = path.read_bytes()
+    if suffix:
+        content = (
+            gzip.decompress(content) if suffix == ".gz" else zstandard.ZstdDecompressor().stream_reader(content).read()
+        )
+    text = content.decode()
+    if format == "text":
+        assert text == "0\n0.333333333\n0.666666667\n1\nnan\n1.66666667\n"
+    elif format in ("tsv", "csv"):
+        between = "\t" if format == "tsv" else ","
+        rows = [line.split(between) for line in text.splitlines()]
+        assert rows[0] == ["score", "recall"]
+        assert rows[2] == ["0.333333333", "0.142857143"]
+        assert rows[5] == ["nan", "nan"]
+        assert len(rows) == 7
+    elif format == "jsonl":
+        rows = [json.loads(line) for line in text.splitlines()]
+        assert rows[1] == {"score": 1 / 3, "recall": 1 / 7}
+        assert rows[4] == {"score": None, "recall": None}
+    else:
+        told = json.loads(text)
+        assert told["scores"] == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
+        assert told["mean"] == pytest.approx(11 / 15)
+        assert (told["n"], told["skipped"], told["counts"]) == (5, 1, {"empty": 2})
+        assert told["signature"] == str(SIGNATURE)
+
+
+def test_parquet_has_a_row_group_for_each_shard(tmp_path):
+    found = parts(tmp_path / "parts", "parquet")
+    found.begin()
+    for index in range(2):
+        found.write(shard(index), scores(index, skipped=index == 1))
+    found.merge(tmp_path / "scores.parquet", 2, summary(ONE, scores(0).tally, scores(1).tally))
+    with parquet.ParquetFile(tmp_path / "scores.parquet") as file:
+        assert file.metadata.num_row_groups == 2
+        assert file.schema_arrow.field("score").type == pyarrow.float64()
+        table = file.read()
+    assert table.column("score").to_pylist() == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
+    assert table.column_names == ["score", "recall"]
+
+
+@pytest.mark.parametrize(
+    ("format", "expected"),
+    [
+        ("text", "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"),
+        ("tsv", "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"),
+        ("csv", "a,b\n0,0.333333333\n0.666666667,1\n1.33333333,1.66666667\n"),
+    ],
+)
+def test_several_systems_have_a_column_each(tmp_path, format, expected):
+    found = parts(tmp_path / "parts", format, TWO)
+    found.begin()
+    found.write(shard(0), scores(0, 2))
+    found.merge(tmp_path / "scores", 1, summary(TWO, scores(0, 2).tally))
+    assert (tmp_path / "scores").read_text() == expected
+
+
+def test_several_systems_in_json():
+    one = scores(0, 2)
+    whole = summary(TWO, one.tally)
+    layout = Layout("json", TWO)
+    told = json.loads(layout.whole([layout.encode(one.values)], whole))
+    assert told["systems"]["b"] == {"scores": [1 / 3, 1, 5 / 3], "recall": [1 / 7, 3 / 7, 5 / 7]}
+    assert told["mean"] == pytest.approx({"a": 2 / 3, "b": 1})
+    assert json.loads(Layout("jsonl", TWO).encode(one.values).splitlines()[1])["score"] == [2 / 3, 1]
+    assert Layout("text", TWO).means(whole) == "a\tb\n0.666666667\t1\n"
+    assert json.loads(layout.means(whole))["n"] == 3
+
+
+def test_names_and_formats_that_cannot_be_written():
+    with pytest.raises(InputError, match=r"without tabs and line breaks, but got 'a\\tb'"):
+        Layout("text", ("a\tb",))
+    with pytest.raises(InputError, match="format to be text, json"):
+        Layout("xml", ONE)
+
+
+def test_zstandard_is_an_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(InputError, match=r"zstandard to write .*: pip install 'textmover\[zstd\]'"):
+        filled(tmp_path / "parts").merge(tmp_path / "scores.zst", 2, summary(ONE, scores(0).tally, scores(1).tally))
+
+
+def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
+    found = summarize([Tally(2, 2, "bad", (0.0,), {}, ("score",))], ONE, "")
+    assert math.isnan(found.means[0])
+    assert found.entries()["mean"] is None
+
+
+# --- going on ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_finished_is_known_again(tmp_path):
+    filled(tmp_path / "parts")
+    again = parts(tmp_path / "parts")
+    again.begin(resume=True)
+    assert again.kept() == [0, 1]
+    assert again.finished(shard(1)) == scores(1).tally
+    assert again.finished(shard(2)) is None
+    assert again.tallies(2) == [scores(0).tally, scores(1).tally]
+
+
+def test_shards_of_an_earlier_run_are_neither_mixed_in_nor_thrown_away_unasked(tmp_path):
+    filled(tmp_path / "parts")
+    with pytest.raises(InputError, match=r"holds 2 finished shards of an earlier run: .* --resume, .* --overwrite"):
+        parts(tmp_path / "parts").begin()
+    assert parts(tmp_path / "parts").kept() == [0, 1]
+    parts(tmp_path / "parts", layer=4).begin(overwrite=True)
+    assert parts(tmp_path / "parts").kept() == []
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["_manifest.json"]
+
+
+def test_a_folder_without_finished_shards_holds_nothing_to_lose(tmp_path):
+    parts(tmp_path / "parts").begin()
+    (tmp_path / "parts" / "000000.txt").write_text("1\n")  # its record was never written
+    parts(tmp_path / "parts", layer=4).begin()
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["_manifest.json"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows_per_shard": 4}, "their rows per shard is '3' and that of this run '4'"),
+        ({"format": "jsonl"}, "their format is 'text' and that of this run 'jsonl'"),
+        ({"systems": TWO}, "their systems is 'one' and that of this run 'a, b'"),
+        ({"batch_tokens": 7}, "their batch tokens is 'nothing' and that of this run '7'"),
+    ],
+)
+def test_shards_of_another_run_are_refused_with_the_entry_that_differs(tmp_path, change, message):
+    filled(tmp_path / "parts")
+    with pytest.raises(InputError, match=message):
+        parts(tmp_path / "parts", **change).begin(resume=True)
+
+
+def test_shards_of_another_metric_are_refused(tmp_path, monkeypatch):
+    filled(tmp_path / "parts")
+    layout = Layout("text", ONE)
+    manifest = describe(SIGNATURE.extended(layer="4"), layout, rows_per_shard=3)
+    with pytest.raises(InputError, match="their signature entry layer is '3' and that of this run '4'"):
+        Parts(tmp_path / "parts", layout, manifest).begin(resume=True)
+    monkeypatch.setattr("textmover.runs.shards.shards.torch.__version__", "98")
+    with pytest.raises(InputError, match=r"their torch is .* and that of this run '98'"):
+        parts(tmp_path / "parts").begin(resume=True)
+    monkeypatch.setattr("textmover.runs.shards.shards.__version__", "99")
+    with pytest.raises(InputError, match=r"their textmover is .* and that of this run '99'"):
+        parts(tmp_path / "parts").begin(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            replace(shard(1), rows=[*shard(1).rows[:1], Row(5, ("other",), ("r",)), *shard(1).rows[2:]]),
+            r"row 5 \(line 5\)",
+        ),
+        (replace(shard(1), rows=[*shard(1).rows[:2], Row(6, ("h6",), ("r", "r"))]), r"row 6 \(line 6\)"),
+        (shard(1, rows=2), "row 6, behind its end"),
+        (shard(1, rows=5), r"row 7 \(line 7\)"),
+    ],
+)
+def test_other_texts_are_refused_with_the_first_row_that_differs(tmp_path, changed, said):
+    with pytest.raises(InputError, match=f"differs from {said} on"):
+        filled(tmp_path / "parts").finished(changed)
+
+
+def test_an_input_that_has_become_shorter_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"it ends before them \(from row 4 on\)"):
+        filled(tmp_path / "parts").tallies(1)
+
+
+def test_a_missing_shard_is_no_result(tmp_path):
+    found = filled(tmp_path / "parts", 1)
+    found.write(shard(2), scores(2))
+    with pytest.raises(InputError, match=r"Expected 3 shards in .*, but number 1 is missing"):
+        found.tallies(3)
+
+
+@pytest.mark.parametrize("damage", [None, b"0.5\n"])
+def test_a_file_that_the_disk_lost_or_damaged_is_made_anew(tmp_path, damage):
+    found = filled(tmp_path / "parts")
+    if damage is None:
+        found.file(1).unlink()
+    else:
+        found.file(1).write_bytes(damage)
+    assert found.finished(shard(0)) is not None
+    assert found.finished(shard(1)) is None
+
+
+def altered(record: bytes) -> bytes:
+    return record.replace(b'"sums": [', b'"sums": [1')
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff\x00", b'{"first": 1}', None, altered])
+def test_a_shard_whose_record_is_damaged_is_made_anew(tmp_path, damage):
+    found = filled(tmp_path / "parts")
+    record = tmp_path / "parts" / "_000001.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole[:-9] if damage is None else damage(whole) if callable(damage) else damage)
+    again = parts(tmp_path / "parts")
+    again.begin(resume=True)
+    assert again.finished(shard(0)) is not None
+    assert again.finished(shard(1)) is None
+    with pytest.raises(InputError, match="number 1 is missing"):
+        again.tallies(2)
+    again.write(shard(1), scores(1))
+    assert record.read_bytes() == whole
+    assert found.tallies(2) == [scores(0).tally, scores(1).tally]
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"\xff\x00"])
+def test_a_damaged_manifest_is_one_sentence(tmp_path, damage):
+    filled(tmp_path / "parts")
+    (tmp_path / "parts" / "_manifest.json").write_bytes(damage)
+    with pytest.raises(InputError, match=r"_manifest\.json to say what .* it is damaged: start again with --overwrite"):
+        parts(tmp_path / "parts").begin(resume=True)
+    parts(tmp_path / "parts").begin(overwrite=True)
+    parts(tmp_path / "parts").begin(resume=True)
+
+
+def test_a_shard_of_another_manifest_is_never_taken(tmp_path):
+    ours, theirs = filled(tmp_path / "parts"), parts(tmp_path / "parts", layer=4)
+    theirs.write(shard(1), scores(0))  # by a run that nothing has kept out
+    assert ours.finished(shard(1)) is None
+    with pytest.raises(InputError, match="number 1 is missing"):
+        ours.merge(tmp_path / "scores", 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert not (tmp_path / "scores").exists()
+    theirs.write(shard(2), scores(2))  # nor does it make the input too short
+    ours.write(shard(1), scores(1))
+    assert len(ours.tallies(2)) == 2
+
+
+@pytest.mark.parametrize("how", ["merge", "seal"])
+def test_a_file_that_has_changed_since_does_not_get_into_the_result(tmp_path, how):
+    found = filled(tmp_path / "parts", format="parquet")
+    found.file(1).write_bytes(found.file(0).read_bytes())
+    place = (tmp_path / "scores",) if how == "merge" else ()
+    with pytest.raises(InputError, match="one has changed since or is missing: continue with --resume"):
+        getattr(found, how)(*place, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert not is_sealed(tmp_path / "parts")
+
+
+def test_shards_of_two_kinds_of_processor_are_told(tmp_path, caplog):
+    found = filled(tmp_path / "parts", 1)
+    other = parts(tmp_path / "parts", machine="AVX512")
+    other.begin(resume=True)
+    other.write(shard(1), scores(1))
+    with caplog.at_level(logging.WARNING, "textmover"):
+        other.merge(tmp_path / "scores", 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert "processors of several kinds (AVX2, AVX512)" in caplog.text
+    assert machine_of(torch.device("cpu")).endswith(torch.backends.cpu.get_cpu_capability())
+    assert found.machine == "AVX2"
+
+
+def test_half_written_files_are_ignored_and_removed(tmp_path):
+    filled(tmp_path / "parts")
+    (tmp_path / "parts" / ".000002.txt.abc").write_text("0.1")
+    (tmp_path / "parts" / "000002.txt").write_text("0.1\n")
+    again = parts(tmp_path / "parts")
+    again.begin(resume=True)
+    assert not (tmp_path / "parts" / ".000002.txt.abc").exists()
+    assert again.kept() == [0, 1]
+    assert again.finished(shard(2)) is None
+
+
+def test_a_removal_that_was_interrupted_is_not_taken_for_a_run_to_continue(tmp_path, monkeypatch):
+    found = filled(tmp_path / "parts")
+    monkeypatch.setattr("pathlib.Path.unlink", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        found.remove()
+    monkeypatch.undo()
+    assert found.kept() == [0, 1]
+    again = parts(tmp_path / "parts", layer=4)
+    again.begin(resume=True)
+    assert again.kept() == []
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("keep")
+    for options in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(InputError, match=r"to hold scores alone, but got 'thesis\.txt'"):
+            parts(tmp_path).begin(**options)
+    assert (tmp_path / "thesis.txt").read_text() == "keep"
+    (tmp_path / "thesis.txt").unlink()
+    check_folder(tmp_path, resume=False, overwrite=False)
+    (tmp_path / "1.txt").write_text("keep")  # which a shard might be called, in a folder that nothing describes
+    for options in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(InputError, match=r"to hold scores alone, but got '1\.txt'"):
+            parts(tmp_path).begin(**options)
+    assert (tmp_path / "1.txt").read_text() == "keep"
+
+
+def test_a_sealed_folder_is_a_data_set(tmp_path):
+    found = filled(tmp_path / "out", format="parquet")
+    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert is_sealed(tmp_path / "out")
+    assert parquet.read_table(tmp_path / "out").column("score").to_pylist()[:2] == [0, 1 / 3]
+    told = json.loads((tmp_path / "out" / "_summary.json").read_text())
+    assert (told["n"], told["shards"]) == (6, 2)
+    for options in ({}, {"resume": True}):
+        with pytest.raises(InputError, match="the scores of a finished run"):
+            parts(tmp_path / "out", "parquet").begin(**options)
+    parts(tmp_path / "out", "parquet").begin(overwrite=True)
+    assert not is_sealed(tmp_path / "out")
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch, call):
+    found = filled(tmp_path / "parts")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if call == "fsync":
+        monkeypatch.setattr("textmover.files.os.fsync", full)
+    else:
+        monkeypatch.setattr("textmover.runs.shards.shards.Record.dump", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        found.write(shard(2), scores(2))
+    monkeypatch.undo()
+    assert found.kept() == [0, 1]
+    assert not [path for path in found.folder.iterdir() if path.name.startswith(".")]
+
+
+# --- one run at a time ------------------------------------------------------------------------------------------------
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from textmover.runs.shards.folder import locked
+with locked(Path(sys.argv[1]), Path("s.txt")):
+    print("held", flush=True)
+    sys.stdin.read()
+    os._exit(9)
+"""
+
+
+def test_a_folder_is_for_one_run_at_a_time(tmp_path):
+    folder, output = tmp_path / "new" / "s.txt.parts", tmp_path / "new" / "s.txt"
+    with locked(folder, output):
+        refused = pytest.raises(InputError, match=r"s\.txt, but another run is writing there: wait for it, or give an")
+        with refused, locked(folder, output):
+            pass
+        check_folder(folder, resume=False, overwrite=False)  # the lock is no foreign file
+        found = filled(folder)
+        assert (folder / LOCK).is_file()  # which `begin` leaves
+        found.merge(output, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    assert sorted(path.name for path in output.parent.iterdir()) == [".s.txt.textmover.json", "s.txt"]
+
+
+def test_the_lock_of_a_killed_run_keeps_nobody_out(tmp_path):
+    folder = tmp_path / "s.txt.parts"
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match="another run is writing there"), locked(folder, folder):
+            pass
+        other.stdin.close()
+        assert other.wait(30) == 9
+    assert (folder / LOCK).is_file()
+    with locked(folder, folder):
+        pass
+    assert not folder.exists()
+
+
+def test_a_lock_leaves_only_what_others_have_made(tmp_path):
+    (tmp_path / "out").mkdir()
+    for folder in (tmp_path / "out", tmp_path / "a" / "b" / "out"):
+        with locked(folder, folder):
+            pass
+    assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog, error):
+    def flock(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING, "textmover"), locked(tmp_path / "parts", tmp_path / "s.txt"):
+            assert "parts is on a file system without locks" in caplog.text
+            filled(tmp_path / "parts").remove()
+        caplog.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Expected to be able to write"), locked(tmp_path / "file" / "x", tmp_path):
+        pass
+
+
+# --- knowing a result again -------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_known_by_its_receipt(tmp_path):
+    path = tmp_path / "s.txt"
+    found = filled(tmp_path / "parts")
+    found.merge(path, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    kept, now = read_receipt(path), texts_of([shard(0), shard(1)])
+    check_same(path, kept, found.receipt(*now, digest_file(path)))
+    for other, message in (
+        (parts(tmp_path, layer=4).receipt(*now, kept.scores), "its layer is 'nothing' and that of this run '4'"),
+        (found.receipt(*now, kept.scores, only_mean=True), "its values is 'all' and that of this run 'mean alone'"),
+        (found.receipt(6, "other", kept.scores), r"from other texts \(as many rows, and this run has 6\)"),
+        (found.receipt(3, "other", kept.scores), r"from other texts \(6 rows, and this run has 3\)"),
+        (found.receipt(*now, ""), "has been changed since it was written"),
+    ):
+        with pytest.raises(InputError, match=f"{message}.*: give another --output, or .* --overwrite"):
+            check_same(path, kept, other)
+    receipt_path(path).write_text("[]")
+    assert read_receipt(path) is None
+    assert isinstance(kept, Receipt)
+
+
+@pytest.mark.parametrize("systems", [ONE, TWO])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_file_without_a_receipt_is_known_by_its_rows(tmp_path, format, systems):
+    one = scores(0, len(systems))
+    path = tmp_path / ("s" if format == "parquet" else "s.gz")
+    found = parts(tmp_path / "parts", format, systems)
+    found.begin()
+    found.write(shard(0), one)
+    found.merge(path, 1, summary(systems, one.tally))
+    layout = Layout(format, systems)
+    check_rows(path, layout, 3)
+    with pytest.raises(InputError, match="it has 3 rows and the input 4: give another --output"):
+        check_rows(path, layout, 4)
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(InputError, match=f"it cannot be read as {format}"):
+        check_rows(path, layout, 3)
+
+
+def test_a_sealing_that_was_interrupted_is_finished_later(tmp_path, monkeypatch):
+    for name in ("whole", "broken"):
+        found = filled(tmp_path / name, format="parquet")
+        if name == "broken":
+            monkeypatch.setattr(Parts, "tidy", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+            monkeypatch.undo()
+            assert found.kept() == [0, 1]
+            assert found.untidy
+            found.tidy()
+        else:
+            found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+        assert not found.untidy
+    whole, broken = (
+        {one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("whole", "broken")
+    )
+    assert broken == whole
+
+
+@pytest.mark.parametrize("name", ["_manifest.json", "_summary.json"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
+def test_a_sealed_folder_that_is_damaged(tmp_path, name, damage):
+    found = filled(tmp_path / "out", format="parquet")
+    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    receipt, now = found.sealed_receipt()
+    check_same(tmp_path, receipt, found.receipt(*texts_of([shard(0), shard(1)]), now))
+    (tmp_path / "out" / name).write_bytes(damage)
+    if (name, damage) == ("_manifest.json", b"{}"):  # of which no more is known than that it is another
+        with pytest.raises(InputError, match="its textmover is 'nothing'"):
+            check_same(tmp_path, found.sealed_receipt()[0], receipt)
+        return
+    with pytest.raises(InputError, match="one is damaged or missing"):
+        found.sealed_receipt()
+
+
+def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeypatch):
+    found = filled(tmp_path / "out", format="parquet")
+    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    monkeypatch.setattr("textmover.runs.shards.shards.clear", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        found.begin(overwrite=True)
+    assert not is_sealed(tmp_path / "out")

@@ -1,0 +1,288 @@
+"""Streaming: a thread reads ahead, and a shard's scores depend on nothing but its texts."""
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pytest
+
+from textmover.readers.streams import Row, TextFiles
+from textmover.scoring import Scorer
+from textmover.runs.shards.score_formats import Layout
+from textmover.runs.shards.shards import Parts, Shard, describe, read_shards
+from textmover.runs.shards.streaming import fit_on_rows, score_shard, score_shards
+from textmover.runs.score_summary import summarize
+from textmover.scoring.engine.threads import read_ahead
+from textmover.types import InputError
+
+WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
+
+
+def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
+    rows = [
+        Row(number, texts, (reference,))
+        for number, (*texts, reference) in enumerate(zip(*systems, references, strict=True), 1)
+    ]
+    rows = [row._replace(hypotheses=tuple(row.hypotheses)) for row in rows]
+    return [
+        Shard(index, start + 1, rows[start : start + size], None)
+        for index, start in enumerate(range(0, len(rows), size))
+    ]
+
+
+@pytest.fixture(scope="module")
+def scorer(tiny_encoder):
+    return Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
+
+
+# --- reading ahead ----------------------------------------------------------------------------------------------------
+
+
+def readers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "reader"]
+
+
+def test_items_come_in_order_and_few_are_made_ahead():
+    made = []
+
+    def items():
+        for number in range(20):
+            made.append(number)
+            yield number
+
+    with read_ahead(items()) as taken:
+        assert next(taken) == 0
+        time.sleep(0.3)
+        assert len(made) <= 4
+        assert list(taken) == list(range(1, 20))
+    assert not readers()
+
+
+def test_an_error_comes_behind_the_items_before_it():
+    def items():
+        yield 1
+        raise InputError("line 2")
+
+    with read_ahead(items()) as taken:
+        assert next(taken) == 1
+        with pytest.raises(InputError, match="line 2"):
+            next(taken)
+
+
+def test_whoever_stops_early_ends_the_thread_and_closes_what_it_reads():
+    closed = threading.Event()
+
+    def items():
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.set()
+
+    def interrupted():
+        with read_ahead(items()) as taken:
+            next(taken)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert closed.wait(5)
+    assert not readers()
+
+
+def test_a_thread_that_hangs_is_not_waited_for():
+    release = threading.Event()
+
+    def items():
+        yield 1
+        release.wait()
+
+    start = time.monotonic()
+    with read_ahead(items()) as taken:
+        assert next(taken) == 1
+    assert time.monotonic() - start < 5
+    release.set()
+
+
+# --- a shard ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_has_the_bytes_of_a_call_of_its_own_whatever_came_before(scorer, tiny_encoder):
+    hypotheses, references = sentences(60, 1), sentences(60, 2)
+    shards = cut(hypotheses, references=references, size=20)
+    fresh = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
+    alone = fresh.score(hypotheses[20:40], references[20:40])
+    for order in ([1], [0, 1], [2, 1, 0, 1]):
+        *_, last = [score_shard(scorer, shards[index], ("h",)) for index in order]
+        for name in ("score", "precision", "recall", "f"):
+            expected = alone.scores if name == "score" else getattr(alone, name)
+            np.testing.assert_array_equal(last.values[name][:, 0], expected)
+        assert last.tally.sums == (float(np.sum(alone.scores)),)
+
+
+@pytest.mark.parametrize("fields", [{}, {"centering": "batch"}])
+def test_several_systems_score_as_each_by_itself(tiny_encoder, fields):
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+    systems, references = [sentences(100, seed) for seed in range(3)], sentences(100, 9)
+    found = np.concatenate(
+        [
+            score_shard(scorer, one, ("a", "b", "c")).values["score"]
+            for one in cut(*systems, references=references, size=64)
+        ]
+    )
+    for place, hypotheses in enumerate(systems):
+        alone = scorer.score(hypotheses, references)
+        np.testing.assert_allclose(found[:, place], alone.scores, rtol=0, atol=1e-6)
+
+
+def test_a_shared_reference_is_encoded_once(scorer, monkeypatch):
+    (shard,) = cut(sentences(8, 1), sentences(8, 2), references=sentences(8, 3), size=8)
+    encoded = []
+    features = scorer.metric.text_features
+    monkeypatch.setattr(scorer.metric, "text_features", lambda batch: encoded.extend(batch.texts) or features(batch))
+    score_shard(scorer, shard, ("a", "b"))
+    for reference in dict.fromkeys(row.references[0] for row in shard.rows):
+        assert encoded.count(reference) == 1
+
+
+def test_rows_that_were_left_out_have_no_score_and_count_nowhere(scorer):
+    (shard,) = cut(sentences(4, 1), references=sentences(4, 2), size=4)
+    whole = score_shard(scorer, shard, ("h",))
+    shard.rows[1] = Row(2, (), (), "line 2 is bad")
+    found = score_shard(scorer, shard, ("h",))
+    assert np.isnan(found.values["score"][1])
+    kept = [0, 2, 3]
+    np.testing.assert_allclose(found.values["score"][kept], whole.values["score"][kept], rtol=0, atol=1e-6)
+    assert (found.tally.rows, found.tally.skipped, found.tally.problem) == (4, 1, "line 2 is bad")
+    assert found.tally.sums == (pytest.approx(float(np.nansum(found.values["score"]))),)
+    shard.rows[:] = [Row(number, (), (), "bad") for number in range(1, 5)]
+    nothing = score_shard(scorer, shard, ("h",))
+    assert nothing.tally.names == whole.tally.names
+    assert all(np.isnan(array).all() and array.shape == (4, 1) for array in nothing.values.values())
+    assert (nothing.tally.skipped, nothing.tally.sums, nothing.tally.counts) == (4, (0.0,), {})
+
+
+def test_what_the_metric_refuses_is_told_with_its_rows(tiny_encoder):
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), long_texts="error", backend="torch")
+    shards = cut(["a"] * 3 + ["the cat " * 100], references=["a"] * 4, size=2)
+    with pytest.raises(InputError, match=r"128 tokens.*\(in rows 3 to 4 of the input\)\.$"):
+        list(score_shards(scorer, shards, ("h",)))
+
+
+def test_warnings_are_left_to_the_caller_who_knows_all_counts(tiny_encoder, caplog):
+    scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
+    shards = cut(["", "a", "", "a"], references=["a"] * 4, size=2)
+    tallies = [done.tally for done in score_shards(scorer, shards, ("h",))]
+    assert not caplog.records
+    scorer.warn(summarize(tallies, ("h",), "").counts)
+    assert [record.message.split()[:2] for record in caplog.records] == [["2", "segments"]]
+
+
+@pytest.mark.parametrize("preset", ["bertscore-f1-idf", "moverscore-wmd2"])
+def test_weights_that_are_fitted_on_the_call_are_those_of_all_shards(tiny_encoder, preset):
+    fields = {"layer": 3, "aggregation": "single"} if preset.startswith("mover") else {}
+    scorer = Scorer.from_pretrained(preset, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+    hypotheses, references = sentences(30, 1), sentences(30, 2)
+    expected = scorer.score(hypotheses, references)
+    other = Scorer.from_pretrained(preset, encoder=str(tiny_encoder), device="cpu", backend="torch", **fields)
+    shards = cut(hypotheses, references=references, size=8)
+    fit_on_rows(other, Given([row for shard in shards for row in shard.rows]))
+    found = np.concatenate([score_shard(other, one, ("h",)).values["score"][:, 0] for one in shards])
+    np.testing.assert_allclose(found, expected.scores, rtol=0, atol=1e-6)
+    assert str(other.signature) == str(expected.signature)
+
+
+class Given:
+    """Rows of a list."""
+
+    systems, share = ("h",), None
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+
+class Text(str):
+    """A text that knows how many there are."""
+
+    alive = most = 0
+
+    def __init__(self, _: str) -> None:
+        Text.alive += 1
+        Text.most = max(Text.most, Text.alive)
+
+    def __del__(self) -> None:
+        Text.alive -= 1
+
+
+class Read(Given):
+    """Rows whose texts are made when they are read."""
+
+    def __iter__(self) -> Iterator[Row]:
+        return (Row(one.line, tuple(map(Text, one.hypotheses)), tuple(map(Text, one.references))) for one in self.rows)
+
+
+def test_texts_that_weights_are_fitted_on_are_not_kept(tiny_encoder):
+    fields = {"layer": 3, "aggregation": "single"}
+    scorer = Scorer.from_pretrained("moverscore-wmd2", encoder=str(tiny_encoder), device="cpu", **fields)
+    fit_on_rows(scorer, Read([Row(number, ("a cat",), ("a dog",)) for number in range(20_000)]))
+    assert (Text.alive, int(scorer.fitted_metric.statistics["idf_hypothesis"].documents)) == (0, 20_000)
+    assert 2048 < Text.most < 6000  # a window of one side, and the other side of its rows
+
+
+def test_rows_without_texts_are_left_out_of_the_fit_and_not_all_of_them(tiny_encoder):
+    scorer = Scorer.from_pretrained("bertscore-f1-idf", encoder=str(tiny_encoder), device="cpu", backend="torch")
+    bad = Row(1, (), (), "line 1 is bad")
+    fit_on_rows(scorer, Given([bad, Row(2, ("a",), ("b", "c"))]))
+    assert int(scorer.fitted_metric.statistics["idf"].documents) == 2
+    with pytest.raises(InputError, match="line 1 is bad"):
+        fit_on_rows(scorer, Given([bad, bad._replace(line=2)]))
+
+
+# --- shards into a folder ---------------------------------------------------------------------------------------------
+
+
+def test_processes_may_share_the_shards(scorer, tmp_path):
+    hypotheses, references = sentences(50, 1), sentences(50, 2)
+    for name, texts in (("h", hypotheses), ("r", references)):
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
+    rows = TextFiles((str(tmp_path / "h"),), (str(tmp_path / "r"),))
+    layout = Layout("text", rows.systems)
+    contents = []
+    for world in (1, 3):
+        places = [
+            Parts(tmp_path / "out.parts", layout, describe(scorer.signature, layout, size=8)) for _ in range(world)
+        ]
+        places[0].begin()
+        for rank in reversed(range(world)):
+            shards = (one for one in read_shards(rows, 8) if one.index % world == rank)
+            list(score_shards(scorer, shards, rows.systems, places[rank]))
+        tallies = places[0].tallies(7)
+        places[0].merge(tmp_path / "out", 7, summarize(tallies, rows.systems, str(scorer.signature)))
+        contents.append((tmp_path / "out").read_bytes())
+    assert contents[0] == contents[1]
+    assert len(contents[0].splitlines()) == 50
+
+
+def test_finished_shards_are_not_scored_again(scorer, tmp_path, monkeypatch):
+    shards = cut(sentences(9, 1), references=sentences(9, 2), size=3)
+    layout = Layout("text", ("h",))
+    parts = Parts(tmp_path / "out.parts", layout, describe(scorer.signature, layout))
+    parts.begin()
+    list(score_shards(scorer, [shards[0], shards[2]], ("h",), parts))
+    scored = []
+    monkeypatch.setattr(
+        "textmover.runs.shards.streaming.score_shard", lambda *given: scored.append(given[1].index) or score_shard(*given)
+    )
+    done = list(score_shards(scorer, shards, ("h",), parts))
+    assert scored == [1]
+    assert [one.scores is None for one in done] == [True, False, True]

@@ -1,0 +1,160 @@
+"""Processes that were started beside this one: their early end, and a start that would wait for ever."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from textmover.runs import launched_processes as launched
+from textmover.runs.launched_processes import Launched, check_by_hand
+from textmover.types import InputError
+
+SLEEP = ["sleep", "60"]
+
+
+@pytest.fixture
+def started():
+    """Processes as Lightning starts them."""
+    running = []
+
+    def started(*commands):
+        running.extend(subprocess.Popen(one) for one in commands)
+        return SimpleNamespace(procs=running)
+
+    yield started
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def until(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("command", "sent", "cause"),
+    [
+        (["false"], None, "exit code 1"),
+        (SLEEP, signal.SIGKILL, "SIGKILL, which may be a lack of memory"),
+        (SLEEP, signal.SIGTERM, "SIGTERM"),
+    ],
+)
+def test_one_that_ends_early_is_named(started, command, sent, cause):
+    launcher = started(SLEEP, command)
+    watched = launcher.procs
+    others = Launched(launcher, 4)
+    assert watched == [], "Lightning would kill this process without a word"
+    if sent is None:
+        launcher.procs[1].wait()
+    else:
+        assert others.lost() is None
+        launcher.procs[1].send_signal(sent)
+    until(others.lost)
+    assert str(others.lost()) == f"Expected all processes to go on, but number 6 was ended by {cause}."
+    others.end()
+    assert launcher.procs[0].poll() == -signal.SIGKILL
+
+
+def test_those_that_end_well_are_not_lost(started):
+    others = Launched(started(["true"]), 0)
+    others.end(patience=30)
+    assert others.lost() is None
+
+
+def test_one_whose_starter_has_ended(started, monkeypatch, given_up):
+    launcher = started(SLEEP)
+    monkeypatch.setenv(launched.STARTED_BY, str(launcher.procs[0].pid))
+    one = Launched(None, 3)
+    assert one.lost() is None
+    one.wait_for("all", noted=False)
+    launcher.procs[0].kill()
+    launcher.procs[0].wait()
+    until(lambda: given_up)
+    assert given_up == [("Expected all processes to go on, but the one that started number 3 ended.", 2)]
+    assert Launched(None, 0).lost() is None
+
+
+def test_a_launcher_that_starts_nothing():
+    others = Launched(SimpleNamespace(), 0)
+    others.end()
+    assert others.lost() is None
+
+
+@pytest.fixture
+def given_up(monkeypatch):
+    """How a start was given up."""
+    found = []
+
+    def give_up(self, message, code):
+        found.append((message, code))
+        self._waiting.set()
+
+    monkeypatch.setattr(Launched, "_give_up", give_up)
+    monkeypatch.setattr(launched, "LOOK", 0.01)
+    yield found
+    signal.set_wakeup_fd(-1)
+
+
+def test_a_start_says_what_it_waits_for_and_ends(monkeypatch, given_up, capsys):
+    monkeypatch.setattr(launched, "NOTE", 0.0)
+    monkeypatch.setattr(launched, "LIMIT", 0.1)
+    Launched(None, 0).wait_for("all 2 processes", noted=True)
+    until(lambda: given_up)
+    assert given_up == [("Expected all 2 processes within 0 minutes, but not all came.", 2)]
+    assert capsys.readouterr().err == "Waiting for all 2 processes, for 0 minutes at most.\n"
+
+
+def test_a_start_ends_where_a_process_is_dead(started, given_up, capsys):
+    Launched(started(["false"]), 0).wait_for("all", noted=True)
+    until(lambda: given_up)
+    assert given_up == [("Expected all processes to go on, but number 1 was ended by exit code 1.", 2)]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_start_can_be_interrupted(given_up, sent, code):
+    """The main thread waits in torch, where no handler of Python is called."""
+    before = signal.signal(sent, lambda *_: None)
+    try:
+        Launched(None, 0).wait_for("all", noted=True)
+        os.kill(os.getpid(), sent)
+        until(lambda: given_up)
+    finally:
+        signal.signal(sent, before)
+    assert given_up == [("interrupted", code)]
+
+
+def test_all_have_arrived(given_up, monkeypatch):
+    monkeypatch.setattr(launched, "LIMIT", 0.05)
+    others = Launched(None, 0)
+    others.wait_for("all", noted=True)
+    others.arrived()
+    time.sleep(0.2)
+    assert given_up == []
+
+
+def test_giving_up_ends_this_process_and_those_that_it_has_started(started, monkeypatch, capsys):
+    launcher = started(SLEEP)
+    monkeypatch.setattr(launched.os, "_exit", sys.exit)
+    with pytest.raises(SystemExit, match="130"):
+        Launched(launcher, 0)._give_up("interrupted", 130)
+    assert capsys.readouterr().err == "textmover: interrupted\n"
+    assert launcher.procs[0].poll() == -signal.SIGKILL
+
+
+def test_machines_without_a_launcher_have_to_be_told_apart(monkeypatch):
+    for name in launched.BY_HAND:
+        monkeypatch.delenv(name, raising=False)
+    check_by_hand(1)
+    with pytest.raises(InputError, match="got no MASTER_ADDR and no MASTER_PORT and no NODE_RANK: start the command"):
+        check_by_hand(2)
+    for name in launched.BY_HAND:
+        monkeypatch.setenv(name, "1")
+    check_by_hand(2)

@@ -1,0 +1,230 @@
+"""Texts side by side in rows: each once, none cut, and every state where it belongs."""
+
+import random
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from textmover.scoring.engine.engine import packed_rows as rows
+from textmover.scoring.engine.packed_rows import (
+    best_fit,
+    encoded_in_rows,
+    made_states,
+    row_batches,
+    row_groups,
+    taken_apart,
+)
+from textmover.types import TokenBatch
+
+VOCABULARY = 1000
+
+
+def tokenize(texts):
+    """Words, which are numbers, as tokens."""
+    words = [[int(word) for word in text.split()] for text in texts]
+    ids = torch.zeros(len(texts), max(map(len, words)), dtype=torch.long)
+    mask = torch.zeros_like(ids, dtype=torch.bool)
+    for row, one in enumerate(words):
+        ids[row, : len(one)] = torch.tensor(one)
+        mask[row, : len(one)] = True
+    special = torch.zeros_like(mask, dtype=torch.int8)
+    return TokenBatch(ids, mask, special, tuple(texts), (False,) * len(texts))
+
+
+def made_texts(count: int, longest: int = 12, seed: int = 0) -> list[str]:
+    generator = random.Random(seed)
+    return [
+        " ".join(str(generator.randrange(1, VOCABULARY)) for _ in range(generator.randint(1, longest)))
+        for _ in range(count)
+    ]
+
+
+class Runner:
+    """States that tell the token, its position and how many tokens its text has."""
+
+    row_shape = (4, 10)
+    state_sizes = (3, 2)
+
+    def __init__(self):
+        self.calls, self.tokens = 0, 0
+
+    def rows(self, input_ids, positions, texts, into):
+        self.calls += 1
+        self.tokens += int((texts > 0).sum())
+        assert input_ids.shape == positions.shape == texts.shape == self.row_shape
+        sizes = (texts[:, :, None] == texts[:, None, :]).sum(axis=2)
+        into[0][...] = np.stack([input_ids, positions, sizes], axis=2)
+        into[1][...] = np.stack([-input_ids, -positions], axis=2)
+
+
+def states_of(text: str) -> np.ndarray:
+    words = [int(word) for word in text.split()]
+    return np.array([[word, place, len(words)] for place, word in enumerate(words)], dtype=np.float32)
+
+
+@pytest.mark.parametrize("capacity", [10, 13, 64])
+@pytest.mark.parametrize("count", [0, 1, 7, 400])
+def test_each_text_is_in_one_row_that_has_room(capacity, count):
+    lengths = [random.Random(place).randint(1, 10) for place in range(count)]
+    found = best_fit(lengths, capacity)
+    assert sorted(place for row in found for place in row) == list(range(count))
+    assert all(sum(lengths[place] for place in row) <= capacity for row in found)
+
+
+def test_rows_are_full_where_lengths_vary():
+    generator = random.Random(0)
+    lengths = [min(60, max(4, round(generator.lognormvariate(3.2, 0.5)))) for _ in range(1000)]
+    assert sum(lengths) / (64 * len(best_fit(lengths, 64))) > 0.98
+
+
+def test_a_text_goes_where_least_room_is_left():
+    assert best_fit([7, 6, 3, 4], capacity=10) == [[0, 2], [1, 3]]
+
+
+def test_rows_that_do_not_make_a_batch_full_are_empty():
+    tokens = tokenize(["1 2 3", "4 5"])
+    batches, starts = row_batches(tokens.input_ids.numpy(), tokens.lengths.numpy(), [[1], [0]], (4, 10))
+    assert len(batches) == 1
+    assert starts.tolist() == [10, 0]
+    assert batches[0].texts.sum(axis=1).tolist() == [2, 3, 0, 0]
+    assert batches[0].positions[1, :3].tolist() == [0, 1, 2]
+
+
+def test_no_rows_at_all():
+    batches, starts = row_batches(np.zeros((2, 3), dtype=np.int64), np.array([3, 3]), [], (4, 10))
+    assert (batches, starts.tolist()) == ([], [-1, -1])
+    assert [one.shape for one in made_states(batches, (3, 2))] == [(0, 0, 3), (0, 0, 2)]
+
+
+def test_states_are_taken_apart_as_they_were_put_together():
+    texts = made_texts(30, longest=10)
+    tokens, runner = tokenize(texts), Runner()
+    lengths = tokens.lengths.numpy()
+    batches, starts = row_batches(tokens.input_ids.numpy(), lengths, best_fit(lengths.tolist(), 10), runner.row_shape)
+    states = made_states(batches, runner.state_sizes)
+    for number, batch in enumerate(batches):
+        runner.rows(*batch, [one[4 * number : 4 * number + 4] for one in states])
+    found = taken_apart(states[0], starts, lengths, tokens.mask.shape[1])
+    for text, state, length in zip(texts, found, lengths, strict=True):
+        np.testing.assert_array_equal(state[:length], states_of(text))
+
+
+@pytest.mark.parametrize("order", ["mixed", "sorted"])
+@pytest.mark.parametrize(("count", "longest"), [(1, 5), (3, 10), (200, 10), (500, 25)])
+def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longest, order):
+    monkeypatch.setattr(rows, "CHUNK", 60)
+    texts = made_texts(count, longest)
+    texts = sorted(texts, key=len) if order == "sorted" else texts
+    names = []
+    for group in row_groups(tokenize, texts, Runner()):
+        assert group.tokens.texts == tuple(texts[name] for name in group.names)
+        assert all(batch.input_ids.shape == Runner.row_shape for batch in group.batches)
+        assert all(batch.texts[:, 0].all() for batch in group.batches)  # no row is empty
+        in_rows = group.starts >= 0
+        assert in_rows.any() == bool(group.batches)
+        assert not (in_rows & (group.tokens.lengths.numpy() > 10)).any()
+        names += group.names
+    assert sorted(names) == list(range(count))
+
+
+def test_the_first_group_is_small_and_the_others_wait_for_it(monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 80)
+    read = []
+    groups = row_groups(lambda texts: (read.append(len(texts)), tokenize(texts))[1], made_texts(240), Runner())
+    next(groups)
+    assert read == [20]
+    list(groups)
+    assert read == [20, 80, 80, 60]
+
+
+def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 60)
+    texts = [" ".join(["7"] * 6)] * 200 + made_texts(100)
+    runner, found = Runner(), []
+    for group in row_groups(tokenize, texts, runner):
+        for batch in group.batches:
+            assert ((batch.texts > 0).sum(axis=1) >= 8).all()
+        found += group.names
+        assert len(group.names) < 100  # none wait for ever
+    assert sorted(found) == list(range(300))
+
+
+def test_wide_states_make_small_groups():
+    runner = Runner()
+    runner.state_sizes = (1 << 18,)
+    read = []
+    list(row_groups(lambda texts: (read.append(len(texts)), tokenize(texts))[1], made_texts(9), runner))
+    assert read == [1, *[2] * 4]
+
+
+def used(given):
+    names, batch = given
+    states = [None] * len(names) if batch.states is None else [one.numpy() for one in batch.states[0]]
+    return [
+        (name, text, None if state is None else state[:length].copy())
+        for name, text, state, length in zip(names, batch.texts, states, batch.lengths.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("count", "longest"), [(2, 5), (40, 10), (700, 14)])
+def test_every_text_comes_with_its_own_states(monkeypatch, count, longest, workers):
+    monkeypatch.setattr(rows, "CHUNK", 90)
+    texts, runner = made_texts(count, longest), Runner()
+    groups = row_groups(tokenize, texts, runner)
+    found = [one for part in encoded_in_rows(groups, runner, used, 40, workers) for one in part]
+    assert sorted(name for name, _, _ in found) == list(range(count))
+    alone = 0
+    for name, text, states in found:
+        assert text == texts[name]
+        if states is None:
+            alone += 1
+        else:
+            np.testing.assert_array_equal(states, states_of(text))
+    long = sum(len(text.split()) > 10 for text in texts)
+    assert long <= alone <= long + 40  # and what is left over in the end
+    assert runner.tokens == sum(len(text.split()) for _, text, states in found if states is not None)
+
+
+def test_batches_are_within_the_budget_and_of_like_length():
+    sizes = []
+
+    def look(given):
+        sizes.append((given[1].mask.numel(), int(given[1].mask.sum())))
+        return given[0]
+
+    runner = Runner()
+    list(encoded_in_rows(row_groups(tokenize, made_texts(600, 10), runner), runner, look, 200, 2))
+    assert all(size <= 200 for size, _ in sizes)
+    assert sum(size for size, _ in sizes) < 1.15 * sum(tokens for _, tokens in sizes)
+
+
+def test_texts_in_no_row_are_used_as_they_are_tokenised(monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK", 40)
+    read = []
+    texts = [" ".join(["7"] * 6)] * 800
+    groups = row_groups(lambda chunk: (read.append(len(chunk)), tokenize(chunk))[1], texts, Runner())
+    found = encoded_in_rows(groups, Runner(), used, 60, 1)
+    assert len(next(found)) == 10
+    assert sum(read) < 200
+
+
+def test_what_fails_is_raised():
+    class Broken(Runner):
+        def rows(self, *given):
+            raise RuntimeError("broken")
+
+    runner = Broken()
+    with pytest.raises(RuntimeError, match="broken"):
+        list(encoded_in_rows(row_groups(tokenize, made_texts(100), runner), runner, used, 40, 2))
+
+
+def test_rows_do_not_depend_on_what_else_is_asked():
+    texts = made_texts(300)
+    groups = partial(row_groups, tokenize, texts, Runner())
+    for one, other in zip(groups(), groups(), strict=True):
+        assert one.names == other.names
+        for mine, yours in zip(one.batches, other.batches, strict=True):
+            np.testing.assert_array_equal(mine.input_ids, yours.input_ids)

@@ -1,0 +1,161 @@
+"""A device without room: what is kept goes first, batches are halved then, and scores stay what they are."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from textmover import Scorer
+from textmover.scoring.cache.hidden_states import EncoderMemory
+from textmover.scoring.engine.engine import Engine
+from textmover.types import InputError
+from textmover.types.packed import Ragged
+
+HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home"]
+REFERENCES = [["a little dog runs home at night"], ["she sold it"], ["a cold drink of water"], ["one went home"]]
+SEVERAL = [["a little dog runs home", "one dog"], ["she sold it"], ["hot tea", "a drink", "water"], ["home", "go"]]
+EARLIER = ["many people walk in the rain", "I hear a song", "red never sings"]
+
+NO_ROOM = torch.OutOfMemoryError("CUDA out of memory")
+
+WITHOUT = "Out of memory on cpu: going on without what was kept there of earlier texts."
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Lets a method find no room as long as something is so; gives the sizes that it was asked for."""
+
+    def failing(owner, name, condition):
+        asked, real = [], getattr(owner, name)
+
+        def limited(*given, **options):
+            asked.append(len(given[0]))
+            if condition(len(asked), *given):
+                raise NO_ROOM
+            return real(*given, **options)
+
+        monkeypatch.setattr(owner, name, staticmethod(limited) if isinstance(owner, type) else limited)
+        return asked
+
+    return failing
+
+
+def warned(caplog) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def assert_same(found, expected):
+    for name, values in expected.values.items():
+        np.testing.assert_allclose(found.values[name], values, rtol=0, atol=1e-6)
+
+
+def test_features_that_are_kept_go_before_batches_are_halved(tiny_metric, failing, caplog):
+    metric = tiny_metric()
+    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
+    engine = Engine(metric, batch_tokens=1000)
+    engine.score(EARLIER, [[one] for one in EARLIER])
+    asked = failing(metric, "text_features", lambda *_: engine._cache.nbytes > 0)
+    assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
+    assert asked == [8, 8]
+    assert engine.batch_tokens == 1000
+    assert warned(caplog) == [WITHOUT]
+
+
+def test_batches_are_halved_where_that_was_not_enough(tiny_metric, failing, caplog):
+    metric = tiny_metric()
+    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
+    engine = Engine(metric, batch_tokens=1000)
+    engine.score(EARLIER, [[one] for one in EARLIER])
+    asked = failing(metric, "text_features", lambda _, batch: len(batch) > 4)
+    assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
+    assert asked == [8, 8, 4, 4]
+    first, second = warned(caplog)
+    assert first == WITHOUT
+    assert second.startswith("Out of memory on cpu: going on with batches of ")
+
+
+def test_it_is_said_once_that_they_go(tiny_metric, failing, caplog):
+    metric = tiny_metric()
+    engine = Engine(metric, batch_tokens=8)
+    asked = failing(metric, "text_features", lambda *_: engine._cache.nbytes > 0)
+    engine.score(HYPOTHESES, REFERENCES)
+    assert len(asked) > 8
+    assert warned(caplog) == [WITHOUT]
+
+
+def test_pairs_too_find_the_room_of_what_was_kept(tiny_metric, failing, caplog):
+    metric = tiny_metric()
+    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
+    engine = Engine(metric)
+    asked = failing(metric, "pair_scores", lambda *_: engine._cache.nbytes > 0)
+    assert_same(engine.score(HYPOTHESES, REFERENCES), expected)
+    assert asked == [4, 4]
+    assert warned(caplog) == [WITHOUT]
+
+
+def test_states_that_metrics_share_go_too(tiny_encoder, failing, caplog):
+    """Those of other encoders on the same device as well, and none of another device."""
+    memory = EncoderMemory()
+    options = {"encoder": str(tiny_encoder), "device": "cpu", "memory": memory}
+    scorer = Scorer.from_pretrained("twmd", cache=False, batch_tokens=1000, **options)
+    others = [Scorer.from_pretrained("twmd", long_texts="window", max_length=one, **options) for one in (20, 30)]
+    for one in (scorer, *others):
+        one.score(EARLIER, EARLIER)
+    ours, same, elsewhere = memory._groups
+    elsewhere.kind = (elsewhere.kind[0], "cuda:1", *elsewhere.kind[2:])
+    held = elsewhere._cache.nbytes
+    assert min(ours._cache.nbytes, same._cache.nbytes, held) > 0
+    full = lambda *_: ours._cache.nbytes + same._cache.nbytes > 0  # noqa: E731
+    asked = failing(scorer.metric.encoder, "encode", full)
+    found = scorer.score(HYPOTHESES, [one for (one,) in REFERENCES]).scores
+    assert asked == [8, 8]
+    assert same._cache.nbytes == 0
+    assert elsewhere._cache.nbytes == held
+    assert warned(caplog) == [WITHOUT]
+    expected = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu")
+    np.testing.assert_allclose(found, expected.score(HYPOTHESES, [one for (one,) in REFERENCES]).scores, atol=1e-6)
+
+
+def test_features_that_are_looked_up_without_room_are_made_anew(tiny_metric, failing, caplog):
+    metric = tiny_metric()
+    engine = Engine(metric)
+    expected = engine.score(HYPOTHESES, REFERENCES)
+    asked = failing(Ragged, "select", lambda *_: True)
+    assert_same(engine.score(HYPOTHESES[:2], REFERENCES[:2]), expected_of(expected, 2))
+    assert len(asked) == 1
+    assert warned(caplog) == [WITHOUT]
+
+
+def expected_of(found, count):
+    return type(found)({name: values[:count] for name, values in found.values.items()})
+
+
+def test_halves_need_no_room_to_be_put_together(tiny_metric, failing):
+    metric = tiny_metric()
+    expected = Engine(metric).score(HYPOTHESES, REFERENCES)
+    failing(metric, "text_features", lambda _, batch: len(batch) > 2)
+    failing(Ragged, "join", lambda *_: True)
+    assert_same(Engine(metric, batch_tokens=1000).score(HYPOTHESES, REFERENCES), expected)
+
+
+def test_references_are_joined_when_there_is_room_again(tiny_metric, failing, caplog):
+    metric = tiny_metric(multi_reference="all")
+    expected = Engine(metric).score(HYPOTHESES, SEVERAL)
+    engine = Engine(metric)
+    asked = failing(metric, "join", lambda *_: engine._cache.nbytes > 0)
+    assert_same(engine.score(HYPOTHESES, SEVERAL), expected)
+    assert asked == [2, 2, 3, 2]
+    assert warned(caplog) == [WITHOUT]
+
+
+def test_references_that_are_too_long_together_are_an_error(tiny_metric, failing):
+    metric = tiny_metric(multi_reference="all")
+    asked = failing(metric, "join", lambda _, parts: len(parts) > 2)
+    message = r"references that the memory of cpu has room for, but 3 of a segment are too long together: set `max_len"
+    with pytest.raises(InputError, match=message):
+        Engine(metric).score(HYPOTHESES, SEVERAL)
+    assert asked == [2, 3, 3]
