@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from textmover.functional.contrastive import contrastive_loss, shared_texts
+from textmover.functional.losses import contrastive_loss, shared_texts
 from textmover.types import InputError
 
 

@@ -9,7 +9,7 @@ import torch
 from scipy.special import log_softmax, softmax
 from scipy.stats import entropy
 
-from textmover.functional.ranking_losses import cosent_loss, hinge_loss, listwise_loss, pairwise_loss
+from textmover.functional.losses import cosent_loss, hinge_loss, listwise_loss, pairwise_loss
 
 ORDERING = {"pairwise": pairwise_loss, "cosent": cosent_loss, "hinge": hinge_loss}
 

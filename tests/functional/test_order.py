@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from textmover.functional import order
+from textmover.functional import word_alignment as order
 
 
 def fragmentation(plan, a, b=None) -> torch.Tensor:

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from torch.autograd import gradcheck
 
 from textmover.functional import exact_transport
-from textmover.functional.partial import partial_transport
+from textmover.functional.exact import partial_transport
 
 LIGHT, EVEN, HEAVY = 0.4, 1.0, 2.5
 """Masses of the columns, beside rows of mass 1."""

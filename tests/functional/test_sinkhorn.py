@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional import _scaling, sinkhorn
+from textmover.functional import _potentials as _scaling
+from textmover.functional import sinkhorn
 
 CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 RULES = {

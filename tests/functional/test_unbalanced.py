@@ -11,8 +11,7 @@ import torch
 from scipy.optimize import minimize
 
 from textmover.functional import greedy_matching, sinkhorn, trwmd, unbalanced_sinkhorn
-from textmover.functional._potentials import Problem, row_half_step
-from textmover.functional._scaling import converge
+from textmover.functional._potentials import Problem, converge, row_half_step
 
 CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 INF = float("inf")

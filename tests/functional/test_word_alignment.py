@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from textmover.functional.partial import partial_transport
+from textmover.functional.exact import partial_transport
 from textmover.functional.word_alignment import (
     aligned_distances,
     aligned_transport,

@@ -20,7 +20,7 @@ from textmover.data import (
 )
 from textmover.data.paraphrases import ParaphraseSource
 from textmover.data.split import is_held_back
-from textmover.functional.contrastive import contrastive_loss
+from textmover.functional.losses import contrastive_loss
 from textmover.scoring import save_checkpoint
 from textmover.training import MultiTaskModule, OptimizerConfig, RandomState, RatingsModule, TaskOptions
 from textmover.training.reports.ratings import judge

@@ -6,17 +6,31 @@ and :math:`\lambda = 0` frees it. With potentials in units of epsilon, :math:`\v
 :math:`\gamma = g/\varepsilon`, the solution is :math:`P_{ij} = m_i n_j \exp(\varphi_i + \gamma_j - C_{ij}/\varepsilon)`
 and obeys :math:`(P1)_i = a_i e^{-\kappa_r\varphi_i}` and :math:`(P^\top 1)_j = b_j e^{-\kappa_c\gamma_j}` with
 :math:`\kappa = \varepsilon/\lambda`: the balanced problem is :math:`\kappa = 0`.
+
+The converged solver runs Sinkhorn's iterations as matrix products over kernels that have absorbed the potentials: a
+log-sum-exp over all pairs costs an exponential per entry and iteration. Here the kernel
+:math:`K = \exp(\varphi + \gamma - C/\varepsilon)` is computed once, and the iterations multiply it by factors
+:math:`e^{\delta\varphi}, e^{\delta\gamma}` that stay near 1: two matrix-vector products each. Where a factor leaves the
+range that the dtype carries well, as it does in the first iterations and the more so the smaller epsilon is, that
+problem takes its step in the log domain and absorbs the result. So every epsilon is solved in the same way, to the same
+solution, and a large one nearly all by matrix products.
+
+Problems of a batch never see each other: each absorbs, converges and stops for itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["ConvergedPotential", "Problem", "column_half_step", "row_half_step"]
+from textmover.functional._arguments import LOG_ZERO
+
+__all__ = ["ConvergedPotential", "Problem", "column_half_step", "converge", "row_half_step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +109,6 @@ class ConvergedPotential(torch.autograd.Function):
         tolerance: float,
         max_iterations: int,
     ) -> tuple[Tensor, Tensor]:
-        from textmover.functional._scaling import converge
-
         problem = Problem(logits, log_a, log_b, log_m, log_n, kappa_rows, kappa_columns)
         gamma, took = converge(problem, tolerance, max_iterations)
         ctx.save_for_backward(logits, log_a, log_b, log_m, log_n, kappa_rows, kappa_columns, gamma)
@@ -154,3 +166,149 @@ def _solve_conditions(plan: Tensor, grad_gamma: Tensor, kappa_rows: Tensor, kapp
         matrix = matrix + scale * shift[:, :, None] * shift[:, None, :]
     right = torch.cat([torch.zeros_like(plan[:, :, 0]), grad_gamma], dim=1)
     return torch.linalg.solve(matrix, torch.where(fixed, 0.0, right))
+
+
+RANGE = {torch.float32: (10.0, 1e-30), torch.float64: (100.0, 1e-200)}
+"""By dtype: the largest logarithm of a factor, and the entry of the kernel below which it is 0. Products of entries
+and factors then neither overflow nor become denormal (which processors multiply a hundred times more slowly), and what
+is left out is far below the rounding of a marginal."""
+
+SPARSE = 0.5
+"""Share of problems still at work below which the batch is cut down to them."""
+
+WORTH_THREADS = 1 << 21
+"""Entries of all kernels below which one thread multiplies them. Several would wait for one another twice in each
+iteration, and where other processes keep the processor busy, each wait takes longer than a hundred products."""
+
+
+@torch.no_grad()
+def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[Tensor, Tensor]:
+    r"""Iterate each problem until its marginal error is at most ``tolerance``.
+
+    Each iteration fits the columns, then the rows; between them, where both marginals may give way, both potentials
+    are shifted by the constant that maximises the dual value, without which the total mass converges slowly for
+    :math:`\lambda \gg \varepsilon`.
+
+    Args:
+        problem: The problems.
+        tolerance: Largest error :math:`\sum_j |(P^\top 1)_j - b_j e^{-\kappa_c\gamma_j}|`, in units of mass.
+        max_iterations: Bound on the iterations.
+
+    Returns:
+        Potentials of the columns in units of epsilon, ``[B, N]``, and the iterations that each problem took, ``[B]``.
+
+    Reference:
+        Schmitzer 2019 (absorption); Séjourné, Vialard and Peyré 2022 (the shift).
+    """
+    with _threads_for(problem.logits):
+        return _converge(problem, tolerance, max_iterations)
+
+
+def _converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[Tensor, Tensor]:
+    """See :func:`converge`."""
+    gamma = torch.zeros_like(problem.log_b)
+    took = torch.full((len(gamma),), max_iterations, device=gamma.device)
+    rows = torch.arange(len(gamma), device=gamma.device)
+    working = torch.ones_like(rows, dtype=torch.bool)
+    iterates = _Iterates(problem)
+    for step in range(1, max_iterations):
+        reached, error = iterates.advance()
+        done = working & (error <= tolerance)
+        if bool(done.any()):
+            gamma[rows[done]], took[rows[done]] = reached[done], step
+            working = working & ~done
+            left = int(working.sum())
+            if left == 0:
+                return gamma, took
+            if left <= SPARSE * len(working):
+                iterates.keep(working)
+                rows, working = rows[working], working[working]
+    gamma[rows[working]] = iterates.reached[working]
+    return gamma, took
+
+
+@contextlib.contextmanager
+def _threads_for(kernel: Tensor) -> Iterator[None]:
+    """As many threads as the kernels are worth, on the CPU."""
+    threads = torch.get_num_threads()
+    if kernel.device.type != "cpu" or threads == 1 or kernel.numel() >= WORTH_THREADS:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Iterates:
+    """Potentials of problems at work: ``phi`` and ``gamma``, absorbed into the kernel, and the factors since then."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.largest, self.smallest = RANGE[problem.logits.dtype]
+        rows, columns = float(problem.kappa_rows), float(problem.kappa_columns)
+        self.free_columns = columns == float("inf")
+        self.gives_way = 0 < rows + columns < float("inf")
+        self.rho_rows, self.rho_columns = 1 / (1 + rows), 1 / (1 + columns)
+        self.phi, self.gamma = torch.zeros_like(problem.log_a), torch.zeros_like(problem.log_b)
+        self.d_phi, self.d_gamma = torch.zeros_like(problem.log_a), torch.zeros_like(problem.log_b)
+        self.kernel = torch.empty_like(problem.logits)
+        self._absorb(slice(None))
+
+    @property
+    def reached(self) -> Tensor:
+        """Potential of the columns."""
+        return self.gamma + self.d_gamma
+
+    def keep(self, working: Tensor) -> None:
+        """Go on with some of the problems only."""
+        self.problem = self.problem.select(working)
+        for name in ("phi", "gamma", "d_phi", "d_gamma", "kernel"):
+            setattr(self, name, getattr(self, name)[working])
+
+    def advance(self) -> tuple[Tensor, Tensor]:
+        """The potentials that have been reached and their marginal errors; then one more iteration."""
+        problem, reached = self.problem, self.reached
+        sums = torch.bmm(self.d_phi.exp()[:, None], self.kernel)[:, 0]
+        if self.free_columns:
+            error = torch.zeros_like(sums[:, 0])
+        else:
+            asked = (problem.log_b - problem.kappa_columns * reached).exp()
+            error = (self.d_gamma.exp() * sums - asked).abs().sum(dim=1)
+        d_gamma = self._factor(problem.log_b, sums, self.rho_columns, self.gamma)
+        if self.gives_way:
+            shift = self._shift(problem, self.phi + self.d_phi, self.gamma + d_gamma)
+            d_gamma = torch.where(problem.log_b > LOG_ZERO / 2, d_gamma - shift, 0.0)
+        sums = torch.bmm(self.kernel, d_gamma.exp()[:, :, None])[:, :, 0]
+        d_phi = self._factor(problem.log_a, sums, self.rho_rows, self.phi)
+        # Not `>`: a factor that has overflowed makes NaN of the other side, which has to leave too.
+        leaves = ~(torch.maximum(d_phi.abs().amax(dim=1), d_gamma.abs().amax(dim=1)) <= self.largest)
+        if bool(leaves.any()):
+            self._absorb(leaves.nonzero()[:, 0])  # instead of the step that was just tried
+            d_phi, d_gamma = d_phi.where(~leaves[:, None], 0.0), d_gamma.where(~leaves[:, None], 0.0)
+        self.d_phi, self.d_gamma = d_phi, d_gamma
+        return reached, error
+
+    def _factor(self, log_weights: Tensor, sums: Tensor, rho: float, absorbed: Tensor) -> Tensor:
+        """Logarithm of the factor that fits a side, given the kernel's sums over the other; 0 without weight."""
+        factor = rho * (log_weights - sums.clamp(min=self.smallest).log()) - (1 - rho) * absorbed
+        return torch.where(log_weights > LOG_ZERO / 2, factor, 0.0)
+
+    @staticmethod
+    def _shift(problem: Problem, phi: Tensor, gamma: Tensor) -> Tensor:
+        """The constant to add to ``phi`` and take from ``gamma`` that maximises the dual value, ``[B, 1]``."""
+        rows = torch.logsumexp(problem.log_a - problem.kappa_rows * phi, dim=1, keepdim=True)
+        columns = torch.logsumexp(problem.log_b - problem.kappa_columns * gamma, dim=1, keepdim=True)
+        return (rows - columns) / (problem.kappa_rows + problem.kappa_columns)
+
+    def _absorb(self, index: Tensor | slice) -> None:
+        """One iteration of some problems in the log domain, and their kernels there."""
+        part, phi = self.problem.select(index), (self.phi + self.d_phi)[index]
+        gamma = column_half_step(part, phi)
+        if self.gives_way:
+            gamma = gamma - self._shift(part, phi, gamma)
+        phi, plan = row_half_step(part, gamma)
+        self.kernel[index] = plan.masked_fill_(plan < self.smallest, 0.0)
+        self.phi[index], self.gamma[index] = phi, gamma
+        self.d_phi[index], self.d_gamma[index] = 0.0, 0.0

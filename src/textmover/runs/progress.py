@@ -1,4 +1,7 @@
-"""A progress bar for work whose length may not be known: how much is done, how fast, and how long it will take."""
+"""A progress bar for work whose length may not be known: how much is done, how fast, and how long it will take.
+
+Progress bars for work of several parts, each of a known length.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from textmover.terminal import console
 
 if TYPE_CHECKING:
     from textmover.runs.shards.shards import Shard
     from textmover.runs.shards.streaming import Done
 
-__all__ = ["Pace", "ShardProgress", "progress_bar"]
+__all__ = ["Advance", "AdvancePart", "Pace", "ShardProgress", "progress_bar", "progress_bars"]
 
 Advance = Callable[[int, "float | None", bool], None]
 """Is told of pairs that are finished, the share of the input behind them, and whether they were scored just now."""
@@ -124,5 +129,32 @@ def progress_bar(name: str, *, shown: bool, unit: str = "pairs") -> Iterator[Adv
         def advance(pairs: int, share: float | None, scored: bool) -> None:
             pace.advance(pairs, share, scored)
             bar.update(task, said=pace.text(), total=None if share is None else 1.0, completed=share or 0.0)
+
+        yield advance
+
+
+AdvancePart = Callable[[str, int, int], None]
+"""Is told what is done, how much of it has been finished since the last call, and how much there is in all."""
+
+
+@contextlib.contextmanager
+def progress_bars(*, shown: bool) -> Iterator[AdvancePart]:
+    """Show a bar on standard error, if that is a terminal, for each thing that is done.
+
+    Args:
+        shown: Whether bars may be shown at all.
+
+    Yields:
+        What is to be told how far the work is.
+    """
+    stream = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
+        tasks: dict[str, int] = {}
+
+        def advance(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], advance=done)  # type: ignore[arg-type]
 
         yield advance

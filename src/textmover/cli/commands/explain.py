@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
     """Explain row after row."""
     from textmover.report.explanation.page import ExplainedLine
-    from textmover.runs.progress_bars import progress_bars
+    from textmover.runs.progress import progress_bars
     from textmover.scoring.explain import explain_fitted
 
     with progress_bars(shown=not quiet and len(rows) > 1 and not sys.stdout.isatty()) as advance:

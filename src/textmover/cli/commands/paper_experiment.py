@@ -30,7 +30,7 @@ from textmover.experiments.papers.table_blocks import Block, figure_block, layer
 from textmover.experiments.papers.yaml_values import Place, converted
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
-from textmover.runs.progress_bars import Advance, progress_bars
+from textmover.runs.progress import AdvancePart, progress_bars
 from textmover.terminal import print_table
 from textmover.types import InputError
 
@@ -122,7 +122,7 @@ def _computed(
     files: Mapping[str, str],
     output: Path | None,
     kept: KeptScores,
-    advance: Advance,
+    advance: AdvancePart,
 ) -> tuple[list[Block], list[str]]:
     """All tables and figures, the figures drawn where there is a page for them, and what has no value."""
     analysed: list[Block] = []
@@ -153,7 +153,7 @@ def _findings(
     experiment: Experiment,
     files: Mapping[str, str],
     kept: KeptScores,
-    advance: Advance,
+    advance: AdvancePart,
 ) -> Findings:
     """Read the sets that were given, and score those that have an answer to something."""
     names = table_sets(experiment)

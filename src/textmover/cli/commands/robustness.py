@@ -30,7 +30,7 @@ from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import flags_named
 from textmover.report import check_matplotlib, report_files
-from textmover.runs.progress_bars import progress_bars
+from textmover.runs.progress import progress_bars
 from textmover.terminal import print_table
 from textmover.types import InputError
 

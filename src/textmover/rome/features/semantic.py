@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from textmover.functional.cost import pairwise_similarity, unit_vectors
+from textmover.functional.exact import partial_transport
 from textmover.functional.ngrams import Units
-from textmover.functional.partial import partial_transport
 from textmover.functional.word_alignment import (
     Penalty,
     Position,
@@ -110,7 +110,7 @@ def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticCon
 
     With an alignment the distance is known in closed form
     (:func:`~textmover.functional.word_alignment.aligned_transport`), without one it is solved exactly
-    (:func:`~textmover.functional.partial.partial_transport`). Gradients flow to the vectors and weights; the alignment
+    (:func:`~textmover.functional.exact.partial_transport`). Gradients flow to the vectors and weights; the alignment
     itself is a constant.
 
     Args:

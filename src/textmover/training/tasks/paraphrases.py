@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, nearest_others
-from textmover.functional.contrastive import contrastive_loss
+from textmover.functional.losses import contrastive_loss
 from textmover.metrics.ordered import OrderedScores
 from textmover.training.distributed_values import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
@@ -36,7 +36,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
 
     The scores :math:`s_{ij}` of every first text with every second one are those of the metric, before calibration;
     each text is read once. Texts of one cluster are no negatives of each other. A mined negative is one in both
-    directions. See :func:`~textmover.functional.contrastive.contrastive_loss`.
+    directions. See :func:`~textmover.functional.losses.contrastive_loss`.
 
     Judged by how often a text's partner is the one among the second texts of its batch that scores highest (recall@1):
     the number says little without the size of these batches.

@@ -248,9 +248,9 @@ def _kernels() -> ModuleType:
         raise InputError(
             'Expected numba for the tree edit distance, but it is not installed: pip install "textmover[rome]".'
         ) from error
-    from textmover.functional import _tree_edit_kernels
+    from textmover.functional.tree_edit import kernels
 
-    return _tree_edit_kernels
+    return kernels
 
 
 def _heads(heads: Heads, name: str) -> np.ndarray:
