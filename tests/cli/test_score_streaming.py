@@ -21,7 +21,8 @@ import torch
 import zstandard
 from pyarrow import parquet
 
-from textmover.runs.shards.shards import Parts, streaming
+from textmover.runs.shards import streaming
+from textmover.runs.shards.shards import Parts
 
 WORDS = ["a", "the", "cat", "dog", "street", "people", "rain", "walk", "sing", "song", "red", "never"]
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from textmover.cli.commands import score as module
-from textmover.runs.shards.shards import streaming
+from textmover.runs.shards import streaming
 from textmover.runs.termination import Terminated, heeding_termination
 from textmover.types import InputError
 

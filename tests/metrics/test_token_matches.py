@@ -83,8 +83,8 @@ def test_rows_can_be_selected_in_any_order():
 @pytest.mark.parametrize(("batch_tokens", "block"), [(None, 1 << 20), (1, 1), (12, 60)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_matches_depend_on_no_batch(tiny_metric, monkeypatch, caplog, batch_tokens, block, threads):
-    from textmover.scoring.engine.engine import engine
-    from textmover.scoring.engine.engine import text_features as text_work
+    from textmover.scoring.engine import engine
+    from textmover.scoring.engine import text_features as text_work
 
     for module in (engine, text_work):
         monkeypatch.setattr(module, "worker_count", lambda _: threads)

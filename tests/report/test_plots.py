@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from textmover.report.explanation.view import figure as explanation_figure
+from textmover.report.explanation import figure as explanation_figure
 from textmover.report.figures.lines import BinLine, line_plot, spread, value_range
 from textmover.report.figures.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
 from textmover.report.figures.scatter import (

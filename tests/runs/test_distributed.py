@@ -293,7 +293,7 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == "textmover.runs.distributed":
             sys.meta_path.remove(self)
-            from textmover.runs.shards.shards import streaming
+            from textmover.runs.shards import streaming
             original = streaming.score_shard
             def score_shard(scorer, shard, *rest):
                 time.sleep({seconds})

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from textmover.runs.progress import Pace, ShardProgress, progress_bar
 from textmover.readers.streams import Row
+from textmover.runs.progress import Pace, ShardProgress, progress_bar
+from textmover.runs.score_summary import Tally
 from textmover.runs.shards.shards import Shard
 from textmover.runs.shards.streaming import Done
-from textmover.runs.score_summary import Tally
 
 
 class Terminal(io.StringIO):

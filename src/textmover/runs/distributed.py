@@ -21,14 +21,14 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import rank_zero_only
 
-from textmover.scoring.cache.hidden_states import flush_all
 from textmover.runs.launched_processes import STARTED_BY, Launched, check_by_hand
 from textmover.runs.process_messages import FAREWELL, Meeting
-from textmover.scoring.scorer import Scorer
 from textmover.runs.shards.folder import is_parts
 from textmover.runs.shards.shards import Parts, Shard
-from textmover.runs.shared_progress import AllPairs, ShardCount
 from textmover.runs.shards.streaming import score_shards
+from textmover.runs.shared_progress import AllPairs, ShardCount
+from textmover.scoring.cache.hidden_states import flush_all
+from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
 __all__ = ["Outcome", "Processes", "Work", "is_first"]

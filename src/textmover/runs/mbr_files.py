@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from textmover.files import check_output
+from textmover.files import atomic_bytes, check_output, growing_file
 from textmover.readers.candidates import Candidates
-from textmover.files import atomic_bytes, growing_file
 from textmover.runs.shards.score_formats import SUFFIXES, compressed, split_suffix
 from textmover.types import InputError
 

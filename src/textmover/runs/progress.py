@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from textmover.terminal import console
 
 if TYPE_CHECKING:

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from textmover.files import check_output
-from textmover.files import atomic_file
+from textmover.files import atomic_file, check_output
 from textmover.runs.shards.score_formats import FORMATS, SUFFIXES, Layout, compressed, is_compressed, split_suffix
 from textmover.types import InputError
 
 if TYPE_CHECKING:
+    from textmover.runs.score_summary import Summary
     from textmover.runs.shards.shards import Parts
     from textmover.runs.shards.streaming import Done
-    from textmover.runs.score_summary import Summary
 
 __all__ = ["Sink", "Target", "add_output_options", "choose_target", "keeping", "kept_words", "open_sink"]
 

@@ -8,16 +8,16 @@ from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from textmover.readers.column_flags import flags_named
-from textmover.scoring.scorer_options import load_scorer
-from textmover.runs.score_files import Target
 from textmover.readers.lines import is_read_once, told_once
 from textmover.readers.streams import TableFile, TextFiles
+from textmover.runs.score_files import Target
+from textmover.scoring.scorer_options import load_scorer
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.scoring.scorer import Scorer
-    from textmover.runs.shards.shards import Parts, Shard
     from textmover.runs.score_summary import Summary
+    from textmover.runs.shards.shards import Parts, Shard
+    from textmover.scoring.scorer import Scorer
 
 __all__ = ["check_scored", "confirm_complete", "fit_on_input", "parts_of", "shards_of", "texts_and_scorer"]
 
@@ -110,8 +110,8 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
     Raises:
         InputError: If it is not, or has been changed; or if texts or metric cannot be used.
     """
-    from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
     from textmover.runs.shards.folder import locked
+    from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
     from textmover.runs.shards.shards import texts_of
 
     path = target.named

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from textmover.readers.column_flags import flags_named
-from textmover.runs.termination import heeding_termination
+from textmover.readers.lines import is_read_once, told_once
+from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.progress import progress_bar
 from textmover.runs.score_files import Target, choose_target, keeping, kept_words, open_sink
 from textmover.runs.score_inputs import check_scored, confirm_complete, parts_of, texts_and_scorer
-from textmover.readers.lines import is_read_once, told_once
-from textmover.readers.streams import TableFile, TextFiles
+from textmover.runs.termination import heeding_termination
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.runs.distributed import Processes, Work
-    from textmover.runs.shards.shards import Parts
     from textmover.runs.score_summary import Summary
+    from textmover.runs.shards.shards import Parts
 
 __all__ = ["add_process_options", "score_in_processes", "several"]
 

@@ -14,7 +14,7 @@ from textmover.experiments.search.space import Choices, Range, check_keys, read_
 from textmover.runs.termination import Terminated
 from textmover.types import InputError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
 from runs import recipe, write_ratings, write_recipe  # noqa: E402
 

@@ -14,7 +14,7 @@ from textmover.cli.training.train import main as train
 from textmover.training import RatingsModule
 from textmover.training.stage import NotFiniteError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "training"))
 from runs import recipe, write_ratings, write_recipe  # noqa: E402
 

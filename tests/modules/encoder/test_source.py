@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from textmover.modules import MetricConfig, MetricModel
-from textmover.modules.encoder.encoder import source as encoder_source
+from textmover.modules.encoder import source as encoder_source
 from textmover.modules.encoder.source import EMBEDDED_NAMES, EMBEDDED_SHA256, file_sha256, resolve_encoder
 from textmover.types import InputError
 

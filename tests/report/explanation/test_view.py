@@ -86,7 +86,7 @@ def test_fonts_have_what_they_can():
 
 
 def test_scripts_that_join_need_a_matplotlib_that_joins_them(monkeypatch):
-    from textmover.report.figures.panels import fonts
+    from textmover.report.figures import fonts
 
     monkeypatch.setattr(fonts, "_joins", lambda: False)
     fonts._chosen.cache_clear()

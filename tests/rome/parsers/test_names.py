@@ -16,7 +16,7 @@ from textmover.types import InputError, Parser
 
 pytest.importorskip("spacy")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TREEBANK = ROOT.parent / "shared" / "data" / "ud_ewt" / "en_ewt-ud-dev.conllu"
 TEXTS = [
     "The cat sat on the mat.",

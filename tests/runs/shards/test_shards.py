@@ -17,11 +17,12 @@ import torch
 import zstandard
 from pyarrow import parquet
 
-from textmover.readers.streams import Row, TextFiles
 from textmover.modules.devices import machine_of
+from textmover.readers.streams import Row, TextFiles
+from textmover.runs.score_summary import Tally, summarize
+from textmover.runs.shards.folder import LOCK, check_folder, is_sealed, locked
 from textmover.runs.shards.manifest import Receipt, check_rows, check_same, digest_file, read_receipt, receipt_path
 from textmover.runs.shards.score_formats import FORMATS, Layout
-from textmover.runs.shards.folder import LOCK, check_folder, is_sealed, locked
 from textmover.runs.shards.shards import (
     Parts,
     Shard,
@@ -31,7 +32,6 @@ from textmover.runs.shards.shards import (
     rows_per_shard,
     texts_of,
 )
-from textmover.runs.score_summary import Tally, summarize
 from textmover.types import InputError, Signature
 
 ONE, TWO = ("h.txt",), ("a", "b")

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from textmover.readers.streams import Row, TextFiles
-from textmover.scoring import Scorer
+from textmover.runs.score_summary import summarize
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Parts, Shard, describe, read_shards
 from textmover.runs.shards.streaming import fit_on_rows, score_shard, score_shards
-from textmover.runs.score_summary import summarize
+from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import read_ahead
 from textmover.types import InputError
 
@@ -281,7 +281,8 @@ def test_finished_shards_are_not_scored_again(scorer, tmp_path, monkeypatch):
     list(score_shards(scorer, [shards[0], shards[2]], ("h",), parts))
     scored = []
     monkeypatch.setattr(
-        "textmover.runs.shards.streaming.score_shard", lambda *given: scored.append(given[1].index) or score_shard(*given)
+        "textmover.runs.shards.streaming.score_shard",
+        lambda *given: scored.append(given[1].index) or score_shard(*given),
     )
     done = list(score_shards(scorer, shards, ("h",), parts))
     assert scored == [1]

@@ -16,7 +16,7 @@ from textmover.scoring import EncoderMemory, Scorer
 from textmover.scoring.backends import BackendError, attach, graph, preparation, prepare
 from textmover.scoring.backends.probes import probe_states
 from textmover.scoring.backends.runner import ArtefactRunner
-from textmover.scoring.engine.engine import text_features as text_work
+from textmover.scoring.engine import text_features as text_work
 from textmover.scoring.precision import AUTO_BOUND
 from textmover.types import InputError, TokenBatch
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from textmover.scoring.engine import batching
 from textmover.scoring.engine.batching import BLOCK, pair_batches, token_batches
-from textmover.scoring.engine.engine import batching
 from textmover.types import TokenBatch
 
 

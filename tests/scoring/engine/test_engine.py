@@ -18,7 +18,7 @@ from textmover.scoring.engine.engine import Engine
 from textmover.scoring.engine.pair_table import PairTable
 from textmover.types import InputError, PairScores, Signature, TokenBatch
 
-RATINGS = Path(__file__).resolve().parents[2] / "examples" / "quickstart" / "ratings.tsv"
+RATINGS = Path(__file__).resolve().parents[3] / "examples" / "quickstart" / "ratings.tsv"
 VALUES = ("score", "precision", "recall", "f")
 
 INVARIANT = ("twmd", "twmd-b", "bertscore-f1", "trwmd", "wmd", "lazy-emd-en", "moverscore-wmd2")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.scoring.engine.engine import packed_rows as rows
+from textmover.scoring.engine import packed_rows as rows
 from textmover.scoring.engine.packed_rows import (
     best_fit,
     encoded_in_rows,

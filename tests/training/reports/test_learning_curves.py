@@ -15,7 +15,7 @@ from textmover.cli.training.train import main as train
 from textmover.training.reports.learning_curves import LearningCurves, _figure, smoothed
 from textmover.types import InputError
 
-RUNS = Path(__file__).with_name("runs.py")
+RUNS = Path(__file__).parents[1] / "runs.py"
 
 
 def arguments_of(folder: Path, encoder: Path, **changes) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from textmover import reading
-from textmover.readers.lines import iter_lines, open_bytes
 from textmover.files import atomic_file
+from textmover.readers.lines import iter_lines, open_bytes
 from textmover.runs.shards.score_formats import Layout
 from textmover.types import InputError
 

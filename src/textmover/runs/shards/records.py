@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.readers.streams import Row
-from textmover.runs.shards.manifest import digest, digest_of, read_json
 from textmover.runs.score_summary import Tally
+from textmover.runs.shards.manifest import digest, digest_of, read_json
 
 __all__ = ["Finished", "Record", "digest_texts", "joined"]
 

@@ -20,11 +20,9 @@ import numpy as np
 import torch
 
 from textmover._version import __version__
-from textmover.readers.streams import Row, Rows
 from textmover.files import atomic_bytes, atomic_file
-from textmover.scoring.engine.engine import JOINT_PAIRS
-from textmover.runs.shards.manifest import Receipt, digest, digest_file, first_difference, read_json, write_receipt
-from textmover.runs.shards.score_formats import FORMATS, Layout
+from textmover.readers.streams import Row, Rows
+from textmover.runs.score_summary import Summary, Tally
 from textmover.runs.shards.folder import (
     MANIFEST,
     MERGED,
@@ -35,8 +33,10 @@ from textmover.runs.shards.folder import (
     is_begun,
     kept_shards,
 )
+from textmover.runs.shards.manifest import Receipt, digest, digest_file, first_difference, read_json, write_receipt
 from textmover.runs.shards.records import Finished, Record, digest_texts, joined
-from textmover.runs.score_summary import Summary, Tally
+from textmover.runs.shards.score_formats import FORMATS, Layout
+from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature
 
 __all__ = [

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.streams import Row, Rows
 from textmover.modules.devices import scoring_mode
-from textmover.scoring.scorer import Scorer
-from textmover.runs.shards.shards import Parts, Shard, ShardScores
+from textmover.readers.streams import Row, Rows
 from textmover.runs.score_summary import Tally, check_any_left
+from textmover.runs.shards.shards import Parts, Shard, ShardScores
+from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, SegmentMetric
 
 __all__ = ["Done", "fit_on_rows", "score_shard", "score_shards"]

@@ -1,0 +1,1 @@
+"""Shards: the unit of batching, of writing and of resuming."""
