@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from textmover import Scorer, __version__
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import refit
-from textmover.checkpoints.folder import CARD, load_metric, save_checkpoint
+from textmover.checkpoints.files import CARD
+from textmover.checkpoints.folder import load_metric, save_checkpoint
 from textmover.files import atomic_file
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation

@@ -26,7 +26,7 @@ from scipy.stats import rankdata
 from textmover import __version__
 from textmover.checkpoints.adapter import AdapterConfig, AdapterReport, adapter_report
 from textmover.checkpoints.classifier import METRIC_FOLDER, load_classifier, save_classifier
-from textmover.checkpoints.folder import CARD
+from textmover.checkpoints.files import CARD
 from textmover.data import LabelColumns, LabelsDataModule
 from textmover.data.datamodule import HELD_BACK
 from textmover.data.generated.acceptability import labelled_versions

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, SeverityTable, WordPool, perturb
+from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
+from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.severity import SeverityTable
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ("reference", "hypothesis", "score", "perturbation", "degree", "sentence_id")

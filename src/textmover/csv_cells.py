@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable
 from typing import IO, Any
 
-__all__ = ["CsvWriter", "guarded", "unguarded"]
-
 FORMULA = re.compile("'*[=+\\-@＝＋－＠\t\r\n].", re.DOTALL)
 """Beginning of a cell that a spreadsheet computes, and of a text that would be taken for a guarded one."""
 

@@ -23,18 +23,6 @@ try:
 except ImportError:  # Windows, where leftovers of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "atomic_bytes",
-    "atomic_file",
-    "atomic_folder",
-    "check_folder",
-    "check_output",
-    "growing_file",
-    "hidden_folder",
-    "remove_leftovers",
-    "write_output",
-]
-
 PART, NEW, OLD = ".part", ".new", ".old"
 """Ends of hidden names: the file whose lock says that its writer lives, the folder that is being filled, and the folder
 that it replaces."""

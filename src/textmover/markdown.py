@@ -6,8 +6,6 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-__all__ = ["figure_label", "markdown_code", "markdown_fence", "markdown_link", "markdown_text", "one_line"]
-
 REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that turn the direction of whatever follows them."""
 

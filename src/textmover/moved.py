@@ -9,8 +9,6 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-__all__ = ["keep_old_paths"]
-
 PACKAGE = "textmover."
 
 MOVED = {

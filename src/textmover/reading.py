@@ -15,20 +15,6 @@ import yaml
 
 from textmover.types import InputError
 
-__all__ = [
-    "BOUNDS",
-    "NotJsonError",
-    "NotYamlError",
-    "check_size",
-    "load_json",
-    "load_yaml",
-    "open_input",
-    "read_json",
-    "read_text",
-    "read_yaml",
-    "unreadable",
-]
-
 BOUNDS = {
     "yaml_bytes": 1 << 18,
     "json_bytes": 1 << 28,

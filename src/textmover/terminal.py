@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-__all__ = ["console", "print_table"]
-
 UNWRAPPED = 100_000
 """Width of a file or pipe in characters: no line is ever broken or cut there."""
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from textmover.perturbations.perturbations import PERTURBATIONS, SeverityTable, WordPool, perturb
+from textmover.perturbations.perturbations import PERTURBATIONS, perturb
+from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.severity import SeverityTable
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "quickstart"
 

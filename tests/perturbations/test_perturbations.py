@@ -2,15 +2,10 @@ from functools import partial
 
 import pytest
 
-from textmover.perturbations.perturbations import (
-    PERTURBATIONS,
-    Edit,
-    Perturbation,
-    Phrase,
-    SeverityTable,
-    WordPool,
-    perturb,
-)
+from textmover.perturbations.edits import Edit
+from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
+from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.severity import SeverityTable
 
 TABLE = SeverityTable.load()
 TEXTS = (

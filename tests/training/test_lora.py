@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from textmover.checkpoints.folder import load_checkpoint
+from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring import save_checkpoint
-from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora, merged_state
+from textmover.training.lora import LoraConfig, add_lora, merged_state
 from textmover.training.optimization import OptimizerConfig, build_optimizer, checkpoint_activations, layer_depths
 from textmover.types import InputError
 

@@ -16,8 +16,6 @@ from textmover.meta_evaluation.agreement.annotators import (
     pairwise_agreement,
 )
 
-__all__ = ["CriterionAgreement", "Pair", "criterion_agreement"]
-
 
 class Pair(NamedTuple):
     """Two annotators.

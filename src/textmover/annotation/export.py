@@ -23,8 +23,6 @@ from textmover.files import atomic_file
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError
 
-__all__ = ["RECIPE", "SINGLE", "TABLE", "Exported", "export_ratings"]
-
 TABLE = "ratings.csv"
 SINGLE = "single_ratings.csv"
 RECIPE = "recipe.yaml"

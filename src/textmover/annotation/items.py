@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from textmover.readers.lines import empty, unreadable
+from textmover.readers.lines import empty
 from textmover.readers.segments import TableRow, check_columns, told
-from textmover.readers.tables import named, open_tables
-from textmover.reading import NotJsonError, load_json
+from textmover.readers.tables import open_tables
+from textmover.readers.text_tables import named
+from textmover.reading import NotJsonError, load_json, unreadable
 from textmover.types import InputError
-
-__all__ = ["SOURCES", "SUFFIXES", "Item", "ItemColumns", "read_items"]
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
 """What the names of files of items end in."""

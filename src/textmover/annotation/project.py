@@ -16,8 +16,6 @@ from textmover.annotation.scale import CRITERIA, Criterion, Scale, parse_criteri
 from textmover.annotation.store import AnnotatorFile, Rated, Ratings, annotator_key, clean_name, inside
 from textmover.types import InputError
 
-__all__ = ["FOLDER", "Progress", "Project", "item_files", "known_criteria", "known_scale", "open_project"]
-
 FOLDER = "annotations"
 """Folder of the ratings, in that of the items."""
 

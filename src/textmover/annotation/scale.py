@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from textmover.types import InputError
 
-__all__ = ["CRITERIA", "RESERVED", "Criterion", "Scale", "parse_criteria"]
-
 MOST_POINTS = 9
 """Points of a scale that are chosen one by one, each with a key; larger scales are sliders."""
 

@@ -20,11 +20,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from textmover.files import atomic_file
-from textmover.readers.lines import unreadable
-from textmover.reading import load_json
+from textmover.reading import load_json, unreadable
 from textmover.types import InputError
-
-__all__ = ["AnnotatorFile", "Rated", "Ratings", "annotator_key", "clean_name", "inside"]
 
 VERSION = 1
 """Of the format, which stands in the first line of a file."""

@@ -15,8 +15,6 @@ from textmover.app.html import notice, shown
 from textmover.reading import load_json
 from textmover.types import InputError
 
-__all__ = ["AnnotateTab"]
-
 POINTS = {(1, 3): ("poor", "fair", "good")}
 """What the points of a scale are called beside their numbers."""
 

@@ -27,8 +27,6 @@ from textmover.annotation import (
 from textmover.app.html import notice, shown, text_block
 from textmover.types import InputError
 
-__all__ = ["Desk", "Shown"]
-
 MOST_SENT = 10_000
 """Ratings of which it is remembered when they were sent."""
 

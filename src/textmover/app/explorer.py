@@ -15,8 +15,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["LONGEST_DRAWN", "LONGEST_SCORED", "Explorer", "MetricRow", "score_table"]
-
 LONGEST_SCORED = 5_000
 """Words of a text that is scored."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from textmover.types import InputError
 
-__all__ = ["host_name", "is_loopback", "names_of_this_computer"]
-
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 """Address or name, with a port or without."""
 

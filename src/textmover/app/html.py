@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import re
 
-__all__ = ["notice", "shown", "text_block"]
-
 TEMPLATE_MARKS = {ord(one): f"&#{ord(one)};" for one in "{}$`"}
 """What templates of the page would fill in, were a text to hold it."""
 

@@ -14,8 +14,6 @@ from textmover.app.html import notice
 from textmover.app.review import agreement_view, export_view
 from textmover.types import InputError
 
-__all__ = ["build_page", "page_options"]
-
 FILES = Path(__file__).parent
 
 FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]

@@ -10,8 +10,6 @@ from textmover.app.html import notice, shown
 from textmover.meta_evaluation.agreement.annotators import Level
 from textmover.types import InputError
 
-__all__ = ["agreement_view", "export_view"]
-
 FEW_ITEMS = 30
 """Items below which a single statistic says little."""
 

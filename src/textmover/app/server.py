@@ -19,8 +19,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     import gradio as gr
 
-__all__ = ["Guard", "listen", "make_application", "serve", "url_of"]
-
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

@@ -23,17 +23,6 @@ from textmover.modules.encoder.base_weights import base_of, identity_of, weights
 from textmover.reading import read_json
 from textmover.types import InputError, SegmentMetric, check_whole
 
-__all__ = [
-    "AdapterConfig",
-    "AdapterReport",
-    "adapter_report",
-    "as_adapter",
-    "low_rank_factors",
-    "restore",
-    "restore_state",
-    "spread_ranks",
-]
-
 LEFT, RIGHT, WHOLE = "@left", "@right", "@difference"
 """Ends of the names under which a weight's factors, or its whole difference, are stored."""
 

@@ -19,8 +19,6 @@ from textmover.modules.assembly import untrained
 from textmover.modules.encoder.base_weights import base_of
 from textmover.types import InputError, Segment, SegmentMetric, TokenBatch, TrainableMetric
 
-__all__ = ["average_metrics", "interpolate", "refit", "token_pairs"]
-
 FREE = ("encoder", "revision", "freeze_layers")
 """Fields of the configuration that may differ: where the encoder lies (its hash is compared), what was trained."""
 

@@ -14,8 +14,6 @@ from textmover.checkpoints.folder import METRIC_USAGE
 from textmover.markdown import markdown_code, markdown_fence, markdown_text
 from textmover.types import SegmentMetric
 
-__all__ = ["made_from", "write_card"]
-
 NOT_HANDED_ON = ("Adapter", "Configuration")
 """Sections that hold for the very weights of their card alone."""
 

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from textmover._version import __version__
-from textmover.checkpoints.folder import check_checkpoint, checkpoint_folder
+from textmover.checkpoints.files import check_checkpoint
+from textmover.checkpoints.folder import checkpoint_folder
 from textmover.modules.config import MetricConfig
 from textmover.presets import KINDS, PRESETS, preset_config
 from textmover.rome.config import RomeConfig
-
-__all__ = ["Cited", "bibliography", "bibtex", "cite", "cited", "configuration"]
 
 SOFTWARE = "textmover"
 """Key of this project's own entry."""

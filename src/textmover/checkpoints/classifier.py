@@ -34,8 +34,6 @@ from textmover.modules.released_folders import released_folders
 from textmover.reading import read_json
 from textmover.types import InputError
 
-__all__ = ["classifier_folder", "load_classifier", "save_classifier"]
-
 FORMAT = 1
 """Version of the folder's layout; a reader refuses a later one."""
 

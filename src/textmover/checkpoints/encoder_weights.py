@@ -14,8 +14,6 @@ from textmover.modules.encoder.base_weights import BaseEncoder, base_of, identit
 from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["encoder_entry", "encoder_misfit", "encoder_prefix", "name_weights", "split_state", "trained_encoder"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from textmover.presets import KINDS
 from textmover.reading import read_json
 from textmover.types import InputError
 
-__all__ = ["CARD", "CONFIG", "FORMAT", "WEIGHTS", "check_checkpoint", "inside", "write_config"]
-
 FORMAT = 2
 """Version of the folder's layout: 1 holds all weights, 2 an adapter; a reader refuses a later one."""
 

@@ -33,21 +33,6 @@ from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.reading import read_json
 from textmover.types import CompositeMetric, InputError, SegmentMetric
 
-__all__ = [
-    "CARD",
-    "CONFIG",
-    "FORMAT",
-    "WEIGHTS",
-    "check_checkpoint",
-    "check_replaceable",
-    "check_written",
-    "checkpoint_folder",
-    "load_checkpoint",
-    "load_metric",
-    "metric_named",
-    "save_checkpoint",
-]
-
 logger = logging.getLogger(__name__)
 
 LOOSE = {"long_texts": "truncate", "unknown_words": "drop"}

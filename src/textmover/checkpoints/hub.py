@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 
 from textmover._version import __version__
-from textmover.checkpoints.folder import CARD, CONFIG, check_checkpoint
+from textmover.checkpoints.files import CARD, CONFIG, check_checkpoint
 from textmover.types import InputError
-
-__all__ = ["check_repository", "push_to_hub"]
 
 ADVICE = {
     400: "the name or the revision does not suit it",

@@ -9,16 +9,6 @@ from textmover.modules.released_folders import released_folders
 from textmover.presets import PRESETS, unknown_metric
 from textmover.reading import read_json
 
-__all__ = [
-    "DEFAULT_METRIC",
-    "DEFAULT_PRESET",
-    "check_known",
-    "default_metric",
-    "is_metric",
-    "released_folder",
-    "released_metrics",
-]
-
 DEFAULT_METRIC = "textmover-general"
 """What scores where no metric is named."""
 

@@ -23,16 +23,6 @@ from textmover.modules.arithmetic import lasting
 from textmover.reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 
-__all__ = [
-    "FIT_COMMANDS",
-    "FORMAT",
-    "fitted_on_corpus",
-    "load_statistics",
-    "save_statistics",
-    "size_of",
-    "unfitted_statistics",
-]
-
 FORMAT = 1
 """Version of the file's layout; a reader refuses a later one."""
 

@@ -16,8 +16,6 @@ import torch
 from textmover.files import hidden_folder
 from textmover.types import InputError
 
-__all__ = ["checksum_of", "metric_entry", "read_run_checkpoint", "write_run_checkpoint"]
-
 MARK = b"textmover sha256 "
 """Start of the comment behind the zip archive, which the hash of all bytes before it follows."""
 

@@ -14,14 +14,6 @@ from typing import TextIO
 
 from textmover.runs.termination import Terminated
 
-__all__ = [
-    "Outcome",
-    "causes",
-    "guarded",
-    "open_streams",
-    "set_up_logging",
-]
-
 LONGEST_SENTENCE = 4_000
 """Characters of an error at most; its middle is left out beyond them."""
 

@@ -19,8 +19,6 @@ from textmover.cli.console import guarded, open_streams
 from textmover.cli.options.types import SingleOption
 from textmover.runs.termination import heeding_termination
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "score": ("textmover.cli.commands.score", "score texts against references"),
     "explain": ("textmover.cli.commands.explain", "show why a text got its score: words, trees, and how they add up"),

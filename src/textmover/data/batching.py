@@ -14,8 +14,6 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from textmover.data.sources import Source, Tokenize
 from textmover.types import InputError
 
-__all__ = ["LengthBuckets", "MixedBatches", "PartLoader", "TrainingLoader"]
-
 
 class LengthBuckets:
     """Batches of items of like length, shuffled anew in each epoch.

@@ -24,8 +24,6 @@ from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 from textmover.types.arguments import CheckedArguments
 
-__all__ = ["HELD_BACK", "HELD_OUT", "MixtureDataModule", "RatingsDataModule", "SourcesDataModule"]
-
 logger = logging.getLogger(__name__)
 
 HELD_BACK, HELD_OUT = "held-back", "held-out"

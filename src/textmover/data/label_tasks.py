@@ -9,8 +9,6 @@ from typing import Literal
 
 from textmover.types import InputError
 
-__all__ = ["TASKS", "LabelColumns", "LabelNames", "LabelTask", "TaskName", "label_names"]
-
 TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "sst2", "scitail"]
 
 UNLABELLED = ("-1", "-")

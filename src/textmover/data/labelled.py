@@ -21,15 +21,6 @@ from textmover.types import InputError, TokenBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "LabelBatch",
-    "LabelledSource",
-    "LabelledText",
-    "LabelsDataModule",
-    "filled_columns",
-    "read_labelled",
-]
-
 logger = logging.getLogger(__name__)
 
 

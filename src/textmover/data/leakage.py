@@ -12,8 +12,6 @@ from functools import partial
 from textmover.data.split import normalise_reference
 from textmover.types import Segment
 
-__all__ = ["near_duplicates", "shared_with_training", "warn_of_shared"]
-
 logger = logging.getLogger(__name__)
 
 WORTH_A_WARNING = 0.05

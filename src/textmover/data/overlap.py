@@ -10,8 +10,6 @@ from textmover.data.split import normalise_reference
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
-__all__ = ["PairFile", "compared_text", "normalised_pair", "read_pairs", "rows_where", "without_pairs"]
-
 Pair = frozenset[str]
 
 

@@ -25,16 +25,6 @@ from textmover.types import InputError, Segment, TokenBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "Mining",
-    "Paraphrase",
-    "ParaphraseBatch",
-    "ParaphraseSource",
-    "ParaphrasesDataModule",
-    "mine_by_overlap",
-    "nearest_others",
-]
-
 logger = logging.getLogger(__name__)
 
 Mining = Literal["overlap", "metric"]

@@ -11,8 +11,6 @@ import numpy as np
 
 from textmover.types import InputError, Segment
 
-__all__ = ["Scales", "on_one_scale"]
-
 Scales = Literal["same", "as-is", "per-file"]
 
 SHARED = 0.5

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
-__all__ = ["Batch", "RatedSource", "RatingBatch", "Source", "Tokenize", "check_judged", "check_least", "check_reading"]
-
 Item = TypeVar("Item")
 
 Tokenize = Callable[[Sequence[str]], TokenBatch]

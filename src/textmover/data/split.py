@@ -11,10 +11,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from textmover.readers.tables import named
+from textmover.readers.text_tables import named
 from textmover.types import InputError, Segment
-
-__all__ = ["hold_out_groups", "is_held_back", "normalise_reference", "split_held_back", "taken_by_hash"]
 
 Item = TypeVar("Item")
 

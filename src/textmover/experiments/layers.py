@@ -12,8 +12,6 @@ from textmover.modules.metric_model import MetricModel
 from textmover.report import Line, Panel, draw_panels
 from textmover.types import InputError
 
-__all__ = ["CONFIDENCE", "SIMILARITIES", "choose_texts", "draw_layers", "estimates", "layered_metric"]
-
 SIMILARITIES = {
     "baseline": "random words",
     "self_similarity": "same word, two texts",

@@ -14,8 +14,6 @@ from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
 from textmover.report.evaluation.wording import number
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 
-__all__ = ["blocks", "draw_drops"]
-
 CHANGED, KEPT = "changed", "kept"
 """What becomes of the meaning."""
 

@@ -19,8 +19,6 @@ from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
 from textmover.types import InputError, Judgements
 
-__all__ = ["KEEPING", "YARDSTICK", "Changed", "Subjects", "change", "kind_names", "read_subjects"]
-
 KEEPING = ("synonym", "substitute", "passive", "active")
 """Kinds of change that keep the meaning, or mean to."""
 

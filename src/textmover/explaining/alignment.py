@@ -13,8 +13,6 @@ from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import Side
 from textmover.types import SegmentMetric
 
-__all__ = ["WordAlignment", "align_words"]
-
 
 @dataclass(frozen=True, eq=False)
 class WordAlignment:

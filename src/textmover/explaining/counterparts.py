@@ -14,8 +14,6 @@ from textmover.modules.probes import PROBES
 from textmover.modules.tokens.weighting import Role
 from textmover.report.explanation.view import ExplainedMatch, ExplainedText, WordPair
 
-__all__ = ["counterparts", "unrelated_closeness"]
-
 SHARE = 0.1
 """Least part of the best partner's flow that a word of the reference has to give to be named beside it."""
 

@@ -23,8 +23,6 @@ from textmover.rome.features.syntactic import SyntacticOptions, WordEdit, syntac
 from textmover.rome.features.text_features import RomeFeatures, parses_of, words_apart
 from textmover.rome.metric import RomeMetric
 
-__all__ = ["explain_rome"]
-
 MEANINGS = {
     "semantic": "1 less the mean distance of what is moved: 1 where every word has a counterpart of like meaning in "
     "about the same place",

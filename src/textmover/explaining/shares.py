@@ -30,8 +30,6 @@ from textmover.rome.metric import RomeMetric
 from textmover.rome.scorer.network import named_features
 from textmover.types import TokenEmbeddings
 
-__all__ = ["Shares", "feature_shares", "own_values", "rome_shares", "transport_shares"]
-
 ROUNDING = 5e-7
 """Below this a remainder is what float32 leaves of 0."""
 

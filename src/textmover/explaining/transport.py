@@ -21,8 +21,6 @@ from textmover.modules.tokens.weighting import Role, Side
 from textmover.report.explanation.view import ExplainedMatch, ExplainedText, Step
 from textmover.types import InputError, TokenBatch, TokenEmbeddings
 
-__all__ = ["explain_transport"]
-
 
 class _Read(NamedTuple):
     """One side: its words, what is matched, and the word of each unit of that as a 0-1 matrix ``[words, units]``."""

@@ -13,8 +13,6 @@ from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.word_tokenizer import split_words
 from textmover.types import InputError, SpecialToken, TokenBatch
 
-__all__ = ["Span", "TokenWords", "words_of_tokens"]
-
 Span = tuple[int, int]
 
 START, END = "[start]", "[end]"

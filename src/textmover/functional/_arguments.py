@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["check_problem", "check_temperature", "log_weights"]
-
 LOG_ZERO = -1e30
 """Stands for log 0: finite, so that no gradient turns into NaN, and far below every real logit."""
 

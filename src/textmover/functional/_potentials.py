@@ -30,8 +30,6 @@ from torch import Tensor
 
 from textmover.functional._arguments import LOG_ZERO
 
-__all__ = ["ConvergedPotential", "Problem", "column_half_step", "converge", "row_half_step"]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

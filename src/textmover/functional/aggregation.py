@@ -9,8 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["Kernel", "power_mean", "routing"]
-
 Kernel = Literal["gaussian", "epanechnikov"]
 
 

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-__all__ = ["Cost", "axes_of_their_own", "pairwise_cost", "pairwise_similarity", "unit_vectors"]
-
 Cost = Literal["cosine", "squared-euclidean", "euclidean"]
 
 

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from textmover.functional._arguments import check_problem
 
-__all__ = ["ExactResult", "PartialResult", "exact_transport", "partial_transport", "per_mass"]
-
 MAX_PIVOTS = 10_000_000
 """Bound on the steps of the network simplex; two texts of 512 tokens take some ten thousand."""
 

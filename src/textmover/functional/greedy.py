@@ -10,8 +10,6 @@ from textmover.functional._arguments import LOG_ZERO, check_problem
 from textmover.functional.normalization import f_score
 from textmover.types import MatchResult
 
-__all__ = ["greedy_matching"]
-
 
 def greedy_matching(
     similarity: Float[Tensor, "B M N"],

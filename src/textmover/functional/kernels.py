@@ -8,8 +8,6 @@ from torch import Tensor
 
 from textmover.functional._arguments import check_problem
 
-__all__ = ["mean_cosine", "wordset_cka"]
-
 
 def mean_cosine(
     similarity: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: Float[Tensor, "B N"]

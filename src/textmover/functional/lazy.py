@@ -11,8 +11,6 @@ from textmover.functional.greedy import greedy_matching
 from textmover.functional.sinkhorn import Measure, unbalanced_sinkhorn
 from textmover.types import MatchResult
 
-__all__ = ["lazy_emd"]
-
 
 def lazy_emd(
     cost: Float[Tensor, "B M N"],

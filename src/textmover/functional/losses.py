@@ -21,23 +21,6 @@ from torch import Tensor
 from textmover.functional._arguments import LOG_ZERO
 from textmover.types import InputError
 
-__all__ = [
-    "FEWEST",
-    "LOSSES",
-    "OPTIONS",
-    "LossWeights",
-    "combined_loss",
-    "contrastive_loss",
-    "cosent_loss",
-    "hinge_loss",
-    "huber_loss",
-    "listwise_loss",
-    "mse_loss",
-    "pairwise_loss",
-    "pearson_loss",
-    "shared_texts",
-]
-
 
 def mse_loss(scores: Float[Tensor, " B"], ratings: Float[Tensor, " B"]) -> Float[Tensor, ""]:
     r"""Mean squared error :math:`\frac1B\sum_i (s_i - y_i)^2`.

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["Units", "compact", "ngrams", "words"]
-
 
 class Units(NamedTuple):
     """What is matched: vectors ``[B, L, D]``, those that take part ``[B, L]``, and their weights ``[B, L]``."""

@@ -6,8 +6,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["f_score", "normalize_by_self"]
-
 
 def f_score(precision: Float[Tensor, "*B"], recall: Float[Tensor, "*B"], alpha: float = 0.5) -> Float[Tensor, "*B"]:
     r"""Weighted harmonic mean :math:`F_\alpha = PR/(\alpha P + (1-\alpha)R)`, 0 where the denominator is not positive.

@@ -17,8 +17,6 @@ from torch import Tensor
 from textmover.functional._arguments import LOG_ZERO, check_problem, check_temperature, log_weights
 from textmover.functional._potentials import ConvergedPotential, Problem, column_half_step, row_half_step
 
-__all__ = ["Measure", "SinkhornResult", "sinkhorn", "unbalanced_sinkhorn"]
-
 Measure = Literal["entropy", "product"]
 
 

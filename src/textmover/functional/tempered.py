@@ -13,8 +13,6 @@ from textmover.functional.normalization import f_score
 from textmover.functional.sinkhorn import SinkhornResult, sinkhorn
 from textmover.types import MatchResult
 
-__all__ = ["Value", "trwmd", "twmd"]
-
 Value = Literal["transport", "objective"]
 
 

@@ -17,17 +17,6 @@ from textmover.functional._arguments import check_problem
 from textmover.functional.exact import PartialResult, per_mass
 from textmover.types import InputError
 
-__all__ = [
-    "Penalty",
-    "Position",
-    "aligned_distances",
-    "aligned_transport",
-    "alignment_scores",
-    "fragmentation",
-    "hard_alignment",
-    "partners",
-]
-
 Position = Literal["penalty", "near", "literal"]
 """How alignment scores see positions: see :func:`alignment_scores`."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric, SegmentScores
 
-__all__ = ["Model", "as_scorer", "columns_of", "means_of"]
-
 Model = Scorer | SegmentMetric | str | Path | None
 """A scorer, a metric (also one that is being trained), or the name of one; ``None`` is the default metric."""
 

@@ -28,8 +28,6 @@ from textmover.meta_evaluation.statistics.averaging import CORRELATIONS
 from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 from textmover.types import InputError, Judgements
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
     judgements: Judgements,

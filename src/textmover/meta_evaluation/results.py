@@ -14,8 +14,6 @@ from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 from textmover.types import InputError, Judgements
 
-__all__ = ["Evaluation", "MetricAgreement", "MetricScores", "people"]
-
 
 @dataclass(frozen=True, eq=False)
 class MetricScores:

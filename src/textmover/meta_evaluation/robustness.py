@@ -25,8 +25,6 @@ from textmover.meta_evaluation.significance.bootstrap import (
 from textmover.meta_evaluation.statistics.correlation import finite_scores, kendall
 from textmover.types import InputError
 
-__all__ = ["UNKNOWN", "KindRobustness", "MetricRobustness", "Robustness", "Versions", "robustness"]
-
 Vector = NDArray[np.float64]
 
 UNKNOWN = Interval(math.nan, math.nan, math.nan)

@@ -19,8 +19,6 @@ from textmover.modules.tokens.given_texts import listed_texts, normalize_referen
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["TextMoverBERTScore"]
-
 SIDES = ("precision", "recall", "f1")
 
 SCORED = dict.fromkeys(SIDES, torch.float64)

@@ -17,8 +17,6 @@ from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
 from textmover.types import InputError, MatchResult
 
-__all__ = ["FlooredGreedy", "bert_score_model", "load_bert_score", "unavailable"]
-
 TABLE_ENDINGS = (".csv", ".tsv")
 """Endings of the tables of baselines that bert-score comes with."""
 

@@ -13,9 +13,6 @@ from torchmetrics.utilities import dim_zero_cat
 
 from textmover.types import InputError
 
-__all__ = ["OrderedScores", "OrderedStates"]
-
-
 MIXED = "give `positions` at every update, in all processes, or at none"
 """The way out where some segments were numbered and others have positions of their own."""
 

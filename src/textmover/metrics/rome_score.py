@@ -11,8 +11,6 @@ from textmover.metrics.segment_values import SegmentValues
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["RoMeScore"]
-
 
 class RoMeScore(SegmentValues):
     """RoMe of generated texts with its features, accumulated over batches and processes.

@@ -13,8 +13,6 @@ from textmover.metrics.ordered import OrderedStates
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["ScorerMetric", "as_scorer", "refuse_fit_on_call", "split_options"]
-
 _TORCHMETRICS_OPTIONS = (
     "compute_on_cpu",
     "dist_sync_on_step",

@@ -15,8 +15,6 @@ from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["SegmentValues"]
-
 Reduction = Literal["mean", "none"]
 
 

@@ -11,8 +11,6 @@ from textmover.metrics.segment_values import SegmentValues
 from textmover.scoring import Scorer
 from textmover.types import SegmentMetric
 
-__all__ = ["TextMoverScore"]
-
 
 class TextMoverScore(SegmentValues):
     """Scores of generated texts, accumulated over batches and processes.

@@ -22,8 +22,6 @@ from textmover.scoring.engine.pair_values import pair_values
 from textmover.scoring.engine.progress_and_flags import check_finite
 from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
 
-__all__ = ["TokenMatches", "idf_values", "match_tokens"]
-
 
 class TokenMatches(NamedTuple):
     """Best partners of the tokens of ``P`` pairs of ``S`` segments, with ``T`` tokens in all and without padding.

@@ -22,19 +22,6 @@ from textmover.modules.tokens.fitting import evaluating
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, SpecialToken, TokenTrait, check_whole
 
-__all__ = [
-    "CENTERINGS",
-    "Estimate",
-    "LayerAnalysis",
-    "LayerSimilarity",
-    "TextTokens",
-    "TokenPairs",
-    "analyse_layers",
-    "draw_pairs",
-    "read_tokens",
-    "with_all_layers",
-]
-
 CENTERINGS = ("none", "dimension", "sentence", "corpus")
 """The means that can be subtracted; that of a batch, which stands in for the corpus in training, is left out."""
 

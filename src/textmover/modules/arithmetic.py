@@ -10,8 +10,6 @@ import torch
 
 from textmover.modules.forking import new_lock, renew_in_child
 
-__all__ = ["lasting", "own_arithmetic"]
-
 
 @contextlib.contextmanager
 def own_arithmetic() -> Iterator[None]:

@@ -23,8 +23,6 @@ from textmover.modules.tokens.weighting import needs_traits
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
 from textmover.types import BOUNDS, InputError, Signature, check_whole
 
-__all__ = ["DIFFERENCE", "ENCODER_FOLDER", "Parts", "assemble", "build_layers", "reassemble", "save_parts", "untrained"]
-
 ENCODER_FOLDER = "encoder"
 """Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
 

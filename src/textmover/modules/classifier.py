@@ -17,19 +17,6 @@ from textmover.modules.tokens.fitting import evaluating
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.types import InputError, SpecialToken, TokenBatch, check_whole
 
-__all__ = [
-    "ClassifierConfig",
-    "ClassifierHead",
-    "Encoding",
-    "JoinedTexts",
-    "PairTemplate",
-    "Pooling",
-    "TextClassifier",
-    "join_texts",
-    "joint_vectors",
-    "kept_tokens",
-]
-
 Encoding = Literal["single", "joint", "separate"]
 Pooling = Literal["mean", "cls"]
 

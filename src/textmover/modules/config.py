@@ -14,8 +14,6 @@ from textmover.types import InputError, check_whole
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DEFAULT_ENCODER", "MetricConfig", "SpecialTokens", "check_choice"]
-
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
 SpecialTokens = Literal["keep", "drop", "first", "targets"]

@@ -14,8 +14,6 @@ from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.tokens.fitting import evaluating
 from textmover.types import InputError
 
-__all__ = ["machine_of", "resolve_device", "scoring_mode"]
-
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
     """The device that is meant.

@@ -8,8 +8,6 @@ import threading
 import weakref
 from typing import Any, Protocol
 
-__all__ = ["keep_for_ever", "new_lock", "renew_in_child"]
-
 
 class _Renewed(Protocol):
     def forked(self) -> None:

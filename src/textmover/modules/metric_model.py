@@ -24,8 +24,6 @@ from textmover.modules.tokens.unknown_tokens import apart
 from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 
-__all__ = ["MetricModel"]
-
 
 class MetricModel(nn.Module):
     r"""A transport metric: :math:`\mathrm{Sim}(X, Y) = C(X, Y) / \sqrt{C(X, X)\,C(Y, Y)}` over encoder token vectors.

@@ -9,8 +9,6 @@ from torch import Tensor
 from textmover.modules.devices import scoring_mode
 from textmover.types import SegmentMetric, TextFeatures, TokenBatch
 
-__all__ = ["PROBES", "probe_scores", "probe_values"]
-
 PROBES = (
     ("The council approved the new budget on Tuesday.", "On Tuesday the council passed the new budget."),
     ("She has never been to Norway.", "She has been to Norway many times."),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["released_folders"]
-
 INSTALLED = Path(__file__).parents[1] / "released"
 """Where an installed package has them; the build puts them there."""
 

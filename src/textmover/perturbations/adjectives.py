@@ -14,8 +14,6 @@ from textmover.perturbations.parses import Parse, word_tags
 from textmover.perturbations.phrases import FUNCTION_WORDS, NEGATIVE, Phrase, WordPool, listed
 from textmover.reading import read_yaml
 
-__all__ = ["AdjectiveTable", "adjective_table", "antonym", "inflected", "synonym"]
-
 IRREGULAR_DEGREES = {"good": ("better", "best"), "bad": ("worse", "worst"), "little": ("smaller", "smallest")}
 COMPLEMENTS = frozenset(listed("of to at with from for that about on than as in enough"))
 """Words behind an adjective with which its synonym or antonym may not go."""

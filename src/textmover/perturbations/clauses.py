@@ -15,8 +15,6 @@ from typing import NamedTuple
 from textmover.perturbations.phrases import listed
 from textmover.types import ParsedText
 
-__all__ = ["PRONOUNS", "Agreement", "Chain", "Clause", "simple_clause"]
-
 MODALS = frozenset(listed("can could will would shall should may might must"))
 CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall", "'ll": "will"}
 PAST_FORMS = frozenset(listed("was were had did"))

@@ -11,8 +11,6 @@ from typing import NamedTuple, TypeVar
 
 from textmover.perturbations.phrases import Phrase, Word, WordPool
 
-__all__ = ["Edit", "Function", "fit_article", "keyed_random", "mixed", "one_by_chance", "with_words"]
-
 T = TypeVar("T")
 
 VOWEL_SOUND = re.compile(

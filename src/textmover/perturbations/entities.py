@@ -12,8 +12,6 @@ from textmover.perturbations.names import kind_of_name, names_of_kind, titles
 from textmover.perturbations.parses import Parse, word_tags
 from textmover.perturbations.phrases import Phrase, Word, WordPool
 
-__all__ = ["Name", "entity", "names_in"]
-
 DETERMINERS = frozenset(
     ("the", "a", "an", "this", "that", "these", "those", "my", "your", "his", "her", "our", "their")
 )

@@ -18,8 +18,6 @@ from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.substitutions import Neighbours, random_word, substitute
 from textmover.types import InputError
 
-__all__ = ["ALIASES", "KINDS", "Kind", "all_perturbations", "perturb_texts", "resolve_types"]
-
 NEIGHBOURS = 128
 """Texts that give one another words, names and unrelated sentences."""
 

@@ -10,8 +10,6 @@ from types import MappingProxyType
 from textmover.perturbations.phrases import listed
 from textmover.reading import read_yaml
 
-__all__ = ["always_capitalised", "kind_of_name", "names_of_kind", "titles"]
-
 MONTHS_THAT_ARE_WORDS = ("March", "May")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from textmover.perturbations.phrases import Phrase
 from textmover.types import ParsedText, Parser
 
-__all__ = ["Parse", "Parses", "core_spans", "word_tags"]
-
 Parse = Callable[[str], ParsedText]
 """The parse of one text."""
 

@@ -28,8 +28,6 @@ from textmover.perturbations.verb_forms import (
 )
 from textmover.types import ParsedText
 
-__all__ = ["active", "passive", "to_active", "to_passive"]
-
 NO_PASSIVE = frozenset(
     listed(
         "be become belong contain cost do enter equal exist feel fit get go happen have hold include join lack last "

@@ -34,8 +34,6 @@ from textmover.perturbations.phrases import (
 )
 from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
 
-__all__ = ["PERTURBATIONS", "Edit", "Perturbation", "Phrase", "SeverityTable", "WordPool", "perturb"]
-
 IRREGULAR_PARTICIPLES = frozenset(
     listed(
         "been begun bought brought built caught come cost cut done dug fallen felt found given gone got grown "

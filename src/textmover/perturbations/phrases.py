@@ -12,20 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-__all__ = [
-    "AUXILIARIES",
-    "NEGATIVE",
-    "NUMBER",
-    "ORDINALS",
-    "TEENS",
-    "TENS",
-    "UNITS",
-    "Phrase",
-    "Word",
-    "WordPool",
-    "listed",
-]
-
 
 def listed(words: str) -> tuple[str, ...]:
     """The words of a list written as one string."""

@@ -11,8 +11,6 @@ from typing import TypeVar
 from textmover.perturbations.phrases import Word
 from textmover.reading import read_yaml
 
-__all__ = ["Grade", "SeverityTable", "one_of", "shipped_table"]
-
 T = TypeVar("T")
 
 

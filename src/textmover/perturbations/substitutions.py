@@ -11,8 +11,6 @@ from textmover.perturbations.names import always_capitalised
 from textmover.perturbations.parses import Parse, word_tags
 from textmover.perturbations.phrases import Phrase, WordPool
 
-__all__ = ["FILLER", "Neighbours", "random_word", "substitute"]
-
 FILLER = "AAA"
 """What stands for a word, as in RoMe (section 4.6, case 3)."""
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from textmover.perturbations.phrases import listed
 
-__all__ = ["OBJECT_CASE", "SUBJECT_CASE", "be", "have", "participle", "past", "present", "third_person"]
-
 SUBJECT_CASE = {"me": "I", "him": "he", "her": "she", "us": "we", "them": "they", "you": "you", "it": "it"}
 """Pronouns as the subject, by what they are as the object."""
 

@@ -13,8 +13,6 @@ from textmover.readers.lines import LineError, Position, check_once, is_read_onc
 from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told, unequal_lengths
 from textmover.types import InputError
 
-__all__ = ["CandidateFiles", "CandidateSets", "CandidateTable", "Candidates"]
-
 STANDARD_INPUT = "-"
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 
 from textmover.types import InputError
 
-__all__ = ["COLUMN_OPTIONS", "flags_named"]
-
 COLUMN_OPTIONS = ("hypothesis_column", "reference_column", "score_column", "split")
 """Options that only a table has a use for."""
 

@@ -21,21 +21,6 @@ from typing import IO, Any, NamedTuple
 from textmover.reading import open_input, unreadable
 from textmover.types import InputError
 
-__all__ = [
-    "COMPRESSIONS",
-    "LONGEST_LINE",
-    "LineError",
-    "Position",
-    "check_once",
-    "empty",
-    "is_read_once",
-    "iter_lines",
-    "open_bytes",
-    "told_once",
-    "unreadable",
-    "without_end",
-]
-
 COMPRESSIONS = (".gz", ".zst")
 """Suffixes of the compressed files that are unpacked while they are read."""
 

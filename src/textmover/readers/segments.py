@@ -17,24 +17,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from textmover.readers.lines import Position, iter_lines, without_end
-from textmover.readers.tables import is_table, named, open_tables
+from textmover.readers.tables import is_table, open_tables
+from textmover.readers.text_tables import named
 from textmover.types import InputError, Segment
-
-__all__ = [
-    "FINITE",
-    "Columns",
-    "NoReferenceError",
-    "TableRow",
-    "as_number",
-    "check_columns",
-    "check_equal_lengths",
-    "read_lines",
-    "read_rows",
-    "read_segments",
-    "read_texts",
-    "told",
-    "unequal_lengths",
-]
 
 Item = TypeVar("Item")
 _SURROGATE = re.compile("[\ud800-\udfff]")

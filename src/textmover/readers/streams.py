@@ -12,8 +12,6 @@ from textmover.readers.lines import LineError, Position, check_once, is_read_onc
 from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows, unequal_lengths
 from textmover.types import InputError
 
-__all__ = ["MissingReferences", "OnError", "Row", "Rows", "TableFile", "TextFiles"]
-
 OnError = Literal["stop", "skip"]
 """What a row that cannot be used does: it ends the work, or it is left out and counted."""
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from textmover.readers.judgements.cells import CellTable, place_of, read_cells
 from textmover.readers.segments import FINITE, TableRow, as_number, check_equal_lengths, read_lines
 from textmover.readers.streams import check_distinct
-from textmover.readers.tables import is_table, named
+from textmover.readers.tables import is_table
+from textmover.readers.text_tables import named
 from textmover.types import InputError
-
-__all__ = ["SystemScores", "read_system_scores"]
 
 SCORE, SCORES, SYSTEMS = "score", "scores", "systems"
 """What ``textmover score`` calls a system's score in a row, its scores in one JSON object, and the systems there."""

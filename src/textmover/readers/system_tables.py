@@ -14,8 +14,6 @@ from textmover.readers.judgements.cells import place_of
 from textmover.readers.segments import TableRow, read_rows
 from textmover.types import InputError
 
-__all__ = ["SystemTable", "read_system_table"]
-
 BETWEEN = " / "
 """What stands between the values of several group columns."""
 

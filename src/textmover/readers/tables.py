@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from textmover.readers.lines import COMPRESSIONS, Position, iter_lines, unreadable
+from textmover.readers.lines import COMPRESSIONS, Position, iter_lines
 from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
+from textmover.reading import unreadable
 from textmover.types import InputError
-
-__all__ = ["FORMATS", "Table", "is_table", "named", "open_tables"]
 
 FORMATS: Mapping[str, str] = {
     ".csv": "csv",

@@ -13,8 +13,6 @@ from textmover.readers.lines import LONGEST_LINE, LineError, empty, without_end
 from textmover.reading import NotJsonError, load_json
 from textmover.types import InputError
 
-__all__ = ["TEXT_TABLES", "Cells", "Table", "named"]
-
 Cells = Mapping[str, object]
 Record = tuple[int, "list[str] | InputError"]
 

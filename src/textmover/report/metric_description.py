@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 
 from textmover.types import InputError, SegmentMetric, Signature
 
-__all__ = ["MATCHINGS", "PHRASES", "describe_metric", "latex_paragraph"]
-
 MATCHINGS: Mapping[str, str] = {
     "twmd": "tempered word mover similarity (TWMD)",
     "trwmd": "tempered relaxed word mover similarity (TRWMD)",

@@ -8,8 +8,6 @@ from typing import Any
 from textmover.report.figures.palette import diverging, metric_colours, sequential
 from textmover.types import InputError
 
-__all__ = ["TEMPLATES", "check_jinja", "colour_rules", "fill", "template_text"]
-
 TEMPLATES = Path(__file__).parent / "templates"
 
 AS_IT_IS = ("colours", "style", "script")

@@ -13,8 +13,6 @@ from textmover.rome.features.syntactic import SyntacticOptions
 from textmover.rome.parsers.names import DEFAULT_PARSER
 from textmover.types import InputError, check_whole
 
-__all__ = ["FEATURES", "NO_PARSER", "RomeConfig"]
-
 FEATURES = ("semantic", "syntactic", "acceptability", "length-ratio", "chrf")
 """Features of RoMe's own; any other name is that of a metric, whose score becomes a feature."""
 

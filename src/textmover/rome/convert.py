@@ -10,8 +10,6 @@ from pathlib import Path
 from textmover.rome.scorer.names import convert_official, official_file
 from textmover.types import InputError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Convert a file, so that ``scorer="official"`` finds it; returns the exit code."""

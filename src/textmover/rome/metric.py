@@ -34,8 +34,6 @@ from textmover.types import (
     TokenBatch,
 )
 
-__all__ = ["RomeMetric"]
-
 logger = logging.getLogger(__name__)
 
 GIVEN = ("reader.", "acceptability.", "others.")

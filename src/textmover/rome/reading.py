@@ -16,8 +16,6 @@ from textmover.rome.features.words import Span, token_offsets, word_key, word_sp
 from textmover.rome.parsers.names import load_parser
 from textmover.types import ParsedText, Parser, TokenBatch
 
-__all__ = ["WordReader"]
-
 
 class WordReader(nn.Module):
     """Gives the words of texts, their vectors and, with a parser, their trees.

@@ -11,8 +11,6 @@ from textmover.types import Signature
 if TYPE_CHECKING:
     from textmover.rome.metric import RomeMetric
 
-__all__ = ["other_parts", "rome_signature"]
-
 KEYS = {
     "metric", "encoder", "layer", "parser", "features", "variant", "weights", "trees", "acceptability", "scorer",
     "refs", "long", "calibration", "backend", "precision",

@@ -31,8 +31,6 @@ from textmover.scoring.cache.hidden_states import flush_all
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
-__all__ = ["Outcome", "Processes", "Work", "is_first"]
-
 LIGHTNING = ("pytorch_lightning", "lightning_fabric")
 
 

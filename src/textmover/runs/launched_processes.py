@@ -13,8 +13,6 @@ from typing import Any
 
 from textmover.types import InputError
 
-__all__ = ["Launched", "check_by_hand"]
-
 NOTE = 10.0
 """Seconds after which a start says what it waits for."""
 

@@ -19,8 +19,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.scoring.mbr import Choice
 
-__all__ = ["FORMATS", "Output", "choose_output", "open_output", "refuse_breaks"]
-
 FORMATS = ("text", "tsv", "jsonl")
 
 BREAKS = {"text": "\n", "tsv": "\n\t"}

@@ -21,8 +21,6 @@ from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined] 
 
 from textmover.types import InputError
 
-__all__ = ["Meeting"]
-
 BEAT = 0.5
 """Seconds between two signs of life."""
 

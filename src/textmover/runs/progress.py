@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from textmover.runs.shards.shards import Shard
     from textmover.runs.shards.streaming import Done
 
-__all__ = ["Advance", "AdvancePart", "Pace", "ShardProgress", "progress_bar", "progress_bars"]
-
 Advance = Callable[[int, "float | None", bool], None]
 """Is told of pairs that are finished, the share of the input behind them, and whether they were scored just now."""
 

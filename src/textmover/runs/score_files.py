@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from textmover.runs.shards.shards import Parts
     from textmover.runs.shards.streaming import Done
 
-__all__ = ["Sink", "Target", "add_output_options", "choose_target", "keeping", "kept_words", "open_sink"]
-
 logger = logging.getLogger(__name__)
 
 MEAN_FORMATS = ("text", "json")

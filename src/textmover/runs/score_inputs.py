@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from textmover.runs.shards.shards import Parts, Shard
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["check_scored", "confirm_complete", "fit_on_input", "parts_of", "shards_of", "texts_and_scorer"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from textmover.runs.score_summary import Summary
     from textmover.runs.shards.shards import Parts
 
-__all__ = ["add_process_options", "score_in_processes", "several"]
-
 UNUSABLE = 2
 """Exit code of a process that leaves it to the first one to say what is wrong."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from textmover.types import InputError
 
-__all__ = ["Summary", "Tally", "check_any_left", "summarize"]
-
 
 @dataclass(frozen=True)
 class Tally:

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from textmover.runs.shards.shards import Shard
     from textmover.runs.shards.streaming import Done
 
-__all__ = ["AllPairs", "ShardCount"]
-
 EVERY = 0.5
 """Seconds between two looks at what the others have counted."""
 

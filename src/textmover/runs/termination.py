@@ -7,8 +7,6 @@ import signal
 import threading
 from collections.abc import Iterator
 
-__all__ = ["Terminated", "heeding_termination"]
-
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, which `kill`, SLURM and Docker end a process by: heeded as Ctrl-C is, but for the exit code."""

@@ -12,8 +12,6 @@ from textmover.modules.metric_model import MetricModel
 from textmover.rome.metric import RomeMetric
 from textmover.types import SegmentMetric
 
-__all__ = ["CallStatistics", "features_name", "fit_call", "with_statistics"]
-
 CallStatistics = Mapping[str, nn.Module]
 """Fitted idf tables by the names of the statistics that they stand in for."""
 

@@ -20,8 +20,6 @@ from textmover.types import InputError, SegmentScores
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["explain", "explain_fitted"]
-
 LONGEST = 25_000_000
 """Most pairs of words, estimated from the spaces in the texts, whose plans are laid out: 200 MB to a matrix."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-__all__ = ["FIELD", "field_flag", "given_fields"]
-
 FIELD = "field."
 """What the destination of a flag for a field of the configuration starts with."""
 

@@ -20,8 +20,6 @@ import torch
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import InputError, SegmentScores, Signature
 
-__all__ = ["LEXICAL", "LexicalMetric", "lexical_pool", "lexical_scores"]
-
 SACREBLEU, ROUGE = "sacrebleu", "rouge-score"
 
 EXTRA = "lexical"

@@ -18,8 +18,6 @@ from textmover.types import InputError, SegmentMetric, Signature
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["Choice", "MbrResult", "choose", "choose_each", "fit_on_candidates", "is_symmetric", "mbr_signature"]
-
 BLOCK = 4096
 """Texts that are taken in at a time: enough for full batches, and few enough to hold whatever their number."""
 

@@ -13,8 +13,6 @@ from textmover.scoring.engine.progress_and_flags import unusual
 from textmover.scoring.scorer import Scorer
 from textmover.types import SegmentScores
 
-__all__ = ["score_together", "tell_unusual"]
-
 logger = logging.getLogger(__name__)
 
 WINDOW = 2048

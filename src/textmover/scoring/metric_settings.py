@@ -26,8 +26,6 @@ from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, load_scorer
 from textmover.types import InputError
 
-__all__ = ["Settings", "scorers"]
-
 STATES_BYTES = 1 << 30
 """Memory that remembered hidden states may take."""
 

@@ -23,8 +23,6 @@ from textmover.scoring.backends import EXPORTED, BackendError, attach, check_bac
 from textmover.scoring.backends.names import UnfitError
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["AUTO_BOUND", "Precision", "apply_precision", "has_bfloat16", "has_int8"]
-
 logger = logging.getLogger(__name__)
 
 Precision = Literal["exact", "fast", "int8", "auto"]

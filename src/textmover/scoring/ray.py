@@ -14,8 +14,6 @@ from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
-__all__ = ["RayScorer"]
-
 
 class RayScorer:
     """Adds columns of scores to batches.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from textmover.report.explanation.view import Explanation
     from textmover.scoring.mbr import MbrResult
 
-__all__ = ["Scorer", "check_fitted", "score"]
-
 logger = logging.getLogger(__name__)
 
 

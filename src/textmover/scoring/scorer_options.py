@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from textmover.scoring.cache.hidden_states import EncoderMemory
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["FOLDER_LIMIT", "build_scorer", "folder_limit", "load_scorer", "take_default"]
-
 FOLDER_LIMIT = 1 << 33
 """Bytes that states on disk may take, where no limit is given."""
 

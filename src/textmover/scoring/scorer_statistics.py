@@ -15,8 +15,6 @@ from textmover.scoring.call_statistics import CallStatistics, features_name, fit
 from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError, SegmentMetric, Signature
 
-__all__ = ["ScorerStatistics", "check_fitted"]
-
 
 class ScorerStatistics:
     """A metric with its statistics, and the engine that scores with it.

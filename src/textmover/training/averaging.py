@@ -15,8 +15,6 @@ from torch import Tensor
 
 from textmover.types import InputError
 
-__all__ = ["WeightAverage"]
-
 
 class WeightAverage(WeightAveraging):
     r"""Keeps an average of the weights beside those that are trained; validation, checkpoints and export see it.

@@ -14,8 +14,6 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from textmover.checkpoints.training_run import checksum_of, read_run_checkpoint, write_run_checkpoint
 
-__all__ = ["AtomicCheckpoints", "RandomState"]
-
 
 class AtomicCheckpoints(TorchCheckpointIO):
     """Write Lightning's checkpoints whole and with a checksum; read local files as tensors and plain values alone."""

@@ -14,8 +14,6 @@ from textmover.training.stage import Bfloat16
 from textmover.training.tasks.classification import ClassificationTask, ClassWeights, LabelOptions
 from textmover.types import InputError
 
-__all__ = ["ClassificationModule"]
-
 
 class ClassificationModule(MultiTaskModule):
     """Fine-tunes a metric's encoder by a classifier on top of it, such as MoverScore's encoder on MNLI.

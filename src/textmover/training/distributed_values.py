@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["joint_values"]
-
 
 def joint_values(values: Tensor, joint: int) -> Tensor:
     """The values of the whole batch, of which this process has every ``world``-th row from its rank on.

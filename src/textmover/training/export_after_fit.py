@@ -13,7 +13,8 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import fitted_names, interpolate
 from textmover.checkpoints.encoder_weights import trained_encoder
-from textmover.checkpoints.folder import CARD, check_written, load_checkpoint, save_checkpoint
+from textmover.checkpoints.files import CARD
+from textmover.checkpoints.folder import check_written, load_checkpoint, save_checkpoint
 from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
@@ -24,8 +25,6 @@ from textmover.training.callbacks import AtomicCheckpoints
 from textmover.training.reports.ratings import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
 from textmover.types import CompositeMetric, InputError, Segment, SegmentMetric
-
-__all__ = ["ExportOptions", "check_base", "finish_run"]
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,12 @@ from torch import Tensor
 
 from textmover.checkpoints.card import write_card
 from textmover.checkpoints.encoder_weights import encoder_misfit
-from textmover.checkpoints.folder import CARD, checkpoint_folder, load_metric
+from textmover.checkpoints.files import CARD
+from textmover.checkpoints.folder import checkpoint_folder, load_metric
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.markdown import markdown_code, markdown_text
 from textmover.presets import PRESETS, build_metric
 from textmover.types import InputError, SegmentMetric
-
-__all__ = ["metric_and_card"]
 
 LORA = ".lora_A."
 """What the names of LoRA's matrices hold."""

@@ -10,10 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update, merge_lora
+from textmover.modules.encoder.low_rank import BASE, LORA_A, LORA_B, added, has_lora, low_rank_update
 from textmover.types import InputError, check_whole
-
-__all__ = ["LoraConfig", "add_lora", "has_lora", "merge_lora", "merged_state"]
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ from textmover.training.tasks.ratings import RatingTask, check_batches, check_re
 from textmover.training.tasks.task import Task
 from textmover.types import InputError
 
-__all__ = ["MultiTaskModule", "TaskOptions"]
-
 KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
     RatedSource: ("ratings", ("losses", "signals")),
     LabelledSource: ("labels", tuple(one.name for one in fields(LabelOptions))),

@@ -9,8 +9,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.training.stage import StageModule
 
-__all__ = ["NotFiniteError", "not_finite"]
-
 SHOWN_TEXTS, SHOWN = 2, 60
 """Texts of a batch that an error quotes, and how many characters of each."""
 

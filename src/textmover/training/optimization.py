@@ -15,17 +15,6 @@ from torch.optim.lr_scheduler import LambdaLR
 from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 
-__all__ = [
-    "OptimizerConfig",
-    "build_optimizer",
-    "build_schedule",
-    "check_frozen",
-    "checkpoint_activations",
-    "layer_depths",
-    "settings_of",
-    "take_settings",
-]
-
 Schedule = Literal["linear", "cosine", "constant"]
 
 SETTINGS = ("lr", "weight_decay", "betas")

@@ -11,8 +11,6 @@ from textmover.training.stage import Bfloat16, StageModule
 from textmover.training.tasks.ratings import RatingTask, check_batches, check_references, check_weights
 from textmover.types import InputError, PairScores, TokenBatch
 
-__all__ = ["RatingsModule"]
-
 
 class RatingsModule(StageModule):
     """Fine-tunes a metric on human ratings by regression, correlation or ranking.

@@ -16,8 +16,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.training.stage import StageModule
 
-__all__ = ["check_resumed", "check_same_metric", "load_module", "unfit_weights"]
-
 Module = TypeVar("Module", bound="StageModule")
 
 RESUMED = ("optimizer_states", "lr_schedulers")

@@ -22,19 +22,6 @@ from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 
-__all__ = [
-    "ShardedStrategy",
-    "average_gradients",
-    "clip_norm",
-    "gathered",
-    "is_sharded",
-    "keep_whole",
-    "local",
-    "shard",
-    "sharding_mesh",
-    "share_again",
-]
-
 
 class ShardedStrategy(ModelParallelStrategy):
     """Fully sharded data parallelism over all processes, on GPUs or CPUs; checkpoints hold whole weights in one file.

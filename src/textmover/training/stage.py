@@ -22,9 +22,10 @@ from textmover.checkpoints.folder import load_metric
 from textmover.checkpoints.training_run import metric_entry
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import Source
+from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.precision import has_bfloat16
-from textmover.training.lora import LoraConfig, add_lora, has_lora, merge_lora
-from textmover.training.not_finite import NotFiniteError, not_finite
+from textmover.training.lora import LoraConfig, add_lora
+from textmover.training.not_finite import not_finite
 from textmover.training.optimization import (
     OptimizerConfig,
     build_optimizer,
@@ -51,8 +52,6 @@ from textmover.training.tasks.task import Context, Judgement, Task
 from textmover.training.trainer_checks import check_trainer, read_safely
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.arguments import CheckedArguments, plain
-
-__all__ = ["Bfloat16", "NotFiniteError", "StageModule"]
 
 logger = logging.getLogger(__name__)
 

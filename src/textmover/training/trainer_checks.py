@@ -12,8 +12,6 @@ from textmover.data.datamodule import SourcesDataModule
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.types import InputError
 
-__all__ = ["check_moved", "check_precision", "check_trainer", "read_safely"]
-
 PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 """Values of a trainer's precision. Transport needs float32; 16-mixed would clip gradients that are still scaled."""
 

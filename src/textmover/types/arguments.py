@@ -15,8 +15,6 @@ from typing import Any, Literal, Union
 
 from textmover.types.segments import InputError
 
-__all__ = ["CheckedArguments", "plain"]
-
 NUMBERS: dict[Any, type] = {int: Integral, float: Real}
 
 SHOWN = 80

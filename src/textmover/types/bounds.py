@@ -7,8 +7,6 @@ from numbers import Integral
 
 from textmover.types.segments import InputError
 
-__all__ = ["BOUNDS", "ENCODER_BOUNDS", "check_whole"]
-
 BOUNDS: Mapping[str, tuple[int, int]] = {
     "iterations": (1, 100_000),
     "max_iterations": (1, 1_000_000),

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 
-__all__ = ["Judgements"]
-
 Value = TypeVar("Value")
 
 

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from typing_extensions import Self
 
-__all__ = [
-    "CompositeMetric",
-    "EncoderRunner",
-    "MatchResult",
-    "PairScores",
-    "RowRunner",
-    "RunnableEncoder",
-    "SegmentMetric",
-    "Statistic",
-    "TrainableMetric",
-]
-
 
 class MatchResult(NamedTuple):
     """Similarity of ``B`` pairs of texts, and how it came about.

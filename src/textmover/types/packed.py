@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from textmover.types.tokens import TextFeatures
 
-__all__ = ["PackedEmbeddings", "PackedFeatures", "Ragged", "pack_embeddings"]
-
 
 @runtime_checkable
 class PackedFeatures(Protocol):

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-__all__ = ["ParsedText", "Parser"]
-
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:

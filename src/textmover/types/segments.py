@@ -8,13 +8,6 @@ from urllib.parse import quote
 
 import numpy as np
 
-__all__ = [
-    "InputError",
-    "Segment",
-    "SegmentScores",
-    "Signature",
-]
-
 
 class InputError(ValueError):
     """Something that the user gave cannot be used; the message names it and the way out.

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
     from textmover.types.packed import PackedEmbeddings, PackedFeatures
 
-__all__ = [
-    "SpecialToken",
-    "TextFeatures",
-    "TokenBatch",
-    "TokenEmbeddings",
-    "TokenTrait",
-]
-
 
 class SpecialToken:
     """What a position of a text holds: an ordinary token, or a special one at the start or further on."""

@@ -22,8 +22,6 @@ from textmover.readers.segments import read_texts
 from textmover.readers.tables import FORMATS
 from textmover.types import InputError
 
-__all__ = ["corpus_options", "draw", "fit_means", "main"]
-
 logger = logging.getLogger(__name__)
 
 DEPTH = 6

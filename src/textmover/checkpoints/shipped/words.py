@@ -29,8 +29,6 @@ from textmover.rome.features.words import WordIdf
 from textmover.rome.parsers.names import load_parser
 from textmover.types import SegmentMetric
 
-__all__ = ["WORDS", "count_words", "fill_idf"]
-
 logger = logging.getLogger(__name__)
 
 WORDS = "words.safetensors"

@@ -22,8 +22,6 @@ from textmover.report import check_matplotlib, report_files
 from textmover.terminal import console, print_table
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
-
 NAME = "analyse-layers"
 """Of the command, and of its files where no other name is given."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from textmover.app.explorer import Explorer
     from textmover.app.server import Application
 
-__all__ = ["add_arguments", "run"]
-
 HOST, PORT = "127.0.0.1", 7860
 
 

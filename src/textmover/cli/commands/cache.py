@@ -15,8 +15,6 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["add_arguments", "run"]
-
 HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "versions", "texts", "MB")
 
 

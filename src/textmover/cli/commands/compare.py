@@ -17,8 +17,6 @@ from textmover.report.templating import check_jinja
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
-
 SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
 

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from textmover.cli.commands.paper_experiment import add_experiment_option, load_experiment, run_experiment
+from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.cli.console import set_up_logging
 from textmover.cli.options.columns import add_column_options
 from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.cli.options.paper_experiments import add_experiment_option
 from textmover.experiments.evaluation.agreement import (
     Failure,
     Finding,
@@ -33,8 +34,6 @@ from textmover.meta_evaluation import Evaluation, Protocol, evaluate
 from textmover.report import check_jinja, set_title
 from textmover.terminal import console
 from textmover.types import InputError
-
-__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

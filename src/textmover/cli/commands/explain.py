@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from textmover.report.explanation.page import ExplainedLine
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["add_arguments", "run"]
-
 
 class _Wanted(NamedTuple):
     """Lines of the files, from 1.

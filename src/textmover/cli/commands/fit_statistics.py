@@ -24,8 +24,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["add_arguments", "run"]
-
 
 class Fitted(NamedTuple):
     """What a command fits.

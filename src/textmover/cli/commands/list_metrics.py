@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from textmover.checkpoints.citations import bibtex, cited
-from textmover.checkpoints.folder import CARD
+from textmover.checkpoints.files import CARD
 from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
 from textmover.presets import KINDS, PRESETS, Preset, preset_config
 from textmover.reading import read_json
 from textmover.terminal import print_table
-
-__all__ = ["add_arguments", "run"]
 
 HEADERS = ("name", "formula", "better", "trainable", "source")
 NARROW = ("name", "better", "trainable")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from textmover.scoring.mbr import Choice
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["add_arguments", "run"]
-
 COLUMNS = {
     "candidates": "--candidates-column",
     "references": "--references-column",

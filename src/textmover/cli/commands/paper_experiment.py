@@ -10,7 +10,6 @@ from pathlib import Path
 
 from textmover.cli.console import set_up_logging
 from textmover.cli.options.paper_experiments import (
-    add_experiment_option,
     check_options,
     figure_path,
     page_path,
@@ -33,8 +32,6 @@ from textmover.reading import read_yaml
 from textmover.runs.progress import AdvancePart, progress_bars
 from textmover.terminal import print_table
 from textmover.types import InputError
-
-__all__ = ["Experiment", "add_experiment_option", "load_experiment", "run_experiment"]
 
 logger = logging.getLogger(__name__)
 

@@ -33,8 +33,6 @@ from textmover.readers.segments import read_texts
 from textmover.terminal import console, print_table
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
-
 COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
 SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 

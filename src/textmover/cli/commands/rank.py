@@ -36,8 +36,6 @@ from textmover.report.templating import check_jinja
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
-
 logger = logging.getLogger(__name__)
 
 PART = 4096

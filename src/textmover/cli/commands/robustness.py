@@ -34,8 +34,6 @@ from textmover.runs.progress import progress_bars
 from textmover.terminal import print_table
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
-
 NAME = "robustness"
 """Of the command, and of its files in a folder."""
 

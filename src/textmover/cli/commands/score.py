@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from textmover.runs.shards.shards import Parts, Shard
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["add_arguments", "run"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -29,15 +29,13 @@ from textmover.meta_evaluation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.readers.tables import named
+from textmover.readers.text_tables import named
 from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
 from textmover.scoring.field_flags import FIELD, field_flag
 from textmover.scoring.metric_settings import Settings, scorers
 from textmover.scoring.scorer import Scorer
 from textmover.terminal import console, print_table
 from textmover.types import InputError, Segment
-
-__all__ = ["add_arguments", "run"]
 
 logger = logging.getLogger(__name__)
 

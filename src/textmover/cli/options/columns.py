@@ -9,14 +9,6 @@ from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
-__all__ = [
-    "add_column_options",
-    "add_format_option",
-    "add_split_option",
-    "read_tables",
-    "refuse_table_options",
-]
-
 
 def add_column_options(parser: argparse.ArgumentParser, *, score: bool, systems: bool = False) -> None:
     """Add the options that say what the columns of a table mean.

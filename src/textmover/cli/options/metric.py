@@ -12,8 +12,6 @@ from textmover.scoring.backends import BACKENDS
 from textmover.scoring.precision import Precision
 from textmover.scoring.scorer_options import FOLDER_LIMIT
 
-__all__ = ["add_cache_option", "add_metric_options"]
-
 
 def add_metric_options(
     parser: argparse.ArgumentParser, *, fit_on: bool = True, several: bool = False, default: str | None = None

@@ -15,8 +15,6 @@ from textmover.reading import load_yaml
 from textmover.scoring.field_flags import FIELD, field_flag
 from textmover.types import InputError
 
-__all__ = ["add_field_options"]
-
 NOT_FIELDS = ("kind", "revision")
 """Fields without a flag of their own: a metric keeps its class, and ``--revision`` means checkpoint or encoder."""
 

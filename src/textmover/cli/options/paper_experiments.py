@@ -16,8 +16,6 @@ from textmover.report import check_matplotlib
 from textmover.scoring.field_flags import FIELD, field_flag, given_fields
 from textmover.types import InputError
 
-__all__ = ["PRINTED", "add_experiment_option", "check_options", "figure_path", "page_path", "rebuilding_command"]
-
 FIXED = (
     "set",
     "dimension",

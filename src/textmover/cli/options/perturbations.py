@@ -15,16 +15,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.perturbations.substitutions import Neighbours
 
-__all__ = [
-    "NEEDED",
-    "PERTURBATION_FLAGS",
-    "add_perturbation_options",
-    "chosen_types",
-    "left_out_types",
-    "load_neighbour_search",
-    "load_parses",
-]
-
 PERTURBATION_FLAGS: Mapping[str, str] = {
     "column": "--column",
     "types": "--types",

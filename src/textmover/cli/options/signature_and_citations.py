@@ -18,8 +18,6 @@ from textmover.types import Signature
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["add_citing_options"]
-
 FORMS = ("text", "latex")
 
 USED_FOR: Mapping[str, tuple[str, ...]] = {

@@ -26,17 +26,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = [
-    "READY",
-    "ScoredSystems",
-    "add_system_options",
-    "check_numbers",
-    "inputs_of",
-    "refuse_metric",
-    "score_pairs",
-    "scored_systems",
-]
-
 READY = "scores of a file"
 """The signature of scores that were computed elsewhere."""
 

@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["SingleOption", "given_twice"]
-
 MOST = {
     "--adapter": 10_000,
     "--batch-tokens": 10_000_000,

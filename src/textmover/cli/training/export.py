@@ -12,7 +12,8 @@ import torch
 
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
-from textmover.checkpoints.folder import CARD, check_replaceable, check_written, load_metric, save_checkpoint
+from textmover.checkpoints.files import CARD
+from textmover.checkpoints.folder import check_replaceable, check_written, load_metric, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
 from textmover.cli.console import set_up_logging
 from textmover.cli.training.mixing import add_mix_options, check_mix_options, mixed
@@ -21,8 +22,6 @@ from textmover.modules.probes import PROBES, probe_scores
 from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
 from textmover.training.finished_runs import metric_and_card
 from textmover.types import CompositeMetric, InputError, SegmentMetric
-
-__all__ = ["add_arguments", "run"]
 
 ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
 """What an adapter's model card says of it as such."""

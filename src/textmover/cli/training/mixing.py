@@ -15,8 +15,6 @@ from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.training.finished_runs import metric_and_card
 from textmover.types import InputError, Segment, SegmentMetric
 
-__all__ = ["add_mix_options", "check_mix_options", "mixed"]
-
 logger = logging.getLogger(__name__)
 
 UNLIKE = 3.0

@@ -32,8 +32,6 @@ from textmover.files import atomic_file
 from textmover.terminal import console, print_table
 from textmover.types import InputError
 
-__all__ = ["add_arguments", "run"]
-
 logger = logging.getLogger(__name__)
 
 DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"

@@ -20,8 +20,6 @@ from textmover.markdown import one_line
 from textmover.training.trainer_checks import check_moved
 from textmover.types import InputError
 
-__all__ = ["ObjectiveError", "config_of", "placed", "run_trial", "with_values", "write_recipe"]
-
 PLACES = ("dirpath", "folder", "root_dir", "save_dir")
 """Options of loggers and callbacks that say where they write."""
 

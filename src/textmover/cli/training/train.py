@@ -34,12 +34,11 @@ from textmover.reading import NotYamlError, load_yaml
 from textmover.runs.termination import Terminated
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
+from textmover.training.not_finite import NotFiniteError
 from textmover.training.sharding import ShardedStrategy
-from textmover.training.stage import NotFiniteError, StageModule
+from textmover.training.stage import StageModule
 from textmover.training.trainer_checks import check_moved, check_precision
 from textmover.types import InputError
-
-__all__ = ["TrainCLI", "main", "quiet_lightning", "run_training"]
 
 logger = logging.getLogger(__name__)
 

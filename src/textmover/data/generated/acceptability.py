@@ -19,8 +19,6 @@ from textmover.perturbations.edits import keyed_random
 from textmover.perturbations.phrases import WordPool
 from textmover.types import InputError
 
-__all__ = ["ACCEPTABILITY", "AcceptabilityDataModule", "known_words", "labelled_versions"]
-
 logger = logging.getLogger(__name__)
 
 ACCEPTABILITY = TASKS["cola"].labels

@@ -18,8 +18,6 @@ from textmover.perturbations.phrases import WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, Segment
 
-__all__ = ["PerturbedDataModule", "perturbed_segments"]
-
 logger = logging.getLogger(__name__)
 
 NOTICE = (

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from textmover.readers.segments import read_texts
 from textmover.types import InputError
 
-__all__ = ["check_damage", "read_sentences", "taken_sentences"]
-
 
 def check_damage(
     name: str, weights: Mapping[str, float] | None, all_of_them: Collection[str], known: Collection[str]

@@ -13,8 +13,6 @@ from textmover.data.generated.records import SIZES, Act, Domain, Fact, RecordBoo
 from textmover.reading import read_yaml
 from textmover.types import InputError
 
-__all__ = ["load_records"]
-
 PLACEHOLDERS = ("one", "kind", "a kind", "rest", "asked", "count")
 """What stands in braces in the ways of an act."""
 

@@ -15,8 +15,6 @@ from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.perturbations.edits import keyed_random, one_by_chance
 from textmover.types import InputError, Segment
 
-__all__ = ["RecordsDataModule", "record_segments"]
-
 logger = logging.getLogger(__name__)
 
 NOTICE = (

@@ -8,8 +8,6 @@ from random import Random
 
 from textmover.perturbations.edits import mixed, one_by_chance
 
-__all__ = ["SIZES", "Act", "Domain", "Fact", "Record", "RecordBook"]
-
 COUNTS = (2, 3, 5, 12, 40, 137)
 """Numbers of results."""
 

@@ -17,8 +17,6 @@ from textmover.perturbations.edits import Edit, Function, keyed_random, mixed, o
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.perturbations.phrases import Phrase, Word, WordPool, listed
 
-__all__ = ["UNGRAMMATICAL", "ungrammatical"]
-
 CONFUSED = tuple(
     listed(words)
     for words in (

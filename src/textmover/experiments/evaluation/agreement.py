@@ -28,8 +28,6 @@ from textmover.readers.judgements.formats import READERS
 from textmover.report import file_remarks
 from textmover.types import InputError, Judgements
 
-__all__ = ["Failure", "Finding", "Judged", "Question", "add_protocol_options", "chosen_protocol", "judge", "questions"]
-
 FLAGS = {"pair_rate": "--pair-rate", "samples": "--samples", "permutations": "--permutations"}
 """The flag behind each argument of the evaluation."""
 

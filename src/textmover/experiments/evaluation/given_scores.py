@@ -19,8 +19,6 @@ from textmover.readers.judgements import read_scores
 from textmover.readers.tables import is_table
 from textmover.types import InputError, Judgements
 
-__all__ = ["add_ready_options", "read_ready"]
-
 logger = logging.getLogger(__name__)
 
 READY = "scores of a file"

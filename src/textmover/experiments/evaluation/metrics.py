@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from textmover.scoring.cache.hidden_states import EncoderMemory
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["Metrics", "add_baselines_option", "add_row_options"]
-
 logger = logging.getLogger(__name__)
 
 DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")

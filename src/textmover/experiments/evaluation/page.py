@@ -30,8 +30,6 @@ from textmover.types import Judgements
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
-__all__ = ["report_section", "write_page"]
-
 PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
 FAINT = 0.15

@@ -12,8 +12,6 @@ from textmover.report import format_evaluations, print_evaluations, remarks
 from textmover.report.evaluation.wording import number
 from textmover.terminal import console, print_table
 
-__all__ = ["print_failures", "print_one_metric", "print_several"]
-
 
 def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str], *, signature: bool) -> None:
     """The agreement of a single metric in each group, by several statistics, of which the first has an interval.

@@ -12,8 +12,6 @@ from textmover.files import check_output, write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.types import InputError, Judgements
 
-__all__ = ["SUFFIX", "scores_files", "scores_table", "write_scores"]
-
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".scores.tsv"

@@ -17,8 +17,6 @@ from textmover.readers.judgements import SetDescription, load_description, read_
 from textmover.readers.judgements.formats import READERS
 from textmover.types import InputError, Judgements
 
-__all__ = ["SetFiles", "add_set_options", "metric_columns", "read_sets", "scores_table", "set_files"]
-
 CAPTIONS = "coco-captions"
 """The set whose ratings are those of systems."""
 

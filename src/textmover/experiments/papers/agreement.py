@@ -13,8 +13,6 @@ from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, evalua
 from textmover.report.evaluation.wording import STATISTIC_NAMES, file_remarks, remarks
 from textmover.types import InputError, Judgements
 
-__all__ = ["Agreements", "Question", "check_sets", "questions", "unanswerable"]
-
 
 class Question(NamedTuple):
     """What agreement is asked for, of whichever metrics and groups.

@@ -22,8 +22,6 @@ from textmover.presets import preset_config
 from textmover.scoring.lexical import LEXICAL
 from textmover.types import InputError
 
-__all__ = ["Experiment"]
-
 
 @dataclass(frozen=True)
 class Experiment:

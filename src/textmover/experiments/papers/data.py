@@ -21,8 +21,6 @@ from textmover.readers.judgements.formats import READERS
 from textmover.readers.judgements.yaml_values import CONVERTERS
 from textmover.types import InputError, Judgements
 
-__all__ = ["absent_files", "check_readers", "given_files", "read_set"]
-
 TABLE_FILES = ("path",)
 
 

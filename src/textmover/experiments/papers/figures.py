@@ -6,8 +6,6 @@ from textmover.experiments.papers.results import FigureResult
 from textmover.report import Line, Panel, draw_panels
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 
-__all__ = ["draw_figure"]
-
 LONGEST_TITLE = 60
 """Characters of a figure's title."""
 

@@ -14,8 +14,6 @@ from textmover.modules.config import DEFAULT_ENCODER
 from textmover.readers.segments import read_texts
 from textmover.scoring.field_flags import FIELD
 
-__all__ = ["LayerResult", "analyse"]
-
 BATCH_TOKENS = 4096
 """Tokens to a batch of the encoder where the user names no number."""
 

@@ -13,8 +13,6 @@ from textmover.csv_cells import CsvWriter
 from textmover.experiments.papers.table_blocks import Block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text
 
-__all__ = ["FORMATS", "TEXT_HEADERS", "Page", "as_text"]
-
 FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
 """Format of a file by its suffix."""
 

@@ -15,21 +15,6 @@ from textmover.experiments.papers.specification import MEAN, Column, FigureSpec,
 from textmover.meta_evaluation import Evaluation
 from textmover.types import Judgements
 
-__all__ = [
-    "HERE",
-    "PAPER",
-    "Absences",
-    "Cell",
-    "FigureResult",
-    "Findings",
-    "ResultLine",
-    "TableResult",
-    "figure_metrics",
-    "metrics_of_set",
-    "point_name",
-    "table_sets",
-]
-
 PAPER, HERE = "paper", "here"
 """Where a line of a table comes from."""
 

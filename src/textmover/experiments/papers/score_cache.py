@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from textmover.experiments.evaluation.score_tables import scores_table, write_scores
+from textmover.experiments.evaluation.score_tables import write_scores
+from textmover.experiments.evaluation.sets import scores_table
 from textmover.files import write_output
 from textmover.meta_evaluation import MetricScores
 from textmover.types import InputError, Judgements
-
-__all__ = ["KeptScores", "scores_folder"]
 
 PERIOD = 30.0
 """Seconds between two writings of a set that is being scored: a large table takes one to write."""

@@ -27,8 +27,6 @@ from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, folder_limit, load_scorer
 from textmover.types import InputError, Judgements, Signature
 
-__all__ = ["ExperimentMetrics", "Scored"]
-
 MEMORY = 1 << 31
 """Bytes of hidden states that metrics may share while they score the same segments."""
 

@@ -8,22 +8,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-__all__ = [
-    "MEAN",
-    "Column",
-    "FigureLine",
-    "FigureSpec",
-    "GroupFields",
-    "LayerSpec",
-    "MetricSpec",
-    "NeededFile",
-    "Paper",
-    "Published",
-    "SetSpec",
-    "TableRow",
-    "TableSpec",
-]
-
 MEAN = "mean"
 """The group that stands for the mean over groups."""
 

@@ -14,8 +14,6 @@ from textmover.experiments.papers.specification import MEAN, Column
 from textmover.modules.analysis import Estimate
 from textmover.report.evaluation.wording import DIGITS, STATISTIC_NAMES, number
 
-__all__ = ["Block", "figure_block", "layer_block", "table_blocks"]
-
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}
 """Of statistics, where a short name is wanted."""
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_ty
 
 from textmover.types import InputError
 
-__all__ = ["Place", "converted"]
-
 Kind = TypeVar("Kind")
 
 

@@ -10,8 +10,6 @@ from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource, Source
 from textmover.types import InputError
 
-__all__ = ["JudgedParts", "judged_print"]
-
 JUDGED = "judged"
 """Attribute of the study: the print of the judged parts by seed, and the values of the trial that it is of."""
 

@@ -14,8 +14,6 @@ from textmover.modules.config import MetricConfig
 from textmover.reading import read_yaml
 from textmover.types import InputError
 
-__all__ = ["Choices", "Range", "Space", "check_keys", "read_mapping", "read_space"]
-
 JUDGING = (
     "beside", "class_path", "column", "columns", "group", "held_back", "held_out", "labels", "scales", "sentences",
     "sources", "split", "task", "texts", "train", "types", "validation", "validation_batch_size", "validation_split",

@@ -14,15 +14,6 @@ from jaxtyping import Float64, Int64
 
 from textmover.types import InputError
 
-__all__ = [
-    "OrderedTree",
-    "TreeMapping",
-    "ordered_tree",
-    "tree_edit_distance",
-    "tree_edit_distances",
-    "tree_edit_mapping",
-]
-
 Heads: TypeAlias = Sequence[int] | np.ndarray
 """Number of each node's head."""
 

@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 import numba
 import numpy as np
 
-__all__ = ["MALFORMED", "distances", "mapping", "postorder"]
-
 MALFORMED = -1
 """Work, or distance, where heads are no tree."""
 

@@ -15,18 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.types import InputError
 
-__all__ = [
-    "AnnotatorAgreement",
-    "Level",
-    "Weighting",
-    "agree",
-    "annotator_agreement",
-    "cohen_kappa",
-    "fleiss_kappa",
-    "krippendorff_alpha",
-    "pairwise_agreement",
-]
-
 Level = Literal["nominal", "ordinal", "interval"]
 """What differences between ratings mean: none but same or not, an order, or distances."""
 

@@ -16,15 +16,6 @@ from textmover.meta_evaluation.statistics.correlation import finite_scores, grou
 from textmover.meta_evaluation.statistics.row_correlation import unit_correlations
 from textmover.types import InputError
 
-__all__ = [
-    "BinAgreement",
-    "IntervalOptions",
-    "MetricCorrelations",
-    "agreement_by_length",
-    "agreement_by_quantile",
-    "metric_correlations",
-]
-
 EVERYTHING = ("all",)
 """Label of a segment where all are one group."""
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 
-__all__ = ["Agreement", "Drawn", "Exclusion", "Group", "draw_units", "pair_differences"]
-
 
 class Exclusion(NamedTuple):
     """Something that has no part in the result.

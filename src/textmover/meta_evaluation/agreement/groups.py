@@ -16,8 +16,6 @@ from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 from textmover.meta_evaluation.statistics.correlation import group_positions
 from textmover.types import InputError, Judgements
 
-__all__ = ["Selection", "choose_dimension", "draw_labels", "select_rows", "split_groups"]
-
 EVERYTHING = "all"
 """Name of the one group of pooled segments."""
 

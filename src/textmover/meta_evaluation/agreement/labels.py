@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from textmover.meta_evaluation.significance.bootstrap import LEAST, Interval, percentiles
 from textmover.types import InputError
 
-__all__ = ["LABEL_STATISTICS", "bootstrap_labels", "bootstrap_share", "confusion_matrix", "label_statistics"]
-
 LABEL_STATISTICS = ("accuracy", "macro_f1", "matthews")
 
 CHUNK_ENTRIES = 1 << 22

@@ -11,15 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from textmover.meta_evaluation.statistics.correlation import finite_scores, group_positions
 from textmover.types import InputError
 
-__all__ = [
-    "PreferenceAgreement",
-    "darr_outcomes",
-    "darr_tau",
-    "grouped_darr_tau",
-    "preference_pairs",
-    "preferences_from_ratings",
-]
-
 
 class PreferenceAgreement(NamedTuple):
     """How many preferences a metric shares.

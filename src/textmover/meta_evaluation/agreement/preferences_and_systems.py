@@ -21,8 +21,6 @@ from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, group_positions, standard_scores
 from textmover.meta_evaluation.statistics.row_correlation import ROW_STATISTICS, levelled
 
-__all__ = ["PreferenceAgreement", "SoftSystemAgreement", "SystemAgreement"]
-
 
 class PreferenceAgreement(Agreement):
     """DARR's τ over all preferences of a group."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from textmover.meta_evaluation.statistics.averaging import CORRELATIONS
 from textmover.types import InputError, Judgements
 
-__all__ = ["LEVELS", "STATISTICS", "Protocol"]
-
 LEVELS = {
     "per-group": "within each group, mean over groups",
     "pooled": "over all segments together, whatever their group",

@@ -22,8 +22,6 @@ from textmover.meta_evaluation.statistics.row_correlation import Positions, chun
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
 
-__all__ = ["CorrelationAgreement", "PairwiseAgreement"]
-
 
 class _UnitAgreement(Agreement):
     """Mean over units of something that segments have within each; the only unit may be the group."""

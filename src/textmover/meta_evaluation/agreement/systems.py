@@ -19,19 +19,6 @@ from textmover.meta_evaluation.statistics.correlation import group_positions, pa
 from textmover.meta_evaluation.statistics.row_correlation import ROUNDING, ROW_STATISTICS, Positions, levelled
 from textmover.types import InputError
 
-__all__ = [
-    "SoftPairwiseAccuracy",
-    "SystemAgreement",
-    "item_table",
-    "largest_terms",
-    "levelled_means",
-    "pairwise_p_values",
-    "random_signs",
-    "soft_pairwise_accuracy",
-    "system_agreement",
-    "system_means",
-]
-
 
 class SystemAgreement(NamedTuple):
     """Agreement of the mean scores of systems.

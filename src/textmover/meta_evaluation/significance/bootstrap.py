@@ -40,20 +40,6 @@ from textmover.meta_evaluation.statistics.correlation import (
 )
 from textmover.types import InputError
 
-__all__ = [
-    "FEW",
-    "STATISTICS",
-    "Draws",
-    "Gain",
-    "Interval",
-    "bootstrap_draws",
-    "bootstrap_gain",
-    "bootstrap_interval",
-    "draw_counts",
-    "few_to_draw",
-    "percentiles",
-]
-
 FEW = 10
 """With fewer things to draw from, percentiles of a bootstrap say little: they cover too little, or all there is."""
 

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from textmover.types import InputError
 
-__all__ = ["significance_clusters"]
-
 
 def significance_clusters(
     values: Sequence[float] | np.ndarray, p_values: ArrayLike, *, threshold: float = 0.05

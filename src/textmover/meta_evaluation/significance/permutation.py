@@ -19,15 +19,6 @@ from textmover.meta_evaluation.statistics.correlation import group_positions, pa
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.types import InputError
 
-__all__ = [
-    "PermutationTest",
-    "mean_over_groups",
-    "p_value_matrix",
-    "permutation_p_values",
-    "permutation_test",
-    "swap_signs",
-]
-
 ROUNDING = 1e-9
 """Differences that differ by less are equal but for rounding: a permutation that changes nothing counts as reached."""
 

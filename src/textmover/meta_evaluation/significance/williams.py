@@ -12,8 +12,6 @@ from scipy import stats
 from textmover.meta_evaluation.statistics.correlation import finite_scores, pearson
 from textmover.types import InputError
 
-__all__ = ["WilliamsTest", "williams_test", "williams_test_of_scores"]
-
 
 class WilliamsTest(NamedTuple):
     """Outcome of Williams' test.

@@ -12,8 +12,6 @@ from textmover.meta_evaluation.statistics.correlation import group_positions, pa
 from textmover.meta_evaluation.statistics.row_correlation import unit_correlations
 from textmover.types import InputError
 
-__all__ = ["CORRELATIONS", "AveragedCorrelation", "averaged_correlation"]
-
 CORRELATIONS = ("pearson", "spearman", "kendall", "kendall-c")
 """Names of the correlations of segments."""
 

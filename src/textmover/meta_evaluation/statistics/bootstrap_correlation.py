@@ -12,16 +12,6 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
 
-__all__ = [
-    "CHUNK_ENTRIES",
-    "Counts",
-    "Vector",
-    "drawn_kendall",
-    "drawn_kendall_c",
-    "drawn_pearson",
-    "drawn_spearman",
-]
-
 Vector = NDArray[np.float64]
 Counts = NDArray[np.int64]
 

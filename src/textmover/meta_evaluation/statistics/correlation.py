@@ -15,22 +15,6 @@ from scipy import stats
 
 from textmover.types import InputError
 
-__all__ = [
-    "Correlation",
-    "MeanCorrelation",
-    "correlations",
-    "finite_scores",
-    "group_positions",
-    "grouped_correlations",
-    "kendall",
-    "kendall_c",
-    "mean_correlation",
-    "paired_scores",
-    "pearson",
-    "spearman",
-    "standard_scores",
-]
-
 MIN_SEGMENTS = 3
 """Fewest segments that a correlation is computed of."""
 

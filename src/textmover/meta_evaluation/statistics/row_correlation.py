@@ -17,21 +17,6 @@ from scipy import stats
 from textmover.meta_evaluation.statistics.bootstrap_correlation import CHUNK_ENTRIES, Vector
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, kendall, kendall_c
 
-__all__ = [
-    "ROUNDING",
-    "ROW_STATISTICS",
-    "Batch",
-    "batches",
-    "chunks",
-    "levelled",
-    "row_accuracy",
-    "row_kendall",
-    "row_kendall_c",
-    "row_pearson",
-    "row_spearman",
-    "unit_correlations",
-]
-
 LONG_ROW = 64
 """From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
 

@@ -24,8 +24,6 @@ from textmover.meta_evaluation.statistics.bootstrap_correlation import CHUNK_ENT
 from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
 from textmover.meta_evaluation.statistics.row_correlation import Batch, Positions, batches, chunks, row_pearson
 
-__all__ = ["swapped_correlations", "swapped_pearson", "swapped_ranks"]
-
 CANCELLATION = 1e-6
 """Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
 

@@ -21,17 +21,6 @@ from textmover.meta_evaluation.statistics.correlation import group_positions, pa
 from textmover.meta_evaluation.statistics.row_correlation import Positions, batches, chunks
 from textmover.types import InputError
 
-__all__ = [
-    "PairCounts",
-    "TieAgreement",
-    "TieCalibration",
-    "calibrate_ties",
-    "calibrated_epsilon",
-    "pair_counts",
-    "tie_agreement",
-    "unit_agreement",
-]
-
 MOST_PAIRS = 2**25
 """Most pairs that are sorted at once (about 1.5 GB); 8,192 segments in one unit."""
 

@@ -22,8 +22,6 @@ from textmover.meta_evaluation.systems.paired_tests import (
 )
 from textmover.types import InputError
 
-__all__ = ["ComparedSystems", "Decision", "SystemPair", "compare_systems"]
-
 
 class SystemPair(NamedTuple):
     """Two systems, segment by segment.

@@ -22,17 +22,6 @@ from textmover.meta_evaluation.statistics.correlation import finite_scores
 from textmover.meta_evaluation.statistics.row_correlation import ROUNDING, chunks
 from textmover.types import InputError
 
-__all__ = [
-    "SystemComparison",
-    "bootstrap_means",
-    "bootstrap_pairs",
-    "comparison_signature",
-    "interval_of",
-    "paired_bootstrap",
-    "paired_randomisation",
-    "randomise_pairs",
-]
-
 SEED = 12345
 """sacrebleu's seed."""
 

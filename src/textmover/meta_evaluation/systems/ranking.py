@@ -22,8 +22,6 @@ from textmover.meta_evaluation.systems.paired_tests import (
 )
 from textmover.types import InputError
 
-__all__ = ["RankTest", "RankedSystems", "SystemMean", "mean_over_groups", "rank_systems", "ranking_agreement"]
-
 RankTest = Literal["randomisation", "bootstrap"]
 """What sets two systems apart."""
 

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from textmover.modules.encoder.source import EncoderSource, file_sha256, resolve_encoder
 from textmover.types import InputError
 
-__all__ = ["BaseEncoder", "base_of", "identity_of", "remember_base", "weights_print"]
-
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 """Files that decide on tokens, the one that is read first."""
 

@@ -18,8 +18,6 @@ from textmover.modules.encoder.source import EncoderSource
 from textmover.modules.encoder.windows import encode_windows
 from textmover.types import EncoderRunner, RowRunner, TokenBatch
 
-__all__ = ["Encoder", "SharedStates", "drop_capturing_hooks", "weights_stamp"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["LAYERS", "POST_NORM_TYPES", "UNTRACED", "default_layer", "first_position", "position_limit", "sees_locally"]
-
 POST_NORM_TYPES = (
     "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta",
 )  # fmt: skip

@@ -11,8 +11,6 @@ from textmover.functional import unit_vectors
 from textmover.functional.aggregation import Kernel, power_mean, routing
 from textmover.types import InputError
 
-__all__ = ["PowerMeans", "Routing", "ScalarMix", "SingleLayer"]
-
 
 class SingleLayer(nn.Module):
     """The token vectors of one layer as they are.

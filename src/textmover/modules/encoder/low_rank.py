@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 
-__all__ = ["BASE", "LORA_A", "LORA_B", "added", "has_lora", "low_rank_update", "merge_lora"]
-
 LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
 """How peft names the two matrices of an adapted layer, and what it was before."""
 

@@ -20,8 +20,6 @@ from textmover.modules.forking import new_lock
 from textmover.reading import read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 
-__all__ = ["load_config", "load_model", "load_tokenizer", "plain_errors"]
-
 LEAST_VOCABULARY = 16
 """Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
 alone, to which every word is unknown, and says nothing."""

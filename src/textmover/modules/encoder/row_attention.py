@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_position
 
-__all__ = ["EncoderGraph", "RowGraph", "row_graph"]
-
 
 class EncoderGraph(nn.Module):
     """Token ids and mask to hidden states, on plain tensors.

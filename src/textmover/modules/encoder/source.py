@@ -14,8 +14,6 @@ from pathlib import Path
 
 from textmover.types import InputError
 
-__all__ = ["EncoderSource", "file_sha256", "resolve_encoder"]
-
 logger = logging.getLogger(__name__)
 
 EMBEDDED_NAMES = ("sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2")

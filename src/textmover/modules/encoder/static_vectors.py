@@ -17,8 +17,6 @@ from textmover.modules.encoder.vector_cache import MATRIX, MEAN, WORDS, cached, 
 from textmover.reading import read_json
 from textmover.types import InputError, TokenBatch
 
-__all__ = ["StaticEncoder", "StaticVectors", "UnknownWords", "is_static"]
-
 UnknownWords = Literal["drop", "zero", "mean", "error"]
 """What becomes of a word without a vector: it takes no part; it gets the zero vector, whose cosine with any is 0;
 it gets the mean of all vectors of the file; or it is an error."""

@@ -27,8 +27,6 @@ from textmover.modules.encoder.vector_files import read_vectors, readable
 from textmover.reading import read_json
 from textmover.types import InputError
 
-__all__ = ["MATRIX", "MEAN", "WORDS", "cache_folder", "cached", "provide"]
-
 logger = logging.getLogger(__name__)
 
 MATRIX, WORDS, MEAN, ENTRY = "vectors.npy", "words.txt", "mean.npy", "entry.json"

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from textmover.types import InputError
 
-__all__ = ["read_vectors", "readable"]
-
 LARGEST = float(np.finfo(np.float32).max)
 """Largest number that a vector can hold."""
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from textmover.types import InputError, SpecialToken, TokenBatch
 
-__all__ = ["Windows", "encode_windows", "plan_windows"]
-
 WINDOW_TOKENS = 4096
 """Tokens that are encoded at a time, padding included; one window at the least."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Calibration"]
-
 
 class Calibration(nn.Module):
     r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset; higher is better behind it.

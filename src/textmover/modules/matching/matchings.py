@@ -15,8 +15,6 @@ from textmover.modules.matching.names import registered_matching
 from textmover.modules.tokens.weighting import Side
 from textmover.types import MatchResult
 
-__all__ = ["MATCHINGS", "Matching", "build_matching"]
-
 
 class Matching(nn.Module):
     """How the similarity block of a pair of texts becomes recall, precision and F."""

@@ -11,17 +11,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.modules.matching.matchings import Matching as MatchingClass
 
-__all__ = [
-    "COSTS",
-    "READ_BY",
-    "Matching",
-    "Registered",
-    "check_matching",
-    "register_matching",
-    "registered_matching",
-    "who_reads",
-]
-
 Matching = Literal[
     "twmd",
     "trwmd",

@@ -8,8 +8,6 @@ from textmover.modules.config import Centering as CenteringName
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError
 
-__all__ = ["Centering"]
-
 
 class Centering(nn.Module):
     r"""Subtract a mean from token vectors.

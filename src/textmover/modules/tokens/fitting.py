@@ -17,8 +17,6 @@ from textmover.types import InputError, TokenBatch
 if TYPE_CHECKING:
     from textmover.modules.metric_model import MetricModel
 
-__all__ = ["evaluating", "fit_calibration", "fit_statistics", "statistic_basis", "windows"]
-
 logger = logging.getLogger(__name__)
 
 BATCH = 64

@@ -8,8 +8,6 @@ from typing import Any, TypeGuard
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
 from textmover.types import InputError
 
-__all__ = ["References", "Texts", "listed_texts", "lists_texts", "normalize_references", "paired_texts"]
-
 Texts = str | Sequence[str]
 References = str | Sequence[str] | Sequence[Sequence[str]]
 

@@ -8,8 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Baseline", "CorpusMean", "IdfTable"]
-
 
 class CorpusMean(nn.Module):
     r"""Mean of the token vectors of a corpus, fitted exactly or tracked while the encoder is trained.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ENGLISH", "stop_words"]
-
 ENGLISH = frozenset(
     """
     a an the this that these those each every either neither both all any some no such same other another own

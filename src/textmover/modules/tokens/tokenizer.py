@@ -19,8 +19,6 @@ from textmover.modules.encoder.pretrained import load_tokenizer
 from textmover.modules.tokens.unknown_tokens import with_unknown
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
-__all__ = ["REPAIR", "Tokenizer", "is_unicode"]
-
 PREFIX_SPACE_TYPES = ("roberta", "bart", "gpt2", "deberta", "longformer", "xlm-roberta-xl")
 """Byte-level encoders that see a word at the start of a text as another one unless a space stands before it."""
 

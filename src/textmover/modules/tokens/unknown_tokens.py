@@ -12,8 +12,6 @@ from torch import Tensor
 from textmover.functional.cost import axes_of_their_own
 from textmover.types import TokenBatch, TokenEmbeddings
 
-__all__ = ["apart", "same_tokens", "surface_number", "token_keys", "with_unknown"]
-
 
 def surface_number(surface: str) -> int:
     """A number above 0 for a way of writing, the same in every process.

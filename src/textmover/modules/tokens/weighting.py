@@ -14,8 +14,6 @@ from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import apart, same_tokens, token_keys
 from textmover.types import SpecialToken, TokenBatch, TokenEmbeddings, TokenTrait
 
-__all__ = ["Role", "Side", "TokenWeighting", "needs_traits"]
-
 Role = Literal["reference", "hypothesis"]
 
 

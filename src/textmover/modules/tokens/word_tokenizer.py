@@ -16,8 +16,6 @@ from textmover.modules.config import check_choice
 from textmover.modules.encoder.static_vectors import StaticVectors
 from textmover.types import InputError, TokenBatch, TokenTrait
 
-__all__ = ["WordTokenizer", "split_words"]
-
 LongTexts = Literal["truncate", "error", "window"]
 
 SHOWN = 60

@@ -11,10 +11,8 @@ from textmover.readers.judgements.cells import number, read_cells
 from textmover.readers.judgements.json_documents import part, read_document
 from textmover.readers.judgements.rows import JudgedText, assembled
 from textmover.readers.segments import TableRow
-from textmover.readers.tables import named
+from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
-
-__all__ = ["read_coco_captions"]
 
 RESULTS = "captions_val2014*_results.json"
 """The file of a system's captions in its folder."""

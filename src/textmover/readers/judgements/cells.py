@@ -12,9 +12,6 @@ from textmover.readers.segments import FINITE, TableRow, as_number, check_column
 from textmover.readers.tables import open_tables
 from textmover.types import InputError
 
-__all__ = ["CellTable", "as_text", "number", "place_of", "read_cells"]
-
-
 MISSING = ("", "nan", "na")
 """How tables write that there is no number: Python, and R."""
 

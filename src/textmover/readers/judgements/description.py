@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from textmover.readers.judgements.yaml_values import CONVERTERS, Choice
-from textmover.readers.tables import named
+from textmover.readers.text_tables import named
 from textmover.reading import load_yaml, read_yaml
 from textmover.types import InputError
-
-__all__ = ["SetDescription", "built_in_descriptions", "load_description"]
-
 
 BUILT_IN = "the built-in description "
 """What the origin of a description that the package ships begins with."""

@@ -9,8 +9,6 @@ from textmover.readers.judgements.preferences import read_darr
 from textmover.readers.judgements.summaries import read_tac
 from textmover.types import Judgements
 
-__all__ = ["READERS"]
-
 READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {
     "tac": (read_tac, ("path",)),
     "darr": (read_darr, ("preferences", "texts")),

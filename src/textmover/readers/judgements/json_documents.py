@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from textmover.readers.lines import empty, open_bytes, unreadable
-from textmover.reading import BOUNDS, check_size, load_json
+from textmover.readers.lines import empty, open_bytes
+from textmover.reading import BOUNDS, check_size, load_json, unreadable
 from textmover.types import InputError
-
-__all__ = ["part", "read_document"]
 
 Kind = TypeVar("Kind")
 

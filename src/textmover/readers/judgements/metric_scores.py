@@ -13,10 +13,9 @@ import numpy as np
 from textmover.readers.judgements.cells import CellTable, place_of, read_cells
 from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.segments import FINITE, as_number, check_columns, read_lines
-from textmover.readers.tables import is_table, named
+from textmover.readers.tables import is_table
+from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
-
-__all__ = ["ReadyScores", "read_scores"]
 
 ROLES = ("group", "item", "system")
 """What can tell the texts of a set apart."""

@@ -11,10 +11,8 @@ import numpy as np
 
 from textmover.readers.judgements.rows import JudgedText, assembled
 from textmover.readers.segments import check_equal_lengths, read_lines
-from textmover.readers.tables import named
+from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
-
-__all__ = ["read_darr"]
 
 SHAPE = "LP DATA SID BETTER WORSE"
 """The fields of a line of preferences."""

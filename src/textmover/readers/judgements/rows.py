@@ -9,8 +9,6 @@ import numpy as np
 
 from textmover.types import InputError, Judgements
 
-__all__ = ["ALL", "JudgedText", "assembled", "check_unique", "repeated_rows"]
-
 ALL = "all"
 """The group of texts that belong to none."""
 

@@ -10,8 +10,6 @@ from textmover.readers.judgements.rows import JudgedText, assembled, check_uniqu
 from textmover.readers.segments import FINITE, as_number
 from textmover.types import InputError, Judgements
 
-__all__ = ["read_tac"]
-
 RATINGS = {"pyramid": "pyr_score", "responsiveness": "responsiveness"}
 """The key of each dimension in an annotation."""
 

@@ -15,10 +15,8 @@ from textmover.readers.judgements.description import SetDescription, load_descri
 from textmover.readers.judgements.rows import ALL, JudgedText, assembled, check_unique
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.segments import NoReferenceError, TableRow
-from textmover.readers.tables import named
+from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
-
-__all__ = ["read_judgements", "set_name"]
 
 BETWEEN = " / "
 """What stands between the values of several group columns."""

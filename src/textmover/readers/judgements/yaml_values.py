@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from textmover.types import InputError
 
-__all__ = ["CONVERTERS", "Choice"]
-
 Choice = Literal["error", "keep", "leave out"]
 """What is done about a row that is not as it should be."""
 

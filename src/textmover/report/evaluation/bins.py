@@ -22,8 +22,6 @@ from textmover.report.figures.lines import BinLine, line_plot, value_range
 from textmover.report.figures.svg import signed
 from textmover.types import Judgements
 
-__all__ = ["BinMetric", "bin_views"]
-
 QUARTILES = 4
 QUARTILE_NAMES = ("lowest", "low", "high", "highest")
 

@@ -12,8 +12,6 @@ from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.statistics.correlation import group_positions, standard_scores
 from textmover.types import InputError, Judgements
 
-__all__ = ["Alignment", "Disagreement", "Link", "largest_disagreements"]
-
 
 class Link(NamedTuple):
     """Two words that a metric holds together.

@@ -11,8 +11,6 @@ from textmover.meta_evaluation import Evaluation
 from textmover.report.evaluation.summaries import overview_table, summary_table
 from textmover.report.evaluation.wording import remarks, set_title
 
-__all__ = ["latex_document", "latex_table", "latex_text"]
-
 STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}
 """Statistics whose column is headed with their symbol."""
 

@@ -16,18 +16,6 @@ from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.palette import DIVERGING, SEQUENTIAL
 from textmover.report.figures.svg import signed
 
-__all__ = [
-    "Cell",
-    "Matrix",
-    "MatrixRow",
-    "compact",
-    "correlation_matrix",
-    "group_matrix",
-    "p_value_matrix",
-    "p_value_text",
-    "similarity_order",
-]
-
 P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))
 """Up to a p-value, the step of the heat map."""
 

@@ -12,8 +12,6 @@ from textmover.report.evaluation.views import ReportSection, overview_view, sect
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 from textmover.types import InputError
 
-__all__ = ["PAGE", "ReportHead", "check_jinja", "render_report", "write_report"]
-
 PAGE = "index.html"
 """Name of the page in its folder."""
 

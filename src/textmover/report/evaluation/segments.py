@@ -10,8 +10,6 @@ from textmover.report.evaluation.texts import ShownText, shown_alignment, shown_
 from textmover.report.figures.svg import Scale, element, padded, signed, svg
 from textmover.types import Judgements
 
-__all__ = ["segment_views"]
-
 
 def segment_views(
     disagreements: Sequence[Disagreement],

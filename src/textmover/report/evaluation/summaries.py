@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from textmover.meta_evaluation import Evaluation, MetricAgreement
 from textmover.report.evaluation.wording import best_rows, mark, number, overview_rows, set_title, shown_groups
 
-__all__ = ["overview_table", "summary_table"]
-
 
 def summary_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]], list[set[int]]]:
     """Headers, cells, and the best rows of each column, metrics from the best to the worst.

@@ -18,8 +18,6 @@ from textmover.report.evaluation.summaries import overview_table, summary_table
 from textmover.report.evaluation.wording import SIGNIFICANT, mark, remarks, set_title
 from textmover.types import InputError
 
-__all__ = ["TABLE_FORMATS", "format_evaluations"]
-
 TABLE_FORMATS = ("markdown", "csv", "json", "latex")
 """Formats of :func:`format_evaluations`."""
 

@@ -14,8 +14,6 @@ from textmover.meta_evaluation import Evaluation
 from textmover.report.evaluation.summaries import overview_table, summary_table
 from textmover.report.evaluation.wording import remarks, set_title
 
-__all__ = ["print_evaluations"]
-
 BETWEEN, EDGES = 3, 2
 """Characters between two columns, and at both ends together, of a table with rules."""
 

@@ -9,8 +9,6 @@ from textmover.report.evaluation.disagreements import Alignment, Disagreement, L
 from textmover.report.evaluation.matrices import compact
 from textmover.report.figures.lines import shortened
 
-__all__ = ["ShownText", "ShownWord", "fold_limit", "shown_alignment", "shown_text", "text_sizes"]
-
 WORDS = 60
 """Of a text with alignment that are shown at once."""
 

@@ -45,8 +45,6 @@ from textmover.report.figures.scatter import (
 from textmover.report.figures.svg import Scale, element, padded, signed, svg
 from textmover.types import Judgements
 
-__all__ = ["ReportSection", "overview_view", "section_view"]
-
 MOST_GROUP_COLUMNS = 10
 """With more groups the main table leaves their values to the heat map, which has a row for each."""
 

@@ -11,22 +11,6 @@ from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgree
 from textmover.report.figures.svg import signed
 from textmover.types import Judgements
 
-__all__ = [
-    "DIGITS",
-    "SIGNIFICANT",
-    "STATISTIC_NAMES",
-    "best_rows",
-    "file_remarks",
-    "headline",
-    "mark",
-    "number",
-    "overview_rows",
-    "plural",
-    "remarks",
-    "set_title",
-    "shown_groups",
-]
-
 DIGITS = 3
 """Behind the point of a correlation."""
 

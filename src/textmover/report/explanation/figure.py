@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["explanation_figure"]
-
 SMALLEST, LARGEST = 0.165, 0.4
 """Sides of a cell, in inches."""
 

@@ -12,8 +12,6 @@ from textmover.report.explanation.view import ExplainedMatch, Explanation, SideN
 from textmover.report.figures.lines import shortened
 from textmover.types import InputError
 
-__all__ = ["MOST_WORDS", "Grid", "Line", "blank_words", "chosen_plans", "grid_of", "stretches"]
-
 MOST_WORDS = 60
 """Rows or columns of a picture; words of longer texts are drawn in stretches."""
 

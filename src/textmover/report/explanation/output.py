@@ -18,8 +18,6 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.report.explanation.page import ExplainedLine
 
-__all__ = ["FORMATS", "PICTURES", "Target", "add_output_options", "choose_target", "write_explained"]
-
 FORMATS = ("text", "json", "jsonl", "html")
 PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = {".txt": "text", ".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}

@@ -20,8 +20,6 @@ from textmover.report.figures.svg import signed
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 from textmover.types import InputError
 
-__all__ = ["MOST_LINES", "ExplainedLine", "PageView", "frame", "line_view", "page_of", "render_explanations"]
-
 MOST_LINES = 200
 """Pairs that a page shows at most."""
 

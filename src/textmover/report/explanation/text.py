@@ -18,8 +18,6 @@ from textmover.terminal import console, print_table
 if TYPE_CHECKING:
     from textmover.report.explanation.view import ExplainedText, ExplainedTrees, Explanation, SideName, WordPair
 
-__all__ = ["print_explanation"]
-
 ALONE = "underline"
 """Style of words without a counterpart, on top of their colour: it shows without colours, too."""
 

@@ -16,17 +16,6 @@ from textmover.types import InputError, ParsedText, Signature
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "ExplainedMatch",
-    "ExplainedText",
-    "ExplainedTrees",
-    "Explanation",
-    "NodeEdit",
-    "SideName",
-    "Step",
-    "WordPair",
-]
-
 SideName = Literal["hypothesis", "reference"]
 
 

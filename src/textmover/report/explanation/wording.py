@@ -5,8 +5,6 @@ from __future__ import annotations
 from textmover.report.explanation.view import Explanation
 from textmover.report.figures.svg import MINUS, signed
 
-__all__ = ["decomposition", "flag_notes", "plan_words", "signed_terms"]
-
 FLAGS = {
     "empty": "a side has nothing to match",
     "truncated": "a text is longer than the encoder allows and was cut: words behind the cut are not read",

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Fonts", "fonts_for"]
-
 FIRST = "DejaVu Sans"
 """Comes with matplotlib."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["HeatGroup", "draw_heat_map"]
-
 CELL_WIDTH, CELL_HEIGHT = 0.72, 0.3
 """Of a cell, in inches."""
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from textmover.report.figures.svg import Scale, axis_labels, coordinate, element, nice_ticks, padded, signed, svg
 
-__all__ = ["BinLine", "line_plot", "shortened", "spread", "value_range"]
-
 WIDTH, LEAST_HEIGHT = 400.0, 262.0
 LEFT, RIGHT, TOP = 34.0, 268.0, 26.0
 BELOW, LINE_BELOW = 12.0, 14.0

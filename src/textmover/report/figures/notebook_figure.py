@@ -6,8 +6,6 @@ import io
 
 from matplotlib.figure import Figure
 
-__all__ = ["ShownFigure"]
-
 SCREEN, SHARP = 80, 2
 """Dots to an inch on a screen, and how many the picture has for each of them."""
 

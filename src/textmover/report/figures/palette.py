@@ -9,8 +9,6 @@ import functools
 import math
 from typing import NamedTuple
 
-__all__ = ["DIVERGING", "SEQUENTIAL", "Shade", "contrast", "diverging", "metric_colours", "oklch", "sequential"]
-
 SEQUENTIAL = 8
 """Steps of a heat map from low to high."""
 

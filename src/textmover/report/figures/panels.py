@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "Line", "Panel", "check_matplotlib", "draw_panels", "report_files", "save_figure"]
-
 FORMATS = (".png", ".svg", ".pdf")
 """Suffixes that a figure can be written with; the first where none is given."""
 

@@ -11,19 +11,6 @@ from numpy.typing import NDArray
 from textmover.meta_evaluation.statistics.correlation import pearson
 from textmover.report.figures.svg import Scale, axis_labels, coordinate, element, nice_ticks, padded, signed, svg
 
-__all__ = [
-    "LEVELS",
-    "density_steps",
-    "distribution_plot",
-    "hexagon_counts",
-    "level_of",
-    "most_in_a_hexagon",
-    "outside_words",
-    "scatter_plot",
-    "shown_range",
-    "step_labels",
-]
-
 Vector = NDArray[np.float64]
 
 WIDTH, HEIGHT = 200.0, 192.0

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Scale", "axis_labels", "coordinate", "element", "nice_ticks", "padded", "signed", "svg"]
-
 MINUS = "\N{MINUS SIGN}"
 
 

@@ -18,8 +18,6 @@ from textmover.report.evaluation.latex import latex_table, latex_text
 from textmover.report.systems.comparison_page import ComparedSegment, p_value, render_comparison, verdict
 from textmover.terminal import print_table
 
-__all__ = ["Comparison", "as_html", "as_json", "as_latex", "print_comparison"]
-
 FEW = 30
 """Segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat."""
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from textmover.report.figures.svg import Scale, axis_labels, coordinate, element, nice_ticks, padded, signed, svg
 
-__all__ = ["bars_of", "difference_plot", "interval_plot"]
-
 WIDE, NARROW = 104.0, 18.0
 """Size of an interval within a row of a table."""
 

@@ -16,8 +16,6 @@ from textmover.report.figures.svg import padded, signed
 from textmover.report.systems.comparison_figures import bars_of, difference_plot, interval_plot
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 
-__all__ = ["ComparedSegment", "p_value", "render_comparison", "verdict"]
-
 MOST_OPEN = 6
 """Pairs of systems whose pictures are open; those of more are folded away."""
 

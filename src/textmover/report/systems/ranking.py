@@ -20,8 +20,6 @@ from textmover.report.evaluation.latex import latex_table, latex_text
 from textmover.report.systems.ranking_page import render_ranking
 from textmover.terminal import print_table
 
-__all__ = ["Ranking", "as_csv", "as_html", "as_json", "as_latex", "print_ranking"]
-
 AGREEMENT = {
     "pearson": "Pearson",
     "kendall": "Kendall",

@@ -14,8 +14,6 @@ from textmover.report.figures.svg import padded, signed
 from textmover.report.systems.comparison_figures import interval_plot
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 
-__all__ = ["render_ranking"]
-
 MOST_IN_MATRIX = 30
 """Systems of which p-values are shown two by two."""
 

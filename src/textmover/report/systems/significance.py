@@ -6,8 +6,6 @@ import argparse
 
 from textmover.meta_evaluation.systems.paired_tests import comparison_signature
 
-__all__ = ["describe_tests", "rank_tests"]
-
 
 def rank_tests(options: argparse.Namespace) -> str:
     """What the clusters and intervals of ``textmover rank`` depend on.

@@ -12,8 +12,6 @@ from textmover.modules.classifier import TextClassifier
 from textmover.modules.encoder.base_weights import weights_print
 from textmover.types import InputError, SpecialToken, TokenBatch
 
-__all__ = ["ACCEPTABLE", "DEFAULT_CLASSIFIER", "AcceptabilityModel"]
-
 ACCEPTABLE = "acceptable"
 """The class whose probability is the feature, as CoLA and GLUE name it."""
 

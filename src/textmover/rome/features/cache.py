@@ -9,8 +9,6 @@ from torch import Tensor
 
 from textmover.types import TokenBatch
 
-__all__ = ["KEPT_PAIRS", "KeptFeatures"]
-
 KEPT_PAIRS = 500_000
 """Most pairs whose features are kept while a scorer is trained, and texts whose acceptability is."""
 

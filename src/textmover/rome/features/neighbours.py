@@ -22,8 +22,6 @@ from textmover.modules.encoder.source import resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticVectors, is_static
 from textmover.types import InputError
 
-__all__ = ["WordNeighbours", "load_neighbours"]
-
 SHORTEST = 3
 """Letters of a word, at least."""
 

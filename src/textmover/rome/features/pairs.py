@@ -18,8 +18,6 @@ from textmover.rome.features.text_features import RomeFeatures, parses_of, words
 from textmover.rome.features.words import WordIdf
 from textmover.rome.scorer.network import named_features
 
-__all__ = ["compare_trees", "match_words", "pair_features"]
-
 
 def pair_features(
     config: RomeConfig,

@@ -25,16 +25,6 @@ from textmover.functional.word_alignment import (
 from textmover.rome.features.words import WordIdf, is_word, word_key
 from textmover.types import InputError
 
-__all__ = [
-    "SEMANTICS",
-    "SemanticConfig",
-    "SemanticResult",
-    "WordWeighting",
-    "semantic_similarity",
-    "taking_part",
-    "word_weights",
-]
-
 WordWeighting = Literal["uniform", "idf", "tf-idf"]
 """Weight of each word: 1, its idf, or its idf times its share of the words of its text."""
 

@@ -11,8 +11,6 @@ from textmover.rome.features.text_features import ReadText
 from textmover.rome.features.words import is_word
 from textmover.types import InputError
 
-__all__ = ["SURFACE"]
-
 
 def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
     """Words of the shorter text to those of the longer one, 0 to 1; 1 for two texts without words.

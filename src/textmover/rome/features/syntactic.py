@@ -16,8 +16,6 @@ from textmover.functional.tree_edit import tree_edit_distances, tree_edit_mappin
 from textmover.rome.parsers.trees import WordTree, dependency_trees, tree_words
 from textmover.types import InputError, ParsedText, check_whole
 
-__all__ = ["SyntacticOptions", "SyntacticSimilarity", "WordEdit", "syntactic_edits", "syntactic_similarity"]
-
 FORBIDDEN = 2.0
 """Cost of turning the imaginary root into a word: that of deleting the one and inserting the other."""
 

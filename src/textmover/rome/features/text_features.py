@@ -14,8 +14,6 @@ from textmover.functional.cost import axes_of_their_own
 from textmover.types import PackedFeatures, ParsedText, TextFeatures
 from textmover.types.packed import Ragged
 
-__all__ = ["PackedRome", "ReadText", "RomeFeatures", "parses_of", "words_apart"]
-
 PARSED_BYTES = 400
 """About what a parsed word takes in memory, beside its vector."""
 

@@ -13,17 +13,6 @@ from textmover.functional.ngrams import Units, compact, words
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
-__all__ = [
-    "Span",
-    "WordIdf",
-    "is_word",
-    "token_offsets",
-    "word_key",
-    "word_spans",
-    "word_vectors",
-    "word_vectors_of_spans",
-]
-
 Span = tuple[int, int]
 """First character of a word in its text, and the one after its last."""
 

@@ -13,8 +13,6 @@ from typing import ClassVar
 from textmover.modules.forking import new_lock
 from textmover.types import InputError, ParsedText
 
-__all__ = ["CachedParser"]
-
 LONGEST = 1_000_000
 """Characters of the longest text that is parsed."""
 

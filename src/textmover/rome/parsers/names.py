@@ -10,8 +10,6 @@ from textmover.rome.parsers.spacy import SpacyParser
 from textmover.rome.parsers.stanza import StanzaParser
 from textmover.types import InputError, Parser
 
-__all__ = ["DEFAULT_PARSER", "load_parser"]
-
 DEFAULT_PARSER = "textmover-parser"
 """The released parser: English, trained on the English Web Treebank of Universal Dependencies."""
 

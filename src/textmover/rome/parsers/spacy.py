@@ -11,8 +11,6 @@ from typing import Any
 from textmover.rome.parsers.cache import CachedParser
 from textmover.types import InputError, ParsedText
 
-__all__ = ["SpacyParser", "files_hash", "parsed_doc"]
-
 UNUSED = ["ner", "entity_linker", "entity_ruler", "textcat", "textcat_multilabel", "spancat"]
 """Components whose results nobody reads here."""
 

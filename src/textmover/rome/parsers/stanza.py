@@ -10,8 +10,6 @@ from typing import Any
 from textmover.rome.parsers.cache import CachedParser
 from textmover.types import InputError, ParsedText
 
-__all__ = ["StanzaParser"]
-
 PROCESSORS = "tokenize,pos,lemma,depparse"
 """What is run; Stanza adds the expansion of multiword tokens for the languages that have them."""
 

@@ -11,8 +11,6 @@ from jaxtyping import Int64
 
 from textmover.types import InputError, ParsedText
 
-__all__ = ["NO_WORD", "WordTree", "dependency_trees", "tree_words"]
-
 NO_WORD = -1
 """Stands for the word of the imaginary root, which has none."""
 

@@ -16,8 +16,6 @@ from textmover.reading import read_json
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
 
-__all__ = ["OFFICIAL", "read_official"]
-
 OFFICIAL = ScorerConfig(("acceptability", "syntactic", "semantic"), (30, 20), ("none", "relu"))
 """The authors' layers: 3 -> 30 (no activation; their dropout rests in evaluation) -> 20, ReLU -> 1, sigmoid."""
 

@@ -14,8 +14,6 @@ from textmover.rome.scorer.authors_network import read_official
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
 
-__all__ = ["MEAN", "NEW", "OFFICIAL_NAME", "build_scorer", "official_file", "shipped_scorers", "write_scorer"]
-
 MEAN = "mean"
 """No network: the mean of the features."""
 

@@ -18,8 +18,6 @@ from torch.nn.functional import linear, softplus
 
 from textmover.types import InputError, check_whole
 
-__all__ = ["Activation", "FeatureScorer", "ScorerConfig", "fitted_logistic", "named_features"]
-
 Activation = Literal["none", "relu", "tanh"]
 ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
 

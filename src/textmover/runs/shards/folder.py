@@ -13,22 +13,6 @@ from pathlib import Path
 from textmover.runs.shards.score_formats import FORMATS
 from textmover.types import InputError
 
-__all__ = [
-    "LOCK",
-    "MANIFEST",
-    "MERGED",
-    "SUMMARY",
-    "check_folder",
-    "clear",
-    "has_results_alone",
-    "is_begun",
-    "is_free",
-    "is_parts",
-    "is_sealed",
-    "kept_shards",
-    "locked",
-]
-
 logger = logging.getLogger(__name__)
 
 MANIFEST = "_manifest.json"

@@ -19,20 +19,6 @@ from textmover.readers.lines import iter_lines, open_bytes
 from textmover.runs.shards.score_formats import Layout
 from textmover.types import InputError
 
-__all__ = [
-    "Receipt",
-    "check_rows",
-    "check_same",
-    "digest",
-    "digest_file",
-    "digest_of",
-    "first_difference",
-    "read_json",
-    "read_receipt",
-    "receipt_path",
-    "write_receipt",
-]
-
 BLOCK = 1 << 20
 """Bytes of a file that are read at a time."""
 

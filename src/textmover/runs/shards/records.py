@@ -12,8 +12,6 @@ from textmover.readers.streams import Row
 from textmover.runs.score_summary import Tally
 from textmover.runs.shards.manifest import digest, digest_of, read_json
 
-__all__ = ["Finished", "Record", "digest_texts", "joined"]
-
 ROW_DIGITS = 8
 """Hexadecimal digits that are kept of the digest of a row, to find the first one that has changed."""
 

@@ -19,8 +19,6 @@ from textmover.files import atomic_bytes
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError
 
-__all__ = ["FORMATS", "SUFFIXES", "Layout", "compressed", "is_compressed", "split_suffix"]
-
 SUFFIXES: Mapping[str, str] = {
     ".txt": "text",
     ".json": "json",

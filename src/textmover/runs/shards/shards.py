@@ -39,16 +39,6 @@ from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature
 
-__all__ = [
-    "Parts",
-    "Shard",
-    "ShardScores",
-    "describe",
-    "read_shards",
-    "rows_per_shard",
-    "texts_of",
-]
-
 logger = logging.getLogger(__name__)
 
 

@@ -15,8 +15,6 @@ from textmover.runs.shards.shards import Parts, Shard, ShardScores
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["Done", "fit_on_rows", "score_shard", "score_shards"]
-
 
 class Done(NamedTuple):
     """A shard that is finished.

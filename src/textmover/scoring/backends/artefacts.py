@@ -29,21 +29,6 @@ from textmover.scoring.backends.names import BackendError
 from textmover.scoring.backends.tidying import bound_versions
 from textmover.types import InputError, RunnableEncoder
 
-__all__ = [
-    "FOLDER",
-    "FORMAT",
-    "RECORD",
-    "Artefact",
-    "Refused",
-    "Wanted",
-    "cache_folder",
-    "encoder_hash",
-    "find",
-    "make",
-    "write",
-    "written",
-]
-
 logger = logging.getLogger(__name__)
 
 FORMAT = 3

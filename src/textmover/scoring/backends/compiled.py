@@ -11,8 +11,6 @@ from textmover.modules.forking import keep_for_ever, new_lock, renew_in_child
 from textmover.scoring.backends.graph import quiet_converters
 from textmover.scoring.backends.names import BackendError, version
 
-__all__ = ["CompiledRunner"]
-
 
 class CompiledRunner:
     """Runs an encoder's model compiled; an :class:`~textmover.types.EncoderRunner`.

@@ -16,8 +16,6 @@ from textmover.modules.tokens.fitting import evaluating
 from textmover.scoring.backends.names import BackendError
 from textmover.types import RunnableEncoder
 
-__all__ = ["converting", "export_graph", "graph_limit", "quiet_converters"]
-
 MOST_TEXTS = 1 << 16
 """Largest batch of an exported graph; batches are cut by their tokens long before."""
 

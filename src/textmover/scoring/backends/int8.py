@@ -18,8 +18,6 @@ import numpy as np
 
 from textmover.scoring.backends.names import BackendError
 
-__all__ = ["quantize"]
-
 INPUT_LEVELS, WEIGHT_LEVELS = 127, 63
 
 SMALLEST = 1e-12

@@ -10,18 +10,6 @@ import torch
 from textmover.modules.config import check_choice
 from textmover.types import InputError
 
-__all__ = [
-    "BACKENDS",
-    "EXPORTED",
-    "Backend",
-    "BackendError",
-    "UnfitError",
-    "check_backend",
-    "installed",
-    "lacking",
-    "version",
-]
-
 Backend = Literal["auto", "torch", "torch-compile", "openvino", "onnxruntime"]
 
 BACKENDS: tuple[str, ...] = get_args(Backend)

@@ -20,8 +20,6 @@ from textmover.scoring.backends.packages import package
 from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.types import RunnableEncoder
 
-__all__ = ["Runner", "export"]
-
 MODEL = "model.onnx"
 
 INPUTS = ("input_ids", "attention_mask")

@@ -26,8 +26,6 @@ from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.engine.packed_rows import FULL, best_fit, states_in_rows
 from textmover.types import RowRunner, RunnableEncoder
 
-__all__ = ["Runner", "export"]
-
 MODEL = "model.xml"
 
 ROWS, ROW_LENGTH = 8, 64

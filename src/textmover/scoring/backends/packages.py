@@ -11,8 +11,6 @@ from typing import Any
 
 from textmover.scoring.backends.names import BackendError
 
-__all__ = ["package", "without_telemetry"]
-
 
 def package(name: str) -> Any:
     """The package of a back-end, imported.

@@ -13,8 +13,6 @@ from textmover.modules.encoder.encoder import drop_capturing_hooks
 from textmover.modules.encoder.row_attention import EncoderGraph
 from textmover.modules.forking import new_lock
 
-__all__ = ["PackedRunner", "packed_linear", "packed_runner"]
-
 MACHINES = ("x86_64", "AMD64")
 """Processors, as Python names them, on which this was measured to be faster."""
 

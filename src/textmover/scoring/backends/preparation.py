@@ -27,8 +27,6 @@ from textmover.scoring.backends.runner import ArtefactRunner
 from textmover.scoring.backends.tidying import used
 from textmover.types import EncoderRunner, InputError, RunnableEncoder, SegmentMetric
 
-__all__ = ["COARSE_BOUND", "COARSE_STATES", "EXACT_BOUND", "Prepared", "attach", "prepare"]
-
 logger = logging.getLogger(__name__)
 
 EXACT_BOUND = 1e-5

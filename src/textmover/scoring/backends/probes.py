@@ -14,8 +14,6 @@ from textmover.modules.probes import PROBES, probe_values
 from textmover.scoring.engine.packed_rows import best_fit, states_in_rows
 from textmover.types import EncoderRunner, RowRunner, RunnableEncoder, SegmentMetric, TextFeatures, TokenBatch
 
-__all__ = ["probe_row_scores", "probe_states"]
-
 _Read = Callable[[Tensor, Tensor], Sequence[Tensor]]
 
 UNLIKE = 256

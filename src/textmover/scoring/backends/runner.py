@@ -15,8 +15,6 @@ from textmover.scoring.backends.names import version
 from textmover.scoring.engine.threads import worker_count
 from textmover.types import RowRunner
 
-__all__ = ["ArtefactRunner"]
-
 
 class ArtefactRunner(ABC):
     """Runs the graph of an artefact; an :class:`~textmover.types.EncoderRunner`.

@@ -9,8 +9,6 @@ import shutil
 import time
 from pathlib import Path
 
-__all__ = ["VERSIONS", "bound_versions", "used"]
-
 VERSIONS = 3
 """How many versions of a back-end keep their graph of an encoder, for environments that are used in turns."""
 

@@ -27,8 +27,6 @@ from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
 from textmover.types.packed import Ragged
 
-__all__ = ["EncoderMemory", "flush_all"]
-
 DIGEST = 16
 """Bytes of the hash that stands for the tokens of a text."""
 

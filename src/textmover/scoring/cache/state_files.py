@@ -35,8 +35,6 @@ from textmover.scoring.cache.state_folders import (
 from textmover.types import InputError
 from textmover.types.packed import Ragged
 
-__all__ = ["StateFiles"]
-
 logger = logging.getLogger(__name__)
 
 SHARD = 1 << 26

@@ -11,24 +11,6 @@ from pathlib import Path
 from textmover.files import remove_leftovers
 from textmover.reading import read_json
 
-__all__ = [
-    "ENTRIES",
-    "FORMAT",
-    "IDENTITY",
-    "LENGTHS",
-    "VERSIONS",
-    "Place",
-    "identity_in",
-    "is_ours",
-    "last_used",
-    "other_versions",
-    "place_folders",
-    "places",
-    "remove",
-    "remove_place",
-    "size_of",
-]
-
 FORMAT = 3
 """Version of the layout, and of what textmover makes of an encoder's outputs; states of another one are never read."""
 

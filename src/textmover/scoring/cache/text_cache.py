@@ -10,8 +10,6 @@ from typing_extensions import Self
 
 from textmover.modules.forking import new_lock, renew_in_child
 
-__all__ = ["TextCache"]
-
 
 class _Chunk(Protocol):
     """What was computed of texts together, without padding."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from textmover.types import TokenBatch
 
-__all__ = ["pair_batches", "token_batches"]
-
 CHUNK = 1024
 """Texts that are tokenised at a time, at most."""
 

@@ -25,8 +25,6 @@ from textmover.scoring.engine.text_table import Reference, TextTable
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 
-__all__ = ["CACHE_BYTES", "Engine", "RawScores"]
-
 logger = logging.getLogger(__name__)
 
 WINDOW = 4096

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["NoRoomError", "in_room", "is_out_of_memory"]
-
 SIGNS = (
     "CUDA out of memory",
     "CUDA error: out of memory",

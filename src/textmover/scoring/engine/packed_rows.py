@@ -19,18 +19,6 @@ from torch import Tensor
 from textmover.scoring.engine.threads import spread
 from textmover.types import RowRunner, TokenBatch
 
-__all__ = [
-    "FULL",
-    "RowGroup",
-    "best_fit",
-    "encoded_in_rows",
-    "made_states",
-    "row_batches",
-    "row_groups",
-    "states_in_rows",
-    "taken_apart",
-]
-
 CHUNK = 1024
 """Texts that are tokenised at a time, and fill rows together."""
 

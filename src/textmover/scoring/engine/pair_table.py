@@ -11,8 +11,6 @@ from torch import Tensor
 
 from textmover.types import PairScores
 
-__all__ = ["PairTable"]
-
 VALUES = ("score", "precision", "recall", "f")
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from textmover.scoring.scorer import Scorer
 from textmover.types import SegmentMetric
 
-__all__ = ["pair_values"]
-
 
 def pair_values(
     scorer: Scorer, metric: SegmentMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]

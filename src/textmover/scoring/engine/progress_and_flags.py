@@ -8,8 +8,6 @@ import numpy as np
 
 from textmover.types import InputError
 
-__all__ = ["Progress", "check_finite", "unusual"]
-
 WARNINGS = {
     "empty": "had an empty side: their values are those of unrelated texts",
     "unweighted": "had a text whose idf weights are all 0: uniform weights stood in for them",

@@ -9,8 +9,6 @@ import numpy as np
 
 from textmover.types import PackedFeatures
 
-__all__ = ["TextChunk"]
-
 
 @dataclass(frozen=True, eq=False)
 class TextChunk:

@@ -21,8 +21,6 @@ from textmover.scoring.engine.text_table import Reference, TextTable
 from textmover.scoring.engine.threads import read_ahead, spread, worker_count
 from textmover.types import InputError, PackedFeatures, SegmentMetric, TokenBatch
 
-__all__ = ["ENCODING", "TextWork", "default_batch_tokens"]
-
 logger = logging.getLogger(__name__)
 
 AHEAD = 4

@@ -10,8 +10,6 @@ import numpy as np
 from textmover.scoring.engine.text_chunk import TextChunk
 from textmover.types import TextFeatures
 
-__all__ = ["Reference", "TextTable"]
-
 Reference = str | tuple[str, ...]
 """What a hypothesis is paired with: a text, or several that are taken as one."""
 

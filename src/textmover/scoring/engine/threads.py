@@ -13,8 +13,6 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-__all__ = ["read_ahead", "spread", "worker_count"]
-
 MOST = 8
 """Workers at most; on larger processors each has several threads of its own."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["LearningCurves", "smoothed"]
-
 logger = logging.getLogger(__name__)
 
 TRAIN, RATE = "train/", "learning rate/"

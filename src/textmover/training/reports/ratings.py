@@ -21,8 +21,6 @@ from textmover.training.stage import StageModule
 from textmover.training.tasks.ratings import STATISTICS
 from textmover.types import Signature
 
-__all__ = ["HEADERS", "TOO_FEW", "FitReport", "PartReport", "judge"]
-
 HEADERS = ("before", "after", "its interval", "gain", "its interval")
 """Columns of the correlations."""
 

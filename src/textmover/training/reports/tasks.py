@@ -26,8 +26,6 @@ from textmover.training.stage import StageModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
 
-__all__ = ["StatisticRow", "TaskReport", "judge_tasks"]
-
 
 @dataclass(frozen=True)
 class StatisticRow:

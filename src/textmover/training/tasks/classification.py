@@ -19,8 +19,6 @@ from textmover.training.distributed_values import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task
 from textmover.types import InputError
 
-__all__ = ["ClassWeights", "ClassificationTask", "LabelOptions", "class_weights"]
-
 ClassWeights = Literal["balanced"] | dict[str, float] | None
 
 

@@ -19,8 +19,6 @@ from textmover.training.distributed_values import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
-__all__ = ["ContrastiveTask", "all_scores", "joint_features"]
-
 SHORTLIST = 16
 """Texts nearest by their mean vectors, among which the metric looks for the hardest."""
 

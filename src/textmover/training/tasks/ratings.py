@@ -28,8 +28,6 @@ from textmover.training.distributed_values import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, Segment, SegmentMetric
 
-__all__ = ["STATISTICS", "RatingTask", "check_batches", "check_references", "check_weights", "segment_scores"]
-
 logger = logging.getLogger(__name__)
 
 CALIBRATION_SEGMENTS = 1000

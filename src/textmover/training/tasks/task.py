@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from textmover.data.sources import Source
 from textmover.types import InputError, SegmentMetric
 
-__all__ = ["Context", "Judgement", "Task", "check_fitted"]
-
 SourceType = TypeVar("SourceType", bound=Source[Any])
 
 
