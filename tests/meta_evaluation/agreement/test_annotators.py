@@ -9,8 +9,7 @@ from statsmodels.stats.inter_rater import aggregate_raters
 from statsmodels.stats.inter_rater import fleiss_kappa as fleiss_oracle
 
 from textmover.meta_evaluation import cohen_kappa, fleiss_kappa, krippendorff_alpha
-from textmover.meta_evaluation.agreement import annotators as annotator_agreement
-from textmover.meta_evaluation.agreement.annotators import agree, pairwise_agreement
+from textmover.meta_evaluation.agreement.annotators import agree, annotator_agreement, pairwise_agreement
 from textmover.types import InputError
 
 NAN = math.nan

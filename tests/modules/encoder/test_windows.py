@@ -7,8 +7,8 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from textmover.functional import unit_vectors
+from textmover.modules.encoder import encoder as encoder_module
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.encoder import encoder as encoder_module
 from textmover.modules.encoder.source import EncoderSource
 from textmover.modules.encoder.windows import WINDOW_TOKENS, encode_windows, plan_windows
 from textmover.modules.tokens.tokenizer import Tokenizer

@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from textmover.cli import console as module
+from textmover import terminal as module
 
 HEADERS = ("system", "rank", "mean", "95 % interval")
 ROWS = [("a-system-with-a-name", "1", "0.6012", "0.5155 to 0.7025"), ("b", "2", "0.5000", "0.4000 to 0.6000")]
