@@ -17,8 +17,8 @@ from textmover.functional import unit_vectors
 from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.assembly import Parts
 from textmover.modules.config import check_choice
+from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.tokens.fitting import evaluating
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, SpecialToken, TokenTrait, check_whole
 

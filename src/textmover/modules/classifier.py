@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.config import check_choice
+from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.fitting import evaluating
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.types import InputError, SpecialToken, TokenBatch, check_whole
 

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from textmover.modules.arithmetic import own_arithmetic
-from textmover.modules.tokens.fitting import evaluating
 from textmover.types import InputError
 
 
@@ -64,3 +63,15 @@ def scoring_mode(metric: object) -> Iterator[None]:
     mode = evaluating(metric) if isinstance(metric, nn.Module) else contextlib.nullcontext()
     with mode, own_arithmetic(), torch.inference_mode():
         yield
+
+
+@contextlib.contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside, the earlier mode of every module afterwards."""
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from textmover.modules.arithmetic import lasting, own_arithmetic
 from textmover.modules.classifier import TextClassifier
+from textmover.modules.devices import evaluating
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.matching.calibration import Calibration
-from textmover.modules.tokens.fitting import evaluating, fit_calibration, windows
+from textmover.modules.tokens.fitting import fit_calibration, windows
 from textmover.rome.config import FEATURES, RomeConfig
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.cache import KeptFeatures

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from textmover.modules.arithmetic import lasting
+from textmover.modules.devices import evaluating
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
 from textmover.types import InputError, TokenBatch
 
@@ -30,18 +30,6 @@ NEIGHBOURS = 8
 
 BEHIND_BASELINE = ("rescaled", "refs", "long", "calibration", "backend", "precision", "score")
 """Entries of the signature that the values of a baseline do not depend on."""
-
-
-@contextlib.contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside, the earlier mode of every module afterwards."""
-    training = [part for part in module.modules() if part.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 @lasting()

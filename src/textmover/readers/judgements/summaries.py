@@ -50,13 +50,13 @@ def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None =
     for topic, content in topics.items():
         place = f"topic {topic} of {path}"
         references = tuple(
-            " ".join(_sentences(entry, f"reference {number} of {place}"))
-            for number, entry in enumerate(part(content, "references", list, place), start=1)
+            " ".join(_sentences(entry, f"reference {place_number} of {place}"))
+            for place_number, entry in enumerate(part(content, "references", list, place), start=1)
         )
         if not any(references):
             raise InputError(f"Expected a reference in {place}, but got none: add one or remove the topic.")
-        for number, entry in enumerate(part(content, "annotations", list, place), start=1):
-            where = f"annotation {number} of {place}"
+        for place_number, entry in enumerate(part(content, "annotations", list, place), start=1):
+            where = f"annotation {place_number} of {place}"
             sentences = _sentences(entry, where)
             if len(sentences) < minimum_sentences:
                 short += 1

@@ -30,7 +30,7 @@ class StanzaParser(CachedParser):
     def __init__(self, language: str, cached_words: int = 200_000) -> None:
         super().__init__(cached_words)
         self.language = language
-        self._pipeline, version = _load(language)
+        self._pipeline, version = _load_stanza(language)
         self._identity = f"stanza:{language}-{version}+{_models_hash(self._pipeline.config)}"
 
     @property
@@ -69,7 +69,7 @@ def _parsed(document: Any) -> ParsedText:
     )
 
 
-def _load(language: str) -> tuple[Any, str]:
+def _load_stanza(language: str) -> tuple[Any, str]:
     try:
         import stanza
     except ImportError as error:

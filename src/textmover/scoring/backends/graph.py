@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from textmover.modules.devices import evaluating
 from textmover.modules.encoder.known_encoders import position_limit
 from textmover.modules.encoder.row_attention import row_graph
-from textmover.modules.tokens.fitting import evaluating
 from textmover.scoring.backends.names import BackendError
 from textmover.types import RunnableEncoder
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from textmover.scoring.engine.threads import spread
 from textmover.types import RowRunner, TokenBatch
 
-CHUNK = 1024
+TEXTS = 1024
 """Texts that are tokenised at a time, and fill rows together."""
 
 CHUNK_BYTES = 1 << 26
@@ -209,7 +209,7 @@ def row_groups(
         runner: The back-end that reads rows.
     """
     count, length = runner.row_shape
-    size = max(1, min(CHUNK, CHUNK_BYTES // (4 * SENTENCE * sum(runner.state_sizes))))
+    size = max(1, min(TEXTS, CHUNK_BYTES // (4 * SENTENCE * sum(runner.state_sizes))))
     # Every so many, so that texts of all lengths come together in whatever order they are.
     stride = max(1, len(texts) // size)
     order = [row for first in range(stride) for row in range(first, len(texts), stride)]

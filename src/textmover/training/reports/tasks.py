@@ -21,7 +21,7 @@ from textmover.meta_evaluation.agreement.labels import (
     label_statistics,
 )
 from textmover.meta_evaluation.significance.bootstrap import Interval
-from textmover.modules.tokens.fitting import evaluating
+from textmover.modules.devices import evaluating
 from textmover.training.stage import StageModule
 from textmover.training.tasks.classification import ClassificationTask
 from textmover.training.tasks.paraphrases import ALONE, ContrastiveTask
@@ -73,12 +73,12 @@ class TaskReport:
         for place, header in enumerate(self.headers):
             table.add_column(header, justify="left" if place in (0, 2) else "right")
         for row in self.rows:
-            table.add_row(*_cells(row))
+            table.add_row(*_task_cells(row))
         return table
 
     def markdown(self) -> str:
         """The report for a model card, a section of Markdown."""
-        lines = [" | ".join(map(markdown_text, _cells(row))) for row in self.rows]
+        lines = [" | ".join(map(markdown_text, _task_cells(row))) for row in self.rows]
         body = "\n".join(f"| {line} |" for line in lines)
         title = markdown_text(self.title)
         return (
@@ -159,7 +159,7 @@ def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str
     return found
 
 
-def _cells(row: StatisticRow) -> tuple[str, ...]:
+def _task_cells(row: StatisticRow) -> tuple[str, ...]:
     return (
         row.part,
         str(row.items),
