@@ -31,7 +31,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from textmover import Scorer
-from textmover.scoring.engine.batching import token_batches
+from textmover.scoring.engine.batches import token_batches
 from textmover.scoring.engine.text_features import default_batch_tokens
 from textmover.scoring.engine.threads import spread, worker_count
 

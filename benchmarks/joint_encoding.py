@@ -46,8 +46,8 @@ from textmover.files import atomic_file
 from textmover.modules.assembly import Parts
 from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
+from textmover.modules.devices import evaluating
 from textmover.modules.metric_model import MetricModel
-from textmover.modules.tokens.fitting import evaluating
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.tasks.ratings import STATISTICS

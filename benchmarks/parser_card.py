@@ -15,7 +15,7 @@ from ud_treebank import Sentence, gold_parse, read_conllu, text_of
 
 import textmover
 from textmover.modules.encoder.source import resolve_encoder
-from textmover.rome.parsers.spacy import SpacyParser, parsed_doc
+from textmover.rome.parsers.pipelines import SpacyParser, parsed_doc
 from textmover.types import ParsedText
 
 __all__ = ["agreements", "evaluate", "parser_card"]

@@ -36,8 +36,8 @@ from textmover import Scorer
 from textmover.files import atomic_file
 from textmover.meta_evaluation.agreement.labels import bootstrap_labels
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain
-from textmover.rome.scorer.names import SHIPPED, write_scorer
 from textmover.rome.scorer.network import FeatureScorer
+from textmover.rome.scorer.scorers import SHIPPED, write_scorer
 
 MEAN = "mean"
 

@@ -21,7 +21,7 @@ from textmover.data.datamodule import HELD_BACK
 from textmover.data.overlap import rows_where
 from textmover.data.split import taken_by_hash
 from textmover.files import atomic_bytes, atomic_file
-from textmover.perturbations.parses import Parses
+from textmover.perturbations.clauses import Parses
 from textmover.readers.segments import read_segments
 from textmover.rome.parsers.names import load_parser
 from textmover.types import Segment

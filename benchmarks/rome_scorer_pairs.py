@@ -11,8 +11,8 @@ from ladder import ROOT
 from textmover.data.generated.plain_sentences import read_sentences, taken_sentences
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
+from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import perturb_texts
-from textmover.perturbations.parses import Parses
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from textmover.meta_evaluation.statistics.correlation import correlations, grouped_correlations, mean_correlation
-from textmover.rome.scorer.names import build_scorer
 from textmover.rome.scorer.network import FeatureScorer
+from textmover.rome.scorer.scorers import build_scorer
 
 __all__ = [
     "Bin",

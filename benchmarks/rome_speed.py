@@ -36,9 +36,9 @@ import transformers
 from textmover import Scorer, __version__
 from textmover.data.generated.perturbed import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
-from textmover.rome import reading
 from textmover.rome.features import pairs as pairing
 from textmover.rome.features import semantic, syntactic
+from textmover.rome.features import text_features as reading
 from textmover.rome.metric import RomeMetric
 
 BESIDE = "bertscore-f1"

@@ -82,8 +82,7 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
 
     def run(pairs: Pairs) -> Measured:
         from textmover import Scorer
-        from textmover.scoring.engine.batching import token_batches
-        from textmover.scoring.engine.packed_rows import row_groups
+        from textmover.scoring.engine.batches import row_groups, token_batches
         from textmover.scoring.engine.text_features import default_batch_tokens
         from textmover.scoring.engine.threads import spread, worker_count
 

@@ -106,7 +106,7 @@ def update_with_share(metric: Any, rank: int, pairs: list[tuple[str, str]], repe
 
 def joint_gradients(rank: int, rows: int) -> list[torch.Tensor]:
     """Values, loss and gradients of a batch that is spread over the processes, gradients averaged as strategies do."""
-    from textmover.training.distributed_values import joint_values
+    from textmover.training.sharding import joint_values
 
     inputs, targets, layer = joint_problem(rows)
     scores = joint_values(layer(inputs[rank::WORLD]).squeeze(1), rows)

@@ -14,7 +14,7 @@ PACKAGE = "textmover."
 MOVED = {
     "cli.train": "cli.training.train",
     "data.acceptable": "data.generated.acceptability",
-    "data.parses": "perturbations.parses",
+    "data.parses": "perturbations.clauses",
     "data.perturbation_kinds": "perturbations.kinds",
     "data.perturbations": "perturbations.perturbations",
     "data.record_files": "data.generated.record_files",
@@ -23,12 +23,14 @@ MOVED = {
     "scoring.adapter": "checkpoints.adapter",
     "scoring.averaging": "checkpoints.averaging",
     "scoring.citations": "checkpoints.citations",
+    "scoring.backends.int8": "scoring.backends.onnxruntime",
     "scoring.classifier_checkpoint": "checkpoints.classifier",
     "scoring.encoder_weights": "checkpoints.encoder_weights",
     "scoring.hub": "checkpoints.hub",
     "scoring.probes": "modules.probes",
+    "training.averaging": "training.callbacks",
     "training.curves": "training.reports.learning_curves",
-    "training.joint": "training.distributed_values",
+    "training.joint": "training.sharding",
 }
 """Old path → new path, both below the package."""
 

@@ -12,8 +12,8 @@ import yaml
 
 from textmover import Scorer
 from textmover.cli.training.train import main as train_command
-from textmover.perturbations.parses import Parses
-from textmover.rome.scorer.names import build_scorer
+from textmover.perturbations.clauses import Parses
+from textmover.rome.scorer.scorers import build_scorer
 from textmover.types import InputError, ParsedText
 
 ROOT = Path(__file__).resolve().parents[2]

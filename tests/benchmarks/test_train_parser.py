@@ -74,7 +74,7 @@ def test_texts_and_trees_of_the_treebank(scripts, written):
 
 def test_documents_of_spacy_hold_the_same(scripts, written, tmp_path):
     train_parser, treebank, _ = scripts
-    from textmover.rome.parsers.spacy import parsed_doc
+    from textmover.rome.parsers.pipelines import parsed_doc
 
     train_parser.convert(written, tmp_path / "written.spacy", (10,))
     vocab = spacy.blank("en").vocab

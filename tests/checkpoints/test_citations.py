@@ -7,7 +7,7 @@ import pytest
 from textmover import __version__
 from textmover.checkpoints import citations
 from textmover.checkpoints.citations import bibliography, bibtex, cite, cited
-from textmover.checkpoints.released import released_metrics
+from textmover.checkpoints.hub import released_metrics
 from textmover.modules.matching.matchings import MATCHINGS
 from textmover.presets import PRESETS
 from textmover.types import InputError

@@ -76,7 +76,7 @@ def classifier(tiny_encoder):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch, classifier):
     """RoMe's parser and classifier, of which an experiment loads many, are small."""
-    monkeypatch.setattr("textmover.rome.reading.load_parser", lambda name: FlatParser())
+    monkeypatch.setattr("textmover.rome.features.text_features.load_parser", lambda name: FlatParser())
     monkeypatch.setattr("textmover.checkpoints.classifier.load_classifier", lambda name: classifier)
 
 

@@ -1,6 +1,6 @@
 import json
 
-from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
+from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
 
 

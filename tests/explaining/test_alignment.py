@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from textmover.explaining.alignment import align_words
+from textmover.explaining.words import align_words
 
 
 @pytest.mark.parametrize("matching", ["twmd", "trwmd", "bertscore", "emd"])

@@ -43,7 +43,7 @@ class ChainParser:
 @pytest.fixture
 def scorer_of(tiny_encoder, tiny_metric, monkeypatch):
     """Builds RoMe on the tiny encoder with a stand-in for the parser."""
-    monkeypatch.setattr("textmover.rome.reading.load_parser", lambda _: ChainParser())
+    monkeypatch.setattr("textmover.rome.features.text_features.load_parser", lambda _: ChainParser())
 
     def build(**fields) -> Scorer:
         torch.manual_seed(0)

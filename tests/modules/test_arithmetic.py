@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from textmover import Scorer
-from textmover.modules.arithmetic import own_arithmetic
+from textmover.modules.devices import own_arithmetic
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from textmover.perturbations.adjectives import AdjectiveTable, adjective_table, inflected
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
+from textmover.perturbations.words import AdjectiveTable, adjective_table, inflected
 from textmover.types import ParsedText
 
 TABLE = adjective_table()

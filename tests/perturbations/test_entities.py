@@ -1,8 +1,7 @@
 import pytest
 
-from textmover.perturbations.entities import names_in
+from textmover.perturbations.entities import kind_of_name, names_in, names_of_kind, titles
 from textmover.perturbations.kinds import all_perturbations
-from textmover.perturbations.names import kind_of_name, names_of_kind, titles
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import Phrase, WordPool
 from textmover.types import ParsedText

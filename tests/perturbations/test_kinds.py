@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from textmover.perturbations.clauses import Parses, core_spans, word_tags
 from textmover.perturbations.kinds import ALIASES, KINDS, all_perturbations, perturb_texts, resolve_types
-from textmover.perturbations.parses import Parses, core_spans, word_tags
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
 from textmover.perturbations.phrases import Phrase, WordPool
 from textmover.perturbations.severity import SeverityTable, shipped_table

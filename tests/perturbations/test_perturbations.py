@@ -2,9 +2,8 @@ from functools import partial
 
 import pytest
 
-from textmover.perturbations.edits import Edit
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
-from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.phrases import Edit, Phrase, WordPool
 from textmover.perturbations.severity import SeverityTable
 
 TABLE = SeverityTable.load()

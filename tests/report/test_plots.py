@@ -9,7 +9,6 @@ import pytest
 
 from textmover.report.explanation import figure as explanation_figure
 from textmover.report.figures.lines import BinLine, line_plot, spread, value_range
-from textmover.report.figures.palette import INK, PAPER, contrast, diverging, metric_colours, oklch, sequential
 from textmover.report.figures.scatter import (
     density_steps,
     distribution_plot,
@@ -21,7 +20,18 @@ from textmover.report.figures.scatter import (
     shown_range,
     step_labels,
 )
-from textmover.report.figures.svg import axis_labels, nice_ticks, padded
+from textmover.report.figures.svg import (
+    INK,
+    PAPER,
+    axis_labels,
+    contrast,
+    diverging,
+    metric_colours,
+    nice_ticks,
+    oklch,
+    padded,
+    sequential,
+)
 from textmover.report.templating import template_text
 
 THEMES = {"light": 0, "dark": 1}

@@ -44,7 +44,7 @@ def classifier(tiny_metric):
 @pytest.fixture
 def rome(tiny_encoder, classifier, monkeypatch):
     """Builds RoMe on the tiny encoder with a stand-in for the parser."""
-    monkeypatch.setattr("textmover.rome.reading.load_parser", lambda _: ChainParser())
+    monkeypatch.setattr("textmover.rome.features.text_features.load_parser", lambda _: ChainParser())
 
     def build(**fields):
         metric = RomeMetric.from_config(RomeConfig(**{"encoder": str(tiny_encoder), **fields}))

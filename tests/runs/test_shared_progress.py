@@ -3,10 +3,10 @@
 import pytest
 
 from textmover.readers.streams import Row
+from textmover.runs.process_messages import EVERY, AllPairs, ShardCount
 from textmover.runs.score_summary import Tally
 from textmover.runs.shards.shards import Shard, ShardScores
 from textmover.runs.shards.streaming import Done
-from textmover.runs.shared_progress import EVERY, AllPairs, ShardCount
 
 ROWS = [Row(number, ("a", "b"), ("c",)) for number in range(1, 11)]
 TALLY = Tally(10, 1, "", (0.0, 0.0), {}, ("score",))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pytorch_lightning import LightningModule, Trainer
 
-from textmover.explaining.alignment import align_words
+from textmover.explaining.words import align_words
 from textmover.metrics import RoMeScore, TextMoverBERTScore, TextMoverScore
 from textmover.modules.analysis import analyse_layers, with_all_layers
 from textmover.presets import PRESETS

@@ -10,7 +10,7 @@ from textmover.checkpoints.classifier import load_classifier
 from textmover.data import LabelsDataModule, MixtureDataModule, RatingsDataModule
 from textmover.data.labelled import LabelledSource, LabelledText
 from textmover.training import ClassificationModule, OptimizerConfig
-from textmover.training.reports.ratings import judge
+from textmover.training.reports.agreement import judge
 from textmover.training.tasks.classification import LabelOptions, class_weights
 from textmover.types import InputError
 

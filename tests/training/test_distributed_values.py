@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from textmover.training.distributed_values import joint_values
+from textmover.training.sharding import joint_values
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from gloo_jobs import joint_loss, joint_problem

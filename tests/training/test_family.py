@@ -10,7 +10,7 @@ from textmover.data.datamodule import RatingsDataModule
 from textmover.readers.segments import Columns
 from textmover.training.optimization import OptimizerConfig
 from textmover.training.ratings import RatingsModule
-from textmover.training.reports.ratings import judge
+from textmover.training.reports.agreement import judge
 
 ROOT = Path(__file__).parents[2]
 

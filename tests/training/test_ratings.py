@@ -21,7 +21,7 @@ from textmover.data.sources import RatedSource
 from textmover.scoring import save_checkpoint
 from textmover.scoring.lexical import lexical_scores
 from textmover.training import OptimizerConfig, RandomState, RatingsModule
-from textmover.training.reports.ratings import judge
+from textmover.training.reports.agreement import judge
 from textmover.training.tasks.ratings import check_batches, segment_scores
 from textmover.types import InputError, Segment
 

@@ -15,7 +15,7 @@ from runs import recipe, write_ratings, write_recipe
 from textmover.cli.training.train import main
 from textmover.data import RatingsDataModule
 from textmover.training import RatingsModule
-from textmover.training.averaging import WeightAverage
+from textmover.training.callbacks import WeightAverage
 from textmover.types import InputError
 
 pytestmark = [
@@ -37,7 +37,7 @@ def run(folder: Path, encoder: Path, *arguments: str, **average: Any) -> dict[in
     )
     if average:
         config["trainer"]["callbacks"].append(
-            {"class_path": "textmover.training.averaging.WeightAverage", "init_args": average}
+            {"class_path": "textmover.training.callbacks.WeightAverage", "init_args": average}
         )
     assert main(["fit", "--config", str(write_recipe(folder / "recipe.yaml", config)), *arguments]) == 0
     return {step: load(folder / "steps" / f"step={step}.ckpt") for step in range(1, STEPS + 1)}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.types import PackedEmbeddings, PackedFeatures, TokenBatch, TokenEmbeddings, packed
+from textmover.types import PackedEmbeddings, PackedFeatures, TokenBatch, TokenEmbeddings
+from textmover.types import tokens as packed
 
 LENGTHS = np.array([3, 1, 4, 0, 2])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textmover.app.html import notice, shown
-from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
+from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import PRESETS
 from textmover.types import InputError
 

@@ -25,8 +25,8 @@ from textmover.checkpoints.folder import (
     save_checkpoint,
 )
 from textmover.files import atomic_folder
-from textmover.modules.arithmetic import lasting
 from textmover.modules.classifier import ClassifierConfig, TextClassifier
+from textmover.modules.devices import lasting
 from textmover.modules.encoder.base_weights import weights_print
 from textmover.modules.encoder.source import file_sha256
 from textmover.modules.probes import PROBES

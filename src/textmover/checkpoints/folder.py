@@ -21,12 +21,12 @@ from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, as_adapter, restore_state
 from textmover.checkpoints.encoder_weights import name_weights
 from textmover.checkpoints.files import CARD, CONFIG, FORMAT, WEIGHTS, check_checkpoint, inside, write_config
-from textmover.checkpoints.released import check_known, is_metric, released_folder
+from textmover.checkpoints.hub import check_known, is_metric, released_folder
 from textmover.checkpoints.shipped import fill_mean
 from textmover.checkpoints.shipped.words import fill_idf
 from textmover.files import atomic_folder
-from textmover.modules.arithmetic import lasting
 from textmover.modules.assembly import ENCODER_FOLDER
+from textmover.modules.devices import lasting
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.modules.probes import PROBES, probe_scores
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config

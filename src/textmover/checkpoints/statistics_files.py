@@ -19,7 +19,7 @@ from torch import Tensor
 
 from textmover._version import __version__
 from textmover.files import atomic_bytes
-from textmover.modules.arithmetic import lasting
+from textmover.modules.devices import lasting
 from textmover.reading import load_json
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.explaining.counterparts import counterparts, unrelated_closeness
 from textmover.explaining.shares import own_values, transport_shares
-from textmover.explaining.words import Span, words_of_tokens
+from textmover.explaining.words import Span, counterparts, unrelated_closeness, words_of_tokens
 from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise_similarity, unit_vectors
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel

@@ -36,10 +36,13 @@ from textmover.meta_evaluation.agreement.systems import (
 from textmover.meta_evaluation.evaluation import evaluate
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores, people
 from textmover.meta_evaluation.significance.bootstrap import Gain, Interval, bootstrap_gain, bootstrap_interval
-from textmover.meta_evaluation.significance.clusters import significance_clusters
-from textmover.meta_evaluation.significance.permutation import PermutationTest, permutation_p_values, permutation_test
+from textmover.meta_evaluation.significance.permutation import (
+    PermutationTest,
+    permutation_p_values,
+    permutation_test,
+    significance_clusters,
+)
 from textmover.meta_evaluation.significance.williams import WilliamsTest, williams_test, williams_test_of_scores
-from textmover.meta_evaluation.statistics.averaging import AveragedCorrelation, averaged_correlation
 from textmover.meta_evaluation.statistics.correlation import (
     Correlation,
     MeanCorrelation,
@@ -47,6 +50,7 @@ from textmover.meta_evaluation.statistics.correlation import (
     grouped_correlations,
     mean_correlation,
 )
+from textmover.meta_evaluation.statistics.row_correlation import AveragedCorrelation, averaged_correlation
 from textmover.meta_evaluation.statistics.ties import (
     PairCounts,
     TieAgreement,

@@ -11,21 +11,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.agreement.group_agreement import Agreement, Exclusion, Group
-from textmover.meta_evaluation.agreement.groups import select_rows, split_groups
-from textmover.meta_evaluation.agreement.preferences_and_systems import (
+from textmover.meta_evaluation.agreement.group_agreement import (
+    Agreement,
+    Exclusion,
+    Group,
     PreferenceAgreement,
     SoftSystemAgreement,
     SystemAgreement,
 )
+from textmover.meta_evaluation.agreement.groups import select_rows, split_groups
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.segments import CorrelationAgreement, PairwiseAgreement
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
 from textmover.meta_evaluation.significance.bootstrap import few_to_draw, percentiles
-from textmover.meta_evaluation.significance.clusters import significance_clusters
-from textmover.meta_evaluation.significance.permutation import mean_over_groups, p_value_matrix, swap_signs
-from textmover.meta_evaluation.statistics.averaging import CORRELATIONS
+from textmover.meta_evaluation.significance.permutation import (
+    mean_over_groups,
+    p_value_matrix,
+    significance_clusters,
+    swap_signs,
+)
 from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
+from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS
 from textmover.types import InputError, Judgements
 
 

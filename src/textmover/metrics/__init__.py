@@ -2,7 +2,6 @@
 
 from textmover.metrics.bert_score import TextMoverBERTScore
 from textmover.metrics.ordered import OrderedScores
-from textmover.metrics.rome_score import RoMeScore
-from textmover.metrics.text_mover import TextMoverScore
+from textmover.metrics.text_mover import RoMeScore, TextMoverScore
 
 __all__ = ["OrderedScores", "RoMeScore", "TextMoverBERTScore", "TextMoverScore"]

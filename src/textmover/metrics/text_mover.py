@@ -1,15 +1,95 @@
-"""Any metric of the project as a torchmetrics Metric."""
+"""Any metric of the project, and RoMe with its features, as torchmetrics Metrics."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
-from textmover.metrics.segment_values import SegmentValues
+from textmover.metrics.scorer_metric import ScorerMetric, as_scorer, refuse_fit_on_call, split_options
+from textmover.modules.config import check_choice
 from textmover.scoring import Scorer
-from textmover.types import SegmentMetric
+from textmover.types import InputError, SegmentMetric
+
+Reduction = Literal["mean", "none"]
+
+
+class SegmentValues(ScorerMetric):
+    """Values of each segment by name, as a scorer gives them.
+
+    Args:
+        model: Name of a released metric or a preset, checkpoint folder, hub id, :class:`Scorer`, or a metric module
+            that lives elsewhere; ``None`` as for :meth:`Scorer.from_pretrained`.
+        reduction: ``"mean"`` for one number of each value, ``"none"`` for one per segment.
+        **kwargs: Options of torchmetrics, and whatever :meth:`Scorer.from_pretrained` takes where the model is given by
+            name.
+    """
+
+    def __init__(
+        self, model: str | Path | Scorer | SegmentMetric | None, *, reduction: Reduction, **kwargs: Any
+    ) -> None:
+        check_choice("reduction", reduction, ("mean", "none"))
+        own, options = split_options(kwargs)
+        if model is None or isinstance(model, (str, Path)):
+            scorer = Scorer.from_pretrained(model, **options)
+        else:
+            scorer = as_scorer(model, options)
+        self.names = self.value_names(scorer)
+        super().__init__(scorer, {_state(name): torch.float64 for name in self.names}, **own)
+        self.reduction = reduction
+
+    @staticmethod
+    @abstractmethod
+    def value_names(scorer: Scorer) -> tuple[str, ...]:
+        """Names of the values that are kept.
+
+        Raises:
+            InputError: If the scorer is not one for this metric.
+        """
+
+    def update(  # type: ignore[override]
+        self,
+        preds: str | Sequence[str],
+        target: str | Sequence[str] | Sequence[Sequence[str]],
+        positions: Sequence[int] | Tensor | None = None,
+    ) -> None:
+        """Score further hypotheses.
+
+        Args:
+            preds: One hypothesis or several.
+            target: For each, its reference or references.
+            positions: Place of each segment among all; numbered as distributed samplers do where not given.
+
+        Raises:
+            InputError: If the counts differ, a hypothesis has no reference, or idf weights would be fitted on the texts
+                of each update.
+        """
+        refuse_fit_on_call(self.scorer.metric)
+        found = self.scorer.score(preds, target)
+        values = {"score": found.scores, **found.components}
+        columns = {_state(name): torch.from_numpy(values[name]) for name in self.names}
+        self.keep(columns, len(found), positions)
+
+    def reduced(self) -> dict[str, Tensor]:
+        """Values by name, float64: means, or those of all segments in order.
+
+        Raises:
+            InputError: If there is no segment to average over.
+        """
+        order = self.order()[0]
+        if self.reduction == "mean" and not len(order):
+            raise InputError("Expected at least one segment for a mean, but got none: call `update` before `compute`.")
+        values = {name: self.column(_state(name))[order] for name in self.names}
+        return {name: one.mean() for name, one in values.items()} if self.reduction == "mean" else values
+
+
+def _state(name: str) -> str:
+    """Name of a value's state, which is an attribute: a metric's name may hold dashes."""
+    return f"value_{name}"
 
 
 class TextMoverScore(SegmentValues):
@@ -56,3 +136,58 @@ class TextMoverScore(SegmentValues):
     def compute(self) -> Tensor:
         """Mean score, or the scores of all segments in order, float64; torchmetrics makes a single one a scalar."""
         return self.reduced()["score"]
+
+
+class RoMeScore(SegmentValues):
+    """RoMe of generated texts with its features, accumulated over batches and processes.
+
+    As :class:`~textmover.metrics.text_mover.TextMoverScore`, but :meth:`compute` gives every value by name: ``score``,
+    and each feature of the configuration (``semantic``, ``syntactic``, ``acceptability``, …), all in [0, 1].
+
+    Args:
+        model: Preset or checkpoint of RoMe, a :class:`Scorer` over one, or the metric itself.
+        reduction: ``"mean"`` for one number each, ``"none"`` for one per segment.
+        **kwargs: Options of torchmetrics, and where the model is given by name whatever
+            :meth:`Scorer.from_pretrained` takes, such as ``parser`` or ``scorer``.
+
+    Raises:
+        InputError: If the model is no RoMe.
+
+    Reference:
+        Rony et al. 2022 (RoMe).
+
+    Example:
+        >>> from textmover.metrics import RoMeScore
+        >>> metric = RoMeScore()  # doctest: +SKIP
+        >>> metric.update(["A cat sat there."], ["There sat a cat."])  # doctest: +SKIP
+        >>> sorted(metric.compute())  # doctest: +SKIP
+        ['acceptability', 'score', 'semantic', 'syntactic']
+    """
+
+    def __init__(
+        self,
+        model: str | Path | Scorer | SegmentMetric = "rome",
+        *,
+        reduction: Literal["mean", "none"] = "mean",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(model, reduction=reduction, **kwargs)
+
+    @staticmethod
+    def value_names(scorer: Scorer) -> tuple[str, ...]:
+        """The score and the features.
+
+        Raises:
+            InputError: If the scorer is not one of RoMe.
+        """
+        config = scorer.metric.config
+        if config.kind != "rome":
+            raise InputError(
+                f"Expected a RoMe metric, but got one of kind {config.kind!r}: take the preset rome, or TextMoverScore "
+                "for other metrics."
+            )
+        return ("score", *config.features)
+
+    def compute(self) -> dict[str, Tensor]:
+        """Values by name, float64: means, or those of all segments in order."""
+        return self.reduced()

@@ -1,4 +1,4 @@
-"""Greedy matches token by token, kept until the idf weights of all references are known."""
+"""Greedy matches of tokens, kept until the idf weights of all references are known."""
 
 from __future__ import annotations
 
@@ -7,20 +7,41 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from textmover.functional import f_score, pairwise_similarity
 from textmover.metrics.bert_score_model import FlooredGreedy
-from textmover.modules.arithmetic import own_arithmetic
+from textmover.modules.devices import own_arithmetic
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.modules.tokens.unknown_tokens import token_keys
 from textmover.modules.tokens.weighting import Side
 from textmover.scoring import Scorer
-from textmover.scoring.engine.pair_values import pair_values
-from textmover.scoring.engine.progress_and_flags import check_finite
+from textmover.scoring.engine.pairs import check_finite
 from textmover.types import InputError, PairScores, SegmentMetric, TokenEmbeddings
+
+
+def pair_values(
+    scorer: Scorer, metric: SegmentMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> dict[str, np.ndarray]:
+    """Values of each hypothesis with each of its references, for callers that combine them in a way of their own.
+
+    Texts are read as if the scorer scored: each distinct one once, in its batches, from its cache and into it.
+
+    Args:
+        scorer: Whose batches, cache and warnings are used.
+        metric: What gives the values; its features of texts are those of the scorer's metric.
+        hypotheses: ``n`` texts.
+        references: For each, one or more texts.
+
+    Returns:
+        Values of all pairs by name, float64, in input order.
+    """
+    with scorer._engine.matching_by(metric) as engine, scorer._progress_bar(len(hypotheses)) as advance:
+        found = engine.score(hypotheses, references, advance, by_pair=True)
+    return found.values
 
 
 class TokenMatches(NamedTuple):

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from textmover.functional import unit_vectors
-from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.assembly import Parts
 from textmover.modules.config import check_choice
-from textmover.modules.devices import evaluating
+from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, SpecialToken, TokenTrait, check_whole

@@ -17,9 +17,8 @@ from textmover.modules.encoder.layers import PowerMeans, Routing, ScalarMix, Sin
 from textmover.modules.encoder.pretrained import load_config
 from textmover.modules.encoder.source import EncoderSource, resolve_encoder
 from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
-from textmover.modules.tokens.stop_words import stop_words
 from textmover.modules.tokens.tokenizer import Tokenizer
-from textmover.modules.tokens.weighting import needs_traits
+from textmover.modules.tokens.weighting import needs_traits, stop_words
 from textmover.modules.tokens.word_tokenizer import WordTokenizer
 from textmover.types import BOUNDS, InputError, Signature, check_whole
 

@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.config import check_choice
-from textmover.modules.devices import evaluating
+from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.tokenizer import Tokenizer

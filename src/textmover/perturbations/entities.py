@@ -1,16 +1,63 @@
-"""Names replaced by other names."""
+"""Name replacements: recognise a name and its kind, and replace it by another of the same kind."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import NamedTuple
 
-from textmover.perturbations.edits import Edit, fit_article, mixed, one_by_chance
-from textmover.perturbations.names import kind_of_name, names_of_kind, titles
-from textmover.perturbations.parses import Parse, word_tags
-from textmover.perturbations.phrases import Phrase, Word, WordPool
+from textmover.perturbations.clauses import Parse, word_tags
+from textmover.perturbations.phrases import Edit, Phrase, Word, WordPool, fit_article, listed, mixed, one_by_chance
+from textmover.reading import read_yaml
+
+MONTHS_THAT_ARE_WORDS = ("March", "May")
+
+
+@cache
+def _lists() -> Mapping[str, tuple[str, ...]]:
+    raw = read_yaml(Path(__file__).with_name("names.yaml"))
+    return MappingProxyType({kind: listed(names) for kind, names in raw.items()})
+
+
+@cache
+def _kinds() -> Mapping[str, str]:
+    return MappingProxyType({name: kind for kind, names in _lists().items() if kind != "titles" for name in names})
+
+
+def kind_of_name(name: str) -> str:
+    """Kind of a name that the lists hold, such as ``"cities"``; empty for any other word.
+
+    Example:
+        >>> kind_of_name("Oslo"), kind_of_name("Oslonia")
+        ('cities', '')
+    """
+    return _kinds().get(name, "")
+
+
+def names_of_kind(kind: str) -> tuple[str, ...]:
+    """The listed names of a kind."""
+    return _lists()[kind]
+
+
+@cache
+def titles() -> frozenset[str]:
+    """Capitalised words that name nobody and no place."""
+    return frozenset(_lists()["titles"])
+
+
+def always_capitalised(word: str) -> bool:
+    """Whether a word has its capital inside a sentence too, as far as the lists show.
+
+    Example:
+        >>> always_capitalised("Norwegian"), always_capitalised("Goats")
+        (True, False)
+    """
+    return word in _kinds() or word in MONTHS_THAT_ARE_WORDS
+
 
 DETERMINERS = frozenset(
     ("the", "a", "an", "this", "that", "these", "those", "my", "your", "his", "her", "our", "their")

@@ -7,15 +7,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from textmover.perturbations.adjectives import antonym, synonym
-from textmover.perturbations.edits import Function
+from textmover.perturbations.clauses import Parse, Parses
 from textmover.perturbations.entities import entity
-from textmover.perturbations.parses import Parse, Parses
 from textmover.perturbations.passive_voice import active, passive
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
-from textmover.perturbations.phrases import Phrase, WordPool
+from textmover.perturbations.phrases import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
-from textmover.perturbations.substitutions import Neighbours, random_word, substitute
+from textmover.perturbations.words import Neighbours, antonym, random_word, substitute, synonym
 from textmover.types import InputError
 
 NEIGHBOURS = 128

@@ -10,11 +10,9 @@ import itertools
 import re
 from random import Random
 
-from textmover.perturbations.clauses import PRONOUNS, Agreement, Chain, Clause, simple_clause
-from textmover.perturbations.edits import Edit
-from textmover.perturbations.names import always_capitalised
-from textmover.perturbations.parses import Parse
-from textmover.perturbations.phrases import FUNCTION_WORDS, Phrase, WordPool, listed
+from textmover.perturbations.clauses import PRONOUNS, Agreement, Chain, Clause, Parse, simple_clause
+from textmover.perturbations.entities import always_capitalised
+from textmover.perturbations.phrases import FUNCTION_WORDS, Edit, Phrase, WordPool, listed
 from textmover.perturbations.verb_forms import (
     IRREGULAR,
     OBJECT_CASE,

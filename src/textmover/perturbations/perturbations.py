@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from types import MappingProxyType
 
-from textmover.perturbations.edits import Edit, Function, keyed_random, mixed
 from textmover.perturbations.phrases import (
     AUXILIARIES,
     NEGATIVE,
@@ -27,10 +26,14 @@ from textmover.perturbations.phrases import (
     TEENS,
     TENS,
     UNITS,
+    Edit,
+    Function,
     Phrase,
     Word,
     WordPool,
+    keyed_random,
     listed,
+    mixed,
 )
 from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from textmover.report.figures.palette import diverging, metric_colours, sequential
+from textmover.report.figures.svg import diverging, metric_colours, sequential
 from textmover.types import InputError
 
 TEMPLATES = Path(__file__).parent / "templates"

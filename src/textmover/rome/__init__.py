@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from textmover.rome.metric import RomeMetric
     from textmover.rome.parsers.names import load_parser
     from textmover.rome.parsers.trees import WordTree, dependency_trees
-    from textmover.rome.scorer.authors_network import read_official
     from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
+    from textmover.rome.scorer.scorers import read_official
 
 __all__ = [
     "SEMANTICS",
@@ -71,7 +71,7 @@ __getattr__ = names_of(
         "WordTree": "textmover.rome.parsers.trees",
         "dependency_trees": "textmover.rome.parsers.trees",
         "load_parser": "textmover.rome.parsers.names",
-        "read_official": "textmover.rome.scorer.authors_network",
+        "read_official": "textmover.rome.scorer.scorers",
         "semantic_similarity": "textmover.rome.features.semantic",
         "syntactic_edits": "textmover.rome.features.syntactic",
         "syntactic_similarity": "textmover.rome.features.syntactic",

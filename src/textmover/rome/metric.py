@@ -10,23 +10,19 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.arithmetic import lasting, own_arithmetic
 from textmover.modules.classifier import TextClassifier
-from textmover.modules.devices import evaluating
+from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.tokens.fitting import fit_calibration, windows
-from textmover.rome.config import FEATURES, RomeConfig
+from textmover.rome.config import FEATURES, RomeConfig, other_parts, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel
-from textmover.rome.features.cache import KeptFeatures
 from textmover.rome.features.pairs import match_words, pair_features
 from textmover.rome.features.semantic import SemanticResult
-from textmover.rome.features.text_features import PARSED_BYTES, RomeFeatures
+from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, RomeFeatures, WordReader
 from textmover.rome.features.words import WordIdf
-from textmover.rome.reading import WordReader
-from textmover.rome.scorer.names import NEW, build_scorer
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
-from textmover.rome.signature import other_parts, rome_signature
+from textmover.rome.scorer.scorers import NEW, build_scorer
 from textmover.types import (
     InputError,
     PairScores,

@@ -22,11 +22,10 @@ import torch
 from pytorch_lightning.utilities import rank_zero_only
 
 from textmover.runs.launched_processes import STARTED_BY, Launched, check_by_hand
-from textmover.runs.process_messages import FAREWELL, Meeting
+from textmover.runs.process_messages import FAREWELL, AllPairs, Meeting, ShardCount
 from textmover.runs.shards.folder import is_parts
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
-from textmover.runs.shared_progress import AllPairs, ShardCount
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError

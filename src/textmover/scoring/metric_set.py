@@ -1,17 +1,33 @@
-"""Several metrics over the same texts, each text encoded once for all of them, in memory that does not grow."""
+"""Several metrics over the same texts, each text encoded once.
+
+Settings of one metric that read texts alike (the same encoder, layers and tokens) share the encoder, hidden states and
+fitted statistics. One encoder is held at a time.
+"""
 
 from __future__ import annotations
 
+import argparse
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from textmover.checkpoints.statistics_files import unfitted_statistics
+from textmover.modules.assembly import Parts
+from textmover.modules.metric_model import MetricModel
+from textmover.presets import preset_config
+from textmover.readers.segments import read_lines
 from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.engine.progress_and_flags import unusual
+from textmover.scoring.engine.pairs import unusual
+from textmover.scoring.field_flags import FIELD, given_fields
 from textmover.scoring.scorer import Scorer
-from textmover.types import SegmentScores
+from textmover.scoring.scorer_options import build_scorer, load_scorer
+from textmover.types import InputError, SegmentScores
 
 logger = logging.getLogger(__name__)
 
@@ -91,3 +107,122 @@ def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:
 
 def _concatenated(arrays: Iterable[np.ndarray | None]) -> np.ndarray:
     return np.concatenate([array for array in arrays if array is not None])
+
+
+STATES_BYTES = 1 << 30
+"""Memory that remembered hidden states may take."""
+
+BEHIND_VECTORS = frozenset(
+    {
+        "matching", "centering", "hypothesis_special_tokens", "reference_special_tokens", "ngram", "weights", "idf",
+        "idf_from", "temperature", "learn_temperature", "iterations", "tolerance", "value", "cost",
+        "hypothesis_penalty", "reference_penalty", "measure", "order_penalty", "output", "normalize", "alpha", "score",
+        "rescale", "multi_reference", "calibrate",
+    }
+)  # fmt: skip
+"""Fields that neither the tokens of a text nor their raw vectors depend on. A field that is missing here costs time."""
+
+
+class Settings:
+    """A grid over the fields of the metric that the options name, checked before any encoder is loaded.
+
+    Args:
+        options: The command's options.
+        grid: For each setting, the fields that it changes.
+
+    Raises:
+        InputError: If a field is unknown, a value does not fit, or the matching does not read a field.
+    """
+
+    def __init__(self, options: argparse.Namespace, grid: Sequence[Mapping[str, Any]]) -> None:
+        if options.precision == "auto":
+            raise InputError(
+                "Expected `--precision` to be exact, fast or int8, but got auto, which would choose for each setting "
+                "anew."
+            )
+        self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # a bar for all, none for each
+        self.grid = grid
+        model = options.model
+        self.is_preset = not Path(model).expanduser().is_dir() and "/" not in model and "\\" not in model
+        self.configs = self._preset_configs() if self.is_preset else self._checkpoint_configs()
+
+    def _preset_configs(self) -> list[Any]:
+        given = given_fields(self.options)
+        if self.options.revision is not None:
+            given = {"revision": self.options.revision, **given}
+        return [preset_config(self.options.model, **{**given, **one}) for one in self.grid]
+
+    def _checkpoint_configs(self) -> list[Any]:
+        first = build_scorer(self.options, **self.grid[0]).metric.config
+        return [first.override(**one) for one in self.grid]
+
+    def groups(self) -> list[list[int]]:
+        """Settings that read texts alike, in the order in which they appear."""
+        found: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        for index, config in enumerate(self.configs):
+            behind = BEHIND_VECTORS
+            if getattr(config, "layer", None) is None:
+                behind = behind - {"matching"}  # which layer is taken may depend on it
+            key = tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
+            found.setdefault(key, []).append(index)
+        return list(found.values())
+
+
+@dataclass
+class _Shared:
+    """What the settings of a group share: encoder and tokenizer, and what was fitted for each of them."""
+
+    memory: EncoderMemory
+    parts: Parts | None = None
+    fitted: dict[tuple[Any, ...], dict[str, Tensor]] = field(default_factory=dict)
+
+
+def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
+    """The scorer of each setting, ready to score, with its place in the grid; group by group.
+
+    Raises:
+        InputError: If a metric cannot be loaded, or lacks statistics that the options neither give nor give texts for.
+    """
+    options = settings.options
+    texts = None if options.fit_on is None else read_lines(options.fit_on)
+    for members in settings.groups():
+        shared = _Shared(EncoderMemory(0 if options.no_cache else STATES_BYTES, evict=False))
+        for index in members:
+            scorer = _build(settings, index, shared)
+            if texts is not None:
+                _fit(scorer, texts, shared)
+            elif unfitted_statistics(scorer.metric):
+                changes = {FIELD + name: value for name, value in settings.grid[index].items()}
+                scorer = load_scorer(argparse.Namespace(**{**vars(options), **changes}))  # says what is lacking
+            yield index, scorer
+
+
+def _build(settings: Settings, index: int, shared: _Shared) -> Scorer:
+    """The scorer of a setting, with what it can share of those before it."""
+    options = settings.options
+    if settings.is_preset and shared.parts is not None:
+        metric = MetricModel(settings.configs[index], shared.parts).to(shared.parts.encoder.device).eval()
+        scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
+        return scorer.load_statistics(*(options.statistics or ()))
+    scorer = build_scorer(options, **settings.grid[index])
+    if isinstance(scorer.metric, MetricModel):
+        model = scorer.metric
+        if shared.parts is None:
+            shared.memory.join(model, options.precision)
+            shared.parts = model.parts
+        model.encoder = shared.parts.encoder
+    return scorer
+
+
+def _fit(scorer: Scorer, texts: Sequence[str], shared: _Shared) -> None:
+    """Fit each statistic once for all settings of a group for which it has the same values."""
+    metric = scorer.metric
+    shared.memory.limit //= 2  # the other half is for the texts that every setting scores
+    for name in list(metric.statistics):  # the baseline last, since it depends on the others
+        basis = (name, tuple(metric.statistic_basis(name).items()))
+        if basis not in shared.fitted:
+            scorer.fit(texts, [name])
+            shared.fitted[basis] = {key: one.clone() for key, one in metric.statistics[name].state_dict().items()}
+        metric.statistics[name].load_state_dict(shared.fitted[basis])
+    scorer.clear_cache()
+    shared.memory.limit *= 2

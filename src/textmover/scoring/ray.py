@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from textmover.checkpoints.released import DEFAULT_PRESET
+from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.modules.tokens.given_texts import lists_texts
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
 from textmover.scoring.scorer import Scorer

@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 from textmover.checkpoints.folder import checkpoint_folder, load_metric
-from textmover.checkpoints.released import default_metric
+from textmover.checkpoints.hub import default_metric
 from textmover.checkpoints.statistics_files import load_statistics
-from textmover.modules.arithmetic import lasting
 from textmover.modules.config import check_choice
-from textmover.modules.devices import resolve_device
+from textmover.modules.devices import lasting, resolve_device
 from textmover.modules.tokens.given_texts import References, Texts, listed_texts, normalize_references, paired_texts
 from textmover.scoring.backends import Backend, check_backend
 from textmover.scoring.cache.hidden_states import EncoderMemory

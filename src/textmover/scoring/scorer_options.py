@@ -6,7 +6,7 @@ import argparse
 import math
 from typing import TYPE_CHECKING, Any
 
-from textmover.checkpoints.released import default_metric
+from textmover.checkpoints.hub import default_metric
 from textmover.checkpoints.statistics_files import FIT_COMMANDS, unfitted_statistics
 from textmover.readers.segments import read_lines
 from textmover.scoring.field_flags import given_fields

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from textmover.lazy import names_of
 
 if TYPE_CHECKING:
-    from textmover.training.averaging import WeightAverage
-    from textmover.training.callbacks import AtomicCheckpoints, RandomState
+    from textmover.training.callbacks import AtomicCheckpoints, RandomState, WeightAverage
     from textmover.training.classification import ClassificationModule
     from textmover.training.lora import LoraConfig
     from textmover.training.multitask import MultiTaskModule, TaskOptions
@@ -41,6 +40,6 @@ __getattr__ = names_of(
         "RandomState": "textmover.training.callbacks",
         "RatingsModule": "textmover.training.ratings",
         "TaskOptions": "textmover.training.multitask",
-        "WeightAverage": "textmover.training.averaging",
+        "WeightAverage": "textmover.training.callbacks",
     },
 )

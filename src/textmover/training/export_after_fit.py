@@ -22,7 +22,7 @@ from textmover.files import atomic_file
 from textmover.modules.assembly import untrained
 from textmover.terminal import console
 from textmover.training.callbacks import AtomicCheckpoints
-from textmover.training.reports.ratings import judge
+from textmover.training.reports.agreement import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
 from textmover.types import CompositeMetric, InputError, Segment, SegmentMetric
 

@@ -25,7 +25,6 @@ from textmover.data.sources import Source
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring.precision import has_bfloat16
 from textmover.training.lora import LoraConfig, add_lora
-from textmover.training.not_finite import not_finite
 from textmover.training.optimization import (
     OptimizerConfig,
     build_optimizer,
@@ -49,7 +48,7 @@ from textmover.training.sharding import (
     share_again,
 )
 from textmover.training.tasks.task import Context, Judgement, Task
-from textmover.training.trainer_checks import check_trainer, read_safely
+from textmover.training.trainer_checks import check_trainer, not_finite, read_safely
 from textmover.types import InputError, SegmentMetric, TrainableMetric
 from textmover.types.arguments import CheckedArguments, plain
 

@@ -5,7 +5,7 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
-from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_whole
+from textmover.types.arguments import BOUNDS, ENCODER_BOUNDS, check_whole
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     CompositeMetric,
@@ -18,10 +18,17 @@ from textmover.types.metric import (
     Statistic,
     TrainableMetric,
 )
-from textmover.types.packed import PackedEmbeddings, PackedFeatures
 from textmover.types.parsed import ParsedText, Parser
 from textmover.types.segments import InputError, Segment, SegmentScores, Signature
-from textmover.types.tokens import SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings, TokenTrait
+from textmover.types.tokens import (
+    PackedEmbeddings,
+    PackedFeatures,
+    SpecialToken,
+    TextFeatures,
+    TokenBatch,
+    TokenEmbeddings,
+    TokenTrait,
+)
 
 __all__ = [
     "BOUNDS",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from textmover import Scorer
-from textmover.experiments import robustness_report
+from textmover.experiments import robustness
 from textmover.perturbations.perturbations import perturb
 from textmover.readers.judgements import built_in_descriptions
 from textmover.readers.segments import Columns, read_segments
@@ -210,7 +210,7 @@ def test_a_kind_that_no_text_allows_has_a_dash(run, write):
 
 def test_the_heat_map_has_no_empty_row(run, write, monkeypatch):
     path, drawn = write("plain.txt", ["The dog ran home to the garden.", "They walk in the rain every day."]), []
-    monkeypatch.setattr(robustness_report, "draw_heat_map", lambda groups, *_, **__: drawn.extend(groups))
+    monkeypatch.setattr(robustness, "draw_heat_map", lambda groups, *_, **__: drawn.extend(groups))
     given = ("--kinds", "drop", "number", "synonym", "--baselines", "chrf", "--samples", 20, "--quiet")
     assert run("robustness", "-i", path, *given, "--output", "found.svg").code == 0
     assert [(one.title, one.names) for one in drawn] == [("changes that harm", ["drop"])]

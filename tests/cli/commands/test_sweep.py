@@ -10,7 +10,7 @@ import pytest
 from textmover import Scorer
 from textmover.cli.commands import sweep as sweep_module
 from textmover.modules.encoder.encoder import Encoder
-from textmover.scoring import metric_settings as settings_module
+from textmover.scoring import metric_set as settings_module
 from textmover.scoring import save_checkpoint
 
 ROWS = [  # language pair, hypothesis, reference, rating

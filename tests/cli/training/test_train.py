@@ -12,7 +12,7 @@ from textmover import Scorer
 from textmover.cli.main import main as textmover
 from textmover.cli.training.train import main as train
 from textmover.training import RatingsModule
-from textmover.training.not_finite import NotFiniteError
+from textmover.training.trainer_checks import NotFiniteError
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "training"))

@@ -15,7 +15,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     bootstrap_interval,
 )
 from textmover.meta_evaluation.statistics import bootstrap_correlation as drawn_correlation
-from textmover.meta_evaluation.statistics.averaging import averaged_correlation
+from textmover.meta_evaluation.statistics.row_correlation import averaged_correlation
 from textmover.types import InputError
 
 

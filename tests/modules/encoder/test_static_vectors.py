@@ -16,7 +16,8 @@ import pytest
 import torch
 
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.modules.encoder import static_vectors, vector_cache, vector_files
+from textmover.modules.encoder import static_vectors, vector_files
+from textmover.modules.encoder import vector_files as vector_cache
 from textmover.modules.encoder.source import file_sha256
 from textmover.modules.encoder.static_vectors import StaticEncoder, StaticVectors, is_static
 from textmover.modules.tokens.word_tokenizer import WordTokenizer, split_words

@@ -9,12 +9,12 @@ import pytest
 
 from textmover.readers.judgements.description import (
     CHOICES,
+    CONVERTERS,
     KEYS,
     SetDescription,
     built_in_descriptions,
     load_description,
 )
-from textmover.readers.judgements.yaml_values import CONVERTERS
 from textmover.types import InputError
 
 EVERY_KEY = """

@@ -9,7 +9,7 @@ import pytest
 from textmover.markdown import one_line
 from textmover.report.explanation.grid import grid_of, stretches
 from textmover.report.explanation.wording import decomposition
-from textmover.report.figures.fonts import fonts_for
+from textmover.report.figures.panels import fonts_for
 from textmover.types import InputError
 
 LONG = " ".join(f"word{place % 37}" for place in range(2000))
@@ -86,7 +86,7 @@ def test_fonts_have_what_they_can():
 
 
 def test_scripts_that_join_need_a_matplotlib_that_joins_them(monkeypatch):
-    from textmover.report.figures import fonts
+    from textmover.report.figures import panels as fonts
 
     monkeypatch.setattr(fonts, "_joins", lambda: False)
     fonts._chosen.cache_clear()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map, shade
-from textmover.report.figures.palette import contrast
+from textmover.report.figures.svg import contrast
 from textmover.types import InputError
 
 GROUPS = [

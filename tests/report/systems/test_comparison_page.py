@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
-from textmover.report.systems.comparison_figures import MOST_BARS, bars_of, difference_plot, interval_plot
-from textmover.report.systems.comparison_page import ComparedSegment, p_value, render_comparison
+from textmover.report.systems.comparison_page import (
+    MOST_BARS,
+    ComparedSegment,
+    bars_of,
+    difference_plot,
+    interval_plot,
+    p_value,
+    render_comparison,
+)
 from textmover.report.systems.ranking_page import render_ranking
 
 NASTY = '<script>alert(1)</script> & "quoted" مرحبا'

@@ -2,8 +2,8 @@
 
 import torch
 
-from textmover.rome.features import cache as kept
-from textmover.rome.features.cache import KeptFeatures
+from textmover.rome.features import text_features as kept
+from textmover.rome.features.text_features import KeptFeatures
 
 
 class Counted:

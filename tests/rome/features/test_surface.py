@@ -1,7 +1,7 @@
 import pytest
 from sacrebleu.metrics import CHRF
 
-from textmover.rome.features.surface import SURFACE
+from textmover.rome.features.pairs import SURFACE
 from textmover.rome.features.text_features import ReadText
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from textmover.rome.parsers.names import DEFAULT_PARSER, load_parser
-from textmover.rome.parsers.spacy import SpacyParser, files_hash
+from textmover.rome.parsers.pipelines import SpacyParser, files_hash
 from textmover.types import InputError, Parser
 
 pytest.importorskip("spacy")

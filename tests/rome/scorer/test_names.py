@@ -6,17 +6,17 @@ import torch
 
 from textmover.rome import convert
 from textmover.rome.config import RomeConfig
-from textmover.rome.scorer import names as networks
-from textmover.rome.scorer.authors_network import OFFICIAL
-from textmover.rome.scorer.names import (
+from textmover.rome.scorer import scorers as networks
+from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
+from textmover.rome.scorer.scorers import (
     NEW,
+    OFFICIAL,
     build_scorer,
     convert_official,
     official_file,
     shipped_scorers,
     write_scorer,
 )
-from textmover.rome.scorer.network import FeatureScorer, ScorerConfig
 from textmover.types import InputError
 
 FEATURES = ("semantic", "syntactic", "acceptability")

@@ -14,8 +14,8 @@ import torch
 from textmover.presets import preset_config
 from textmover.scoring import EncoderMemory, Scorer
 from textmover.scoring.backends import BackendError, attach, graph, preparation, prepare
-from textmover.scoring.backends.probes import probe_states
-from textmover.scoring.backends.runner import ArtefactRunner
+from textmover.scoring.backends.graph import ArtefactRunner
+from textmover.scoring.backends.preparation import probe_states
 from textmover.scoring.engine import text_features as text_work
 from textmover.scoring.precision import AUTO_BOUND
 from textmover.types import InputError, TokenBatch

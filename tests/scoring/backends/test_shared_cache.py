@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from textmover.scoring.backends import names, tidying
+from textmover.scoring.backends import artefacts as tidying
+from textmover.scoring.backends import names
 from textmover.scoring.backends.artefacts import RECORD
 
 

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from textmover import Scorer
 from textmover.scoring import save_checkpoint
-from textmover.scoring.backends.compiled import CompiledRunner
+from textmover.scoring.backends.packed import CompiledRunner
 from textmover.scoring.cache.hidden_states import EncoderMemory, _Weights, flush_all
 from textmover.scoring.cache.state_files import StateFiles
 from textmover.scoring.cache.state_folders import FORMAT

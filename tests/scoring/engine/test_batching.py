@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.scoring.engine import batching
-from textmover.scoring.engine.batching import BLOCK, pair_batches, token_batches
+from textmover.scoring.engine import batches
+from textmover.scoring.engine.batches import BLOCK, pair_batches, token_batches
 from textmover.types import TokenBatch
 
 
@@ -27,8 +27,8 @@ def made_texts(count: int) -> list[str]:
 @pytest.mark.parametrize("budget", [1, 30, 100, 10**6])
 @pytest.mark.parametrize(("chunk", "characters"), [(1024, 1 << 19), (7, 1 << 19), (1024, 500)])
 def test_each_text_comes_once_within_the_budget(monkeypatch, budget, chunk, characters):
-    monkeypatch.setattr(batching, "CHUNK", chunk)
-    monkeypatch.setattr(batching, "CHUNK_CHARACTERS", characters)
+    monkeypatch.setattr(batches, "CHUNK", chunk)
+    monkeypatch.setattr(batches, "CHUNK_CHARACTERS", characters)
     texts = made_texts(200)
     rows = []
     for places, tokens in token_batches(tokenize, texts, lambda: budget):

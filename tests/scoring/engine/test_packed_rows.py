@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.scoring.engine import packed_rows as rows
-from textmover.scoring.engine.packed_rows import (
+from textmover.scoring.engine import batches as rows
+from textmover.scoring.engine.batches import (
     best_fit,
     encoded_in_rows,
     made_states,
@@ -114,7 +114,7 @@ def test_states_are_taken_apart_as_they_were_put_together():
 @pytest.mark.parametrize("order", ["mixed", "sorted"])
 @pytest.mark.parametrize(("count", "longest"), [(1, 5), (3, 10), (200, 10), (500, 25)])
 def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longest, order):
-    monkeypatch.setattr(rows, "CHUNK", 60)
+    monkeypatch.setattr(rows, "TEXTS", 60)
     texts = made_texts(count, longest)
     texts = sorted(texts, key=len) if order == "sorted" else texts
     names = []
@@ -130,7 +130,7 @@ def test_groups_hold_every_text_once_in_whole_batches(monkeypatch, count, longes
 
 
 def test_the_first_group_is_small_and_the_others_wait_for_it(monkeypatch):
-    monkeypatch.setattr(rows, "CHUNK", 80)
+    monkeypatch.setattr(rows, "TEXTS", 80)
     read = []
     groups = row_groups(lambda texts: (read.append(len(texts)), tokenize(texts))[1], made_texts(240), Runner())
     next(groups)
@@ -140,7 +140,7 @@ def test_the_first_group_is_small_and_the_others_wait_for_it(monkeypatch):
 
 
 def test_texts_that_leave_much_of_a_row_empty_are_in_none(monkeypatch):
-    monkeypatch.setattr(rows, "CHUNK", 60)
+    monkeypatch.setattr(rows, "TEXTS", 60)
     texts = [" ".join(["7"] * 6)] * 200 + made_texts(100)
     runner, found = Runner(), []
     for group in row_groups(tokenize, texts, runner):
@@ -171,7 +171,7 @@ def used(given):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(("count", "longest"), [(2, 5), (40, 10), (700, 14)])
 def test_every_text_comes_with_its_own_states(monkeypatch, count, longest, workers):
-    monkeypatch.setattr(rows, "CHUNK", 90)
+    monkeypatch.setattr(rows, "TEXTS", 90)
     texts, runner = made_texts(count, longest), Runner()
     groups = row_groups(tokenize, texts, runner)
     found = [one for part in encoded_in_rows(groups, runner, used, 40, workers) for one in part]
@@ -202,7 +202,7 @@ def test_batches_are_within_the_budget_and_of_like_length():
 
 
 def test_texts_in_no_row_are_used_as_they_are_tokenised(monkeypatch):
-    monkeypatch.setattr(rows, "CHUNK", 40)
+    monkeypatch.setattr(rows, "TEXTS", 40)
     read = []
     texts = [" ".join(["7"] * 6)] * 800
     groups = row_groups(lambda chunk: (read.append(len(chunk)), tokenize(chunk))[1], texts, Runner())

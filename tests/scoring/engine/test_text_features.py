@@ -10,7 +10,7 @@ from textmover import Scorer
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.engine.engine import Engine
 from textmover.types import InputError
-from textmover.types.packed import Ragged
+from textmover.types.tokens import Ragged
 
 HYPOTHESES = ["the small dog ran to the old house", "she will buy a book", "tea", "go home"]
 REFERENCES = [["a little dog runs home at night"], ["she sold it"], ["a cold drink of water"], ["one went home"]]

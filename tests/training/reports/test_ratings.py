@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_gain, bootstrap_interval
-from textmover.training.reports.ratings import FitReport, PartReport
+from textmover.training.reports.agreement import FitReport, PartReport
 from textmover.types import Signature
 
 N = 40

@@ -13,7 +13,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from textmover.cli.console import set_up_logging
-from textmover.experiments.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
+from textmover.experiments.papers.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
 from textmover.files import check_output, write_output
 from textmover.modules.analysis import CENTERINGS, Estimate, LayerAnalysis, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER

@@ -23,11 +23,16 @@ from textmover.experiments.evaluation.agreement import (
     judge,
     questions,
 )
-from textmover.experiments.evaluation.given_scores import read_ready
-from textmover.experiments.evaluation.metrics import Metrics, add_row_options
-from textmover.experiments.evaluation.page import report_section, write_page
-from textmover.experiments.evaluation.printing import print_failures, print_one_metric, print_several
-from textmover.experiments.evaluation.score_tables import scores_files, write_scores
+from textmover.experiments.evaluation.output import (
+    print_failures,
+    print_one_metric,
+    print_several,
+    report_section,
+    scores_files,
+    write_page,
+    write_scores,
+)
+from textmover.experiments.evaluation.scores import Metrics, add_row_options, read_ready
 from textmover.experiments.evaluation.sets import add_set_options, read_sets, set_files
 from textmover.files import check_folder
 from textmover.meta_evaluation import Evaluation, Protocol, evaluate

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textmover.checkpoints.released import DEFAULT_PRESET
+from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
 from textmover.cli.console import set_up_logging
 from textmover.cli.options.columns import add_split_option

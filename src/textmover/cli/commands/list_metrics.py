@@ -10,7 +10,7 @@ from typing import Any
 
 from textmover.checkpoints.citations import bibtex, cited
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.released import DEFAULT_METRIC, released_metrics
+from textmover.checkpoints.hub import DEFAULT_METRIC, released_metrics
 from textmover.presets import KINDS, PRESETS, Preset, preset_config
 from textmover.reading import read_json
 from textmover.terminal import print_table

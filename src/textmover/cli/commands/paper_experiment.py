@@ -15,18 +15,15 @@ from textmover.cli.options.paper_experiments import (
     page_path,
     rebuilding_command,
 )
-from textmover.experiments.layers import draw_layers
 from textmover.experiments.papers.agreement import Agreements, check_sets, questions, unanswerable
-from textmover.experiments.papers.config import Experiment
+from textmover.experiments.papers.config import Experiment, Place, converted
 from textmover.experiments.papers.data import absent_files, check_readers, given_files, read_set
-from textmover.experiments.papers.figures import draw_figure
-from textmover.experiments.papers.layers import analyse
-from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text
+from textmover.experiments.papers.layers import analyse, draw_layers
+from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text, draw_figure
 from textmover.experiments.papers.results import Absences, Findings, figure_metrics, metrics_of_set, table_sets
 from textmover.experiments.papers.score_cache import KeptScores, scores_folder
 from textmover.experiments.papers.scores import ExperimentMetrics, Scored
 from textmover.experiments.papers.table_blocks import Block, figure_block, layer_block, table_blocks
-from textmover.experiments.papers.yaml_values import Place, converted
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
 from textmover.runs.progress import AdvancePart, progress_bars

@@ -29,7 +29,7 @@ from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.correlation import group_positions
 from textmover.meta_evaluation.systems.ranking import RankTest
 from textmover.readers.column_flags import flags_named
-from textmover.readers.system_tables import SystemTable, read_system_table
+from textmover.readers.system_scores import SystemTable, read_system_table
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
 from textmover.report.systems.significance import rank_tests
 from textmover.report.templating import check_jinja

@@ -21,11 +21,19 @@ from textmover.cli.options.perturbations import (
     load_neighbour_search,
     load_parses,
 )
-from textmover.experiments.evaluation.metrics import Metrics, add_baselines_option
-from textmover.experiments.evaluation.score_tables import write_scores
+from textmover.experiments.evaluation.output import write_scores
+from textmover.experiments.evaluation.scores import Metrics, add_baselines_option
 from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text
-from textmover.experiments.robustness_report import blocks, draw_drops
-from textmover.experiments.robustness_texts import KEEPING, YARDSTICK, Subjects, change, kind_names, read_subjects
+from textmover.experiments.robustness import (
+    KEEPING,
+    YARDSTICK,
+    Subjects,
+    blocks,
+    change,
+    draw_drops,
+    kind_names,
+    read_subjects,
+)
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import flags_named

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from textmover.checkpoints.released import DEFAULT_PRESET
+from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.cli.console import set_up_logging
 from textmover.cli.options.columns import add_column_options, read_tables
 from textmover.cli.options.metric import add_metric_options
@@ -32,7 +32,7 @@ from textmover.meta_evaluation import (
 from textmover.readers.text_tables import named
 from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
 from textmover.scoring.field_flags import FIELD, field_flag
-from textmover.scoring.metric_settings import Settings, scorers
+from textmover.scoring.metric_set import Settings, scorers
 from textmover.scoring.scorer import Scorer
 from textmover.terminal import console, print_table
 from textmover.types import InputError, Segment

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import KINDS, resolve_types
-from textmover.perturbations.parses import Parses
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.perturbations.substitutions import Neighbours
+    from textmover.perturbations.words import Neighbours
 
 PERTURBATION_FLAGS: Mapping[str, str] = {
     "column": "--column",

@@ -26,8 +26,7 @@ from textmover.cli.console import causes, set_up_logging
 from textmover.cli.training.search_trial import ObjectiveError, config_of, placed, run_trial, with_values, write_recipe
 from textmover.cli.training.train import quiet_lightning
 from textmover.csv_cells import CsvWriter
-from textmover.experiments.search.comparability import JudgedParts
-from textmover.experiments.search.space import Space, check_keys, read_mapping, read_space
+from textmover.experiments.search.space import JudgedParts, Space, check_keys, read_mapping, read_space
 from textmover.files import atomic_file
 from textmover.terminal import console, print_table
 from textmover.types import InputError

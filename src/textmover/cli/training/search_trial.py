@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from textmover.cli.training.train import TrainCLI, run_training
-from textmover.experiments.search.comparability import judged_print
+from textmover.experiments.search.space import judged_print
 from textmover.files import atomic_file
 from textmover.markdown import one_line
 from textmover.training.trainer_checks import check_moved

@@ -31,13 +31,12 @@ from textmover.cli.options.types import given_twice
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_mapping
 from textmover.reading import NotYamlError, load_yaml
-from textmover.runs.termination import Terminated
+from textmover.runs.launched_processes import Terminated
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
-from textmover.training.not_finite import NotFiniteError
 from textmover.training.sharding import ShardedStrategy
 from textmover.training.stage import StageModule
-from textmover.training.trainer_checks import check_moved, check_precision
+from textmover.training.trainer_checks import NotFiniteError, check_moved, check_precision
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

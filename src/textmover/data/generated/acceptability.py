@@ -15,8 +15,7 @@ from textmover.data.label_tasks import TASKS
 from textmover.data.labelled import LabelledSource, LabelledText, LabelsDataModule
 from textmover.data.sources import Source, check_reading
 from textmover.data.split import HELD_BACK_SHARE, is_held_back
-from textmover.perturbations.edits import keyed_random
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.phrases import WordPool, keyed_random
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

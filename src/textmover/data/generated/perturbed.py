@@ -11,10 +11,9 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.generated.plain_sentences import check_damage, read_sentences, taken_sentences
 from textmover.data.sources import RatedSource, Source, check_judged, check_reading
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
-from textmover.perturbations.edits import keyed_random
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.phrases import WordPool, keyed_random
 from textmover.perturbations.severity import shipped_table
 from textmover.types import InputError, Segment
 

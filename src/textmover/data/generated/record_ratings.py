@@ -12,7 +12,7 @@ from textmover.data.generated.record_texts import STYLES, in_style, tell
 from textmover.data.generated.records import RecordBook
 from textmover.data.sources import RatedSource, Source
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
-from textmover.perturbations.edits import keyed_random, one_by_chance
+from textmover.perturbations.phrases import keyed_random, one_by_chance
 from textmover.types import InputError, Segment
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 
 from textmover.data.generated.records import Domain, Fact, Record, RecordBook
-from textmover.perturbations.edits import VOWEL_SOUND, mixed, one_by_chance
+from textmover.perturbations.phrases import VOWEL_SOUND, mixed, one_by_chance
 
 STYLES = ("written", "written", "spaced", "spaced, lower case", "lower case")
 """Ways to write a text, one by chance: most systems that make texts of data give lower case or spaces around marks."""

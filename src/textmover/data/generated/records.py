@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from textmover.perturbations.edits import mixed, one_by_chance
+from textmover.perturbations.phrases import mixed, one_by_chance
 
 COUNTS = (2, 3, 5, 12, 40, 137)
 """Numbers of results."""

@@ -13,9 +13,18 @@ from functools import partial
 from random import Random
 from types import MappingProxyType
 
-from textmover.perturbations.edits import Edit, Function, keyed_random, mixed, one_by_chance
 from textmover.perturbations.perturbations import PERTURBATIONS
-from textmover.perturbations.phrases import Phrase, Word, WordPool, listed
+from textmover.perturbations.phrases import (
+    Edit,
+    Function,
+    Phrase,
+    Word,
+    WordPool,
+    keyed_random,
+    listed,
+    mixed,
+    one_by_chance,
+)
 
 CONFUSED = tuple(
     listed(words)

@@ -17,8 +17,8 @@ from textmover.readers.judgements import (
     load_description,
     read_judgements,
 )
+from textmover.readers.judgements.description import CONVERTERS
 from textmover.readers.judgements.formats import READERS
-from textmover.readers.judgements.yaml_values import CONVERTERS
 from textmover.types import InputError, Judgements
 
 TABLE_FILES = ("path",)

@@ -1,4 +1,4 @@
-"""An experiment on paper: Markdown, CSV and JSON."""
+"""Results of an experiment as Markdown, CSV, JSON and figures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from textmover.csv_cells import CsvWriter
+from textmover.experiments.papers.results import FigureResult
 from textmover.experiments.papers.table_blocks import Block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text
+from textmover.report import Line, Panel, draw_panels
+from textmover.report.evaluation.wording import STATISTIC_NAMES
 
 FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
 """Format of a file by its suffix."""
@@ -119,3 +122,31 @@ def _or_none(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+LONGEST_TITLE = 60
+"""Characters of a figure's title."""
+
+
+def draw_figure(result: FigureResult, path: str) -> None:
+    """Draw a figure; the intervals of its points where it has but one line, since those of several cover each other."""
+    spec = result.spec
+    alone = len(spec.lines) == 1
+    lines = [
+        Line(
+            line.name,
+            [cell.value for cell in cells],
+            [cell.low for cell in cells] if alone else None,
+            [cell.high for cell in cells] if alone else None,
+        )
+        for line, (_, cells) in zip(spec.lines, result.lines, strict=True)
+    ]
+    encoder = next((name for name, _ in result.lines if name != "-"), "")
+    draw_panels(
+        [Panel("", lines)],
+        [str(value) for value in spec.values],
+        path,
+        x_label=spec.field.replace("_", " "),
+        y_label=f"mean {STATISTIC_NAMES[spec.statistic]}",
+        title=f"{spec.set}, {encoder}"[:LONGEST_TITLE],
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from textmover.experiments.evaluation.score_tables import write_scores
+from textmover.experiments.evaluation.output import write_scores
 from textmover.experiments.evaluation.sets import scores_table
 from textmover.files import write_output
 from textmover.meta_evaluation import MetricScores

@@ -21,8 +21,7 @@ from textmover.presets import PRESETS, preset_config
 from textmover.scoring.cache.hidden_states import EncoderMemory
 from textmover.scoring.field_flags import given_fields
 from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
-from textmover.scoring.metric_set import score_together, tell_unusual
-from textmover.scoring.metric_settings import BEHIND_VECTORS
+from textmover.scoring.metric_set import BEHIND_VECTORS, score_together, tell_unusual
 from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, folder_limit, load_scorer
 from textmover.types import InputError, Judgements, Signature

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from textmover.experiments.layers import SIMILARITIES, estimates
-from textmover.experiments.papers.layers import LayerResult
+from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, estimates
 from textmover.experiments.papers.results import HERE, PAPER, Cell, FigureResult, ResultLine, TableResult
 from textmover.experiments.papers.specification import MEAN, Column
 from textmover.modules.analysis import Estimate

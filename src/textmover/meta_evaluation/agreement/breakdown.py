@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
-from textmover.meta_evaluation.statistics.averaging import CORRELATIONS
 from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
 from textmover.meta_evaluation.statistics.correlation import finite_scores, group_positions
-from textmover.meta_evaluation.statistics.row_correlation import unit_correlations
+from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS, unit_correlations
 from textmover.types import InputError
 
 EVERYTHING = ("all",)

@@ -1,6 +1,6 @@
-"""Correlations of many short lists at once: one for each row of a table, without a loop over rows.
+"""Correlations of every row of a table at once, and their averages over units.
 
-Agreement is often the mean of a statistic over thousands of items with a few outputs each, or is asked for once per
+Agreement is often the mean of a statistic over thousands of items with a few outputs each, or is computed once per
 permutation. Numbers are those of :mod:`textmover.meta_evaluation.statistics.correlation`; a row without a correlation
 (fewer than three scores, or scores that are all equal) gives NaN.
 """
@@ -11,11 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from textmover.meta_evaluation.statistics.bootstrap_correlation import CHUNK_ENTRIES, Vector
-from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, kendall, kendall_c
+from textmover.meta_evaluation.statistics.correlation import (
+    MIN_SEGMENTS,
+    group_positions,
+    kendall,
+    kendall_c,
+    paired_scores,
+)
+from textmover.types import InputError
 
 LONG_ROW = 64
 """From this length on, pairs within a row are counted by SciPy's loop over rows, in n log n in place of n² steps."""
@@ -270,3 +277,66 @@ def chunks(rows: int, entries: int) -> Iterator[slice]:
     step = max(1, CHUNK_ENTRIES // max(1, entries))
     for start in range(0, rows, step):
         yield slice(start, min(rows, start + step))
+
+
+CORRELATIONS = ("pearson", "spearman", "kendall", "kendall-c")
+"""Names of the correlations of segments."""
+
+
+class AveragedCorrelation(NamedTuple):
+    """Unweighted mean of a correlation over units.
+
+    Attributes:
+        value: The mean; NaN if no unit has a correlation.
+        units: Over how many units it is averaged.
+        segments: How many segments these hold.
+        undefined: Names of the units without a correlation: fewer than three segments, or either list constant.
+        undefined_segments: How many segments those hold.
+        by_unit: The correlation of each unit, NaN where there is none.
+    """
+
+    value: float
+    units: int
+    segments: int
+    undefined: tuple[str, ...]
+    undefined_segments: int
+    by_unit: Mapping[str, float]
+
+
+def averaged_correlation(
+    metric_scores: ArrayLike, human_scores: ArrayLike, units: Sequence[str] | None = None, *, statistic: str = "pearson"
+) -> AveragedCorrelation:
+    """Correlation within each unit, averaged over units: ``(1/U) Σ_u corr(x_u, y_u)``.
+
+    What the units are says what is asked: with the group of each segment, agreement within groups; with its item,
+    whether the metric orders the outputs for one item as people do; with its system, whether it finds the items that
+    the system did well on. Units without a correlation are left out of the mean and named.
+
+    Args:
+        metric_scores: Metric score of each segment, ``[n]``.
+        human_scores: Human score of each segment, ``[n]``.
+        units: Unit of each segment, ``n`` names; ``None`` pools all segments as one unit, ``"all"``.
+        statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b) or ``kendall-c``.
+
+    Returns:
+        The mean, over how many units it is, and which are missing.
+
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
+
+    Example:
+        >>> result = averaged_correlation([1, 2, 3, 4, 4, 4], [1, 3, 2, 1, 2, 3], ["a"] * 3 + ["b"] * 3)
+        >>> round(result.value, 6), result.units, result.undefined, result.undefined_segments
+        (0.5, 1, ('b',), 3)
+    """
+    if statistic not in CORRELATIONS:
+        raise InputError(f"Expected the statistic to be {', '.join(CORRELATIONS)}, but got {statistic!r}: choose one.")
+    metric, human = paired_scores(metric_scores, human_scores)
+    positions = group_positions(["all"] * len(metric) if units is None else units, len(metric))
+    values = unit_correlations(metric, human, list(positions.values()), statistic)
+    by_unit = dict(zip(positions, values.tolist(), strict=True))
+    undefined = tuple(name for name, value in by_unit.items() if np.isnan(value))
+    missing = sum(len(positions[name]) for name in undefined)
+    defined = values[~np.isnan(values)]
+    mean = float(defined.mean()) if len(defined) else float("nan")
+    return AveragedCorrelation(mean, len(defined), len(metric) - missing, undefined, missing, by_unit)

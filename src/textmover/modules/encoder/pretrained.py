@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from textmover.modules.forking import new_lock
+from textmover.modules.devices import new_lock
 from textmover.reading import read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from textmover.modules.config import check_choice
-from textmover.modules.encoder.vector_cache import MATRIX, MEAN, WORDS, cached, provide
+from textmover.modules.encoder.vector_files import MATRIX, MEAN, WORDS, cached, provide
 from textmover.reading import read_json
 from textmover.types import InputError, TokenBatch
 

@@ -1,10 +1,24 @@
-"""Word vectors as text, in the format of word2vec, GloVe or fastText: a word and its vector on each line."""
+"""Static word vectors in the text formats of word2vec, GloVe and fastText, parsed once and cached.
+
+The cache (``$XDG_CACHE_HOME/textmover`` or ``~/.cache/textmover``) is memory-mapped. Its folders are named by the hash
+of the file, so that a changed file is parsed again.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gzip
+import hashlib
+import io
 import itertools
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +26,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from textmover.files import hidden_folder
+from textmover.modules.encoder.source import file_sha256
+from textmover.reading import read_json
 from textmover.types import InputError
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -130,3 +147,163 @@ def _row(path: Path, number: int, line: bytes, dimension: int) -> tuple[str, NDA
         f"Expected every line of {path} to hold a word and {dimension} numbers, but line {number} holds {holds}: "
         "fetch or save the file anew."
     )
+
+
+logger = logging.getLogger(__name__)
+
+MATRIX, WORDS, MEAN, ENTRY = "vectors.npy", "words.txt", "mean.npy", "entry.json"
+"""What the cache keeps of a file: float32 rows, their words line by line, the mean of the rows, and the sizes of these
+three, by which a damaged folder is told."""
+
+LAYOUT = "static-vectors-1"
+"""Folder of the cache; its number changes with what is kept."""
+
+SETTLED_NS = 2_000_000_000
+"""A file that changed less than this before it was hashed may change again without its times showing it."""
+
+_temporary: dict[str, Path] = {}
+"""Folders by hash, until the program ends, of files that the cache could not take."""
+
+
+def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
+    """Hash of a file of word vectors, and the folder that it was parsed into, now or earlier.
+
+    Args:
+        path: The text file; not looked at where ``sha256`` is given and in the cache.
+        sha256: Hash that the file has to have.
+
+    Raises:
+        InputError: If the file cannot be read, holds no word vectors, or has another hash.
+    """
+    if sha256 is not None and (folder := cached(sha256)) is not None:
+        return sha256, folder
+    with readable(path):
+        state = _state(path)
+        found = _hash(path, state)
+    if sha256 not in (None, found):
+        raise InputError(f"Expected {path} to have the SHA-256 {sha256}, but got {found}: give the file of that hash.")
+    return found, cached(found) or _build(path, found, state)
+
+
+def cached(sha256: str) -> Path | None:
+    """Folder of the cache with the parsed file of this hash; ``None`` where there is none that is whole."""
+    with contextlib.suppress(RuntimeError):  # no home folder
+        folder = cache_folder() / LAYOUT / sha256
+        if _is_whole(folder):
+            return folder
+    return _temporary.get(sha256)
+
+
+def cache_folder() -> Path:
+    """The project's folder in the user's cache; it need not be there yet.
+
+    Raises:
+        RuntimeError: If the user has no home folder.
+    """
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = stated if stated.is_absolute() else Path("~/.cache").expanduser()
+    return home / "textmover"
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        sizes = read_json(folder / ENTRY)
+        return {name: (folder / name).stat().st_size for name in (MATRIX, WORDS, MEAN)} == sizes
+    except (OSError, ValueError):
+        return False
+
+
+def _build(path: Path, sha256: str, state: tuple[int, ...]) -> Path:
+    """Parse the file into the cache, or into a temporary folder where the cache cannot be written."""
+    try:
+        folder = cache_folder() / LAYOUT / sha256
+        with hidden_folder(folder) as beside:
+            _parse(path, beside, state)
+            return _renamed(beside, folder)
+    except (OSError, RuntimeError) as error:
+        logger.warning("The cache cannot take %s (%s): a temporary folder does, until the program ends.", path, error)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="textmover-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _parse(path, folder, state)
+    except OSError as error:
+        raise InputError(
+            f"Expected room for the vectors of {path}, but got: {error.strerror or error}. Set XDG_CACHE_HOME to a "
+            "folder that can be written."
+        ) from error
+    _temporary[sha256] = folder
+    return folder
+
+
+def _renamed(beside: Path, folder: Path) -> Path:
+    """Give a complete folder its name, unless another process was first; a damaged one is replaced."""
+    try:
+        os.replace(beside, folder)
+    except OSError:
+        if not _is_whole(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(beside, folder)
+    return folder
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes whenever the file does."""
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
+
+
+def _hash(path: Path, state: tuple[int, ...]) -> str:
+    """Hash of the file, noted in the cache under its state, since a file of several GB takes a while."""
+    note = None
+    with contextlib.suppress(RuntimeError):
+        key = hashlib.sha256(repr((str(path.resolve()), *state)).encode(errors="surrogateescape")).hexdigest()
+        note = cache_folder() / LAYOUT / "hashes" / key
+    settled = time.time_ns() - max(state[1:3]) > SETTLED_NS
+    if note is None or not settled:
+        return file_sha256(path)
+    with contextlib.suppress(OSError, ValueError):
+        noted = note.read_text(encoding="ascii")
+        if re.fullmatch(r"[0-9a-f]{64}", noted):
+            return noted
+    sha256 = file_sha256(path)
+    with contextlib.suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(sha256, encoding="ascii")
+    return sha256
+
+
+def _parse(path: Path, folder: Path, state: tuple[int, ...]) -> None:
+    """Read the text into the files of a folder of the cache."""
+    logger.info("Reading the word vectors of %s, once", path)
+    words: set[str] = set()
+    count, dimension, total = 0, 0, np.zeros(1)
+    with (folder / MATRIX).open("wb") as matrix, (folder / WORDS).open("wb") as vocabulary:
+        for word, row in read_vectors(path):
+            if not count:
+                dimension = len(row)
+                _write_header(matrix, 0, dimension)
+            count += 1
+            if word not in words:
+                words.add(word)
+                total = total + row  # in float64
+                matrix.write(row.tobytes())
+                vocabulary.write(f"{word}\n".encode())
+        matrix.seek(0)
+        _write_header(matrix, len(words), dimension)
+        for written in (matrix, vocabulary):
+            written.flush()
+            os.fsync(written.fileno())
+    with readable(path):
+        if _state(path) != state:
+            raise InputError(f"Expected {path} to stay as it is while it is read, but it changed: read it again.")
+    np.save(folder / MEAN, (total / len(words)).astype(np.float32))
+    sizes = {name: (folder / name).stat().st_size for name in (MATRIX, WORDS, MEAN)}
+    (folder / ENTRY).write_text(json.dumps(sizes), encoding="utf-8")
+    repeated = count - len(words)
+    logger.info("%s: %d words, %d dimensions; %d repeated words left out", path, len(words), dimension, repeated)
+
+
+def _write_header(matrix: io.BufferedWriter, rows: int, dimension: int) -> None:
+    """The header of an ``.npy`` file, as long for any number of rows."""
+    shape = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(matrix, shape)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from textmover.modules.arithmetic import lasting
-from textmover.modules.devices import evaluating
+from textmover.modules.devices import evaluating, lasting
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
 from textmover.types import InputError, TokenBatch
 

@@ -1,11 +1,10 @@
 """Sets of human judgements: tables read by a description, the shapes of well-known sets, and ready scores."""
 
-from textmover.readers.judgements.captions import read_coco_captions
 from textmover.readers.judgements.description import SetDescription, built_in_descriptions, load_description
+from textmover.readers.judgements.documents import read_coco_captions, read_tac
 from textmover.readers.judgements.metric_scores import ReadyScores, read_scores
 from textmover.readers.judgements.preferences import read_darr
 from textmover.readers.judgements.rows import repeated_rows
-from textmover.readers.judgements.summaries import read_tac
 from textmover.readers.judgements.table_sets import read_judgements
 
 __all__ = [

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from textmover.readers.judgements.captions import read_coco_captions
+from textmover.readers.judgements.documents import read_coco_captions, read_tac
 from textmover.readers.judgements.preferences import read_darr
-from textmover.readers.judgements.summaries import read_tac
 from textmover.types import Judgements
 
 READERS: Mapping[str, tuple[Callable[..., Judgements], tuple[str, ...]]] = {

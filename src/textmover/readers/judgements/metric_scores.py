@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.judgements.cells import CellTable, place_of, read_cells
+from textmover.readers.judgements.rows import CellTable, place_of, read_cells
 from textmover.readers.judgements.table_sets import set_name
 from textmover.readers.segments import FINITE, as_number, check_columns, read_lines
 from textmover.readers.tables import is_table

@@ -1,12 +1,17 @@
-"""Judged texts one by one, put together to the set that they make."""
+"""Rows of judgement tables: typed cells, and the set assembled from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from textmover.readers.segments import FINITE, TableRow, as_number, check_columns, told
+from textmover.readers.tables import open_tables
 from textmover.types import InputError, Judgements
 
 ALL = "all"
@@ -125,3 +130,170 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[float, ...]]) -> dict[st
     """Numbers by name, float64."""
     table = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     return {name: np.ascontiguousarray(table[:, place]) for place, name in enumerate(names)}
+
+
+MISSING = ("", "nan", "na")
+"""How tables write that there is no number: Python, and R."""
+
+
+class CellTable(NamedTuple):
+    """The rows of a file with the cells that were asked for.
+
+    Attributes:
+        rows: All rows in file order.
+        columns: The columns that the file has, of those that were asked for.
+    """
+
+    rows: list[TableRow]
+    columns: tuple[str, ...]
+
+
+def read_cells(
+    path: str | Path,
+    wanted: Mapping[str, str] | None,
+    *,
+    optional: Collection[str] = (),
+    format: str | None = None,
+    split: str = "train",
+) -> CellTable:
+    """Read the rows of a table, paths into nested values resolved.
+
+    Args:
+        path: As for :func:`textmover.data.read_segments`.
+        wanted: The columns that are needed, each with what an error calls it; ``None`` reads all.
+        optional: Those of them that the file may lack.
+        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
+        split: Split of a hub or saved data set.
+
+    Raises:
+        InputError: If the file cannot be read, holds no row, or lacks a column.
+    """
+    asked = None if wanted is None else {name for column in wanted for name in (column, _head(column))}
+    rows: list[TableRow] = []
+    present: dict[str, None] = {}
+    with contextlib.closing(open_tables(path, format=format, split=split, wanted=asked)) as tables:
+        for table in tables:
+            seen = dict.fromkeys(table.columns or ())
+            before = len(rows)
+            if table.columns is not None:
+                _check(table.name, table.columns, wanted, optional)
+            for line, cells in table.rows:
+                if isinstance(cells, InputError):
+                    raise cells
+                seen.update(dict.fromkeys(cells))
+                rows.append(_row(TableRow(table.name, table.unit, line, cells), wanted))
+            if table.columns is None and len(rows) > before:
+                _check(table.name, tuple(seen), wanted, optional)
+            present.update(dict.fromkeys(seen if wanted is None else (c for c in wanted if _stands_in(c, seen))))
+    if not rows:
+        raise InputError(f"Expected {path} to hold at least one row, but got none: give a file with rows.")
+    return CellTable(rows, tuple(present))
+
+
+def number(row: TableRow, column: str, *, missing: bool, hint: str) -> float:
+    """A finite number, or the mean of several where the column is a path with a star.
+
+    Args:
+        row: The row.
+        column: The column.
+        missing: Whether an empty cell or NaN may stand for none: it gives NaN, and is left out of a mean.
+        hint: Way out of an error beside correcting the cell.
+
+    Raises:
+        InputError: If there is no number, or none that is finite.
+    """
+    value = row.cells.get(column)
+    values = value if isinstance(value, list) and "*" in column.split(".") else [value]
+    numbers = [_number(row, column, one, missing=missing, hint=hint) for one in values]
+    given = [one for one in numbers if not math.isnan(one)]
+    if given:
+        return math.fsum(given) / len(given)
+    if missing:
+        return math.nan
+    raise _no_number(row, column, value, hint)
+
+
+def place_of(row: TableRow) -> str:
+    """Where a row stands."""
+    return f"{row.unit} {row.number} of {row.name}"
+
+
+def as_text(value: object) -> str:
+    """A cell as it is compared with the values of a filter: an empty one is the empty text, 2017.0 is 2017."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: str) -> float:
+    if missing and as_text(value).strip().lower() in MISSING:
+        return math.nan
+    found = as_number(value)
+    if not math.isfinite(found):
+        raise _no_number(row, column, value, hint)
+    return found
+
+
+def _no_number(row: TableRow, column: str, value: object, hint: str) -> InputError:
+    if isinstance(value, list) and "*" not in column.split("."):
+        hint = f"write {column}.* for the mean of a list"
+    return InputError(
+        f"Expected {FINITE} in column {column!r} of {row.name}, {row.unit} {row.number}, but got {told(value)}: "
+        f"correct it, or {hint}."
+    )
+
+
+def _head(column: str) -> str:
+    return column.split(".")[0]
+
+
+def _stands_in(column: str, columns: Collection[str]) -> bool:
+    return column in columns or _head(column) in columns
+
+
+def _check(table: str, columns: Sequence[str], wanted: Mapping[str, str] | None, optional: Collection[str]) -> None:
+    """Make sure that the columns that a file must have stand in it once."""
+    if wanted is None:
+        check_columns(table, columns, [("columns", column) for column in columns])
+        return
+    needed = {column: key for column, key in wanted.items() if column not in optional or _stands_in(column, columns)}
+    check_columns(
+        table,
+        columns,
+        # A path is in the file if its first part is, unless a column has the whole of it as its name.
+        [
+            (key, column if column in columns or not _stands_in(column, columns) else _head(column))
+            for column, key in needed.items()
+        ],
+    )
+
+
+def _row(row: TableRow, wanted: Mapping[str, str] | None) -> TableRow:
+    """The row with the cells that are wanted."""
+    if wanted is None:
+        return row
+    return row._replace(cells={column: _value(row, column) for column in wanted})
+
+
+def _value(row: TableRow, column: str) -> object:
+    """The value of a column or at the end of a path; ``None`` where there is none."""
+    if column in row.cells or "." not in column:
+        return row.cells.get(column)
+    parts = column.split(".")
+    found: list[object] = [row.cells]
+    for depth, part in enumerate(parts):
+        kind, what = (list, "a list") if part == "*" else (Mapping, "an object")
+        there = [one for one in found if one is not None]
+        for one in there:
+            if not isinstance(one, kind):
+                raise InputError(
+                    f"Expected {what} at {'.'.join(parts[:depth])!r} of {row.name}, {row.unit} {row.number}, but got "
+                    f"{type(one).__name__}: correct the path {column!r}."
+                )
+        if part == "*":
+            found = [entry for one in there for entry in one]  # type: ignore[attr-defined]
+        else:
+            found = [None if one is None else one.get(part) for one in found]  # type: ignore[attr-defined]
+    return found if "*" in parts else found[0]

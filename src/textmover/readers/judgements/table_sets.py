@@ -10,9 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from textmover.readers.judgements.cells import as_text, number, place_of, read_cells
 from textmover.readers.judgements.description import SetDescription, load_description
-from textmover.readers.judgements.rows import ALL, JudgedText, assembled, check_unique
+from textmover.readers.judgements.rows import (
+    ALL,
+    JudgedText,
+    as_text,
+    assembled,
+    check_unique,
+    number,
+    place_of,
+    read_cells,
+)
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.segments import NoReferenceError, TableRow
 from textmover.readers.text_tables import named

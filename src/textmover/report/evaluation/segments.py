@@ -1,14 +1,181 @@
-"""The segments with the largest disagreements for the template."""
+"""Segments with the largest disagreements, with their texts and alignments, for the page's template."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from textmover.report.evaluation.disagreements import Disagreement
-from textmover.report.evaluation.texts import ShownText, shown_alignment, shown_text
+from textmover.report.evaluation.disagreements import Alignment, Disagreement, Link
+from textmover.report.evaluation.heat_maps import compact
+from textmover.report.figures.lines import shortened
 from textmover.report.figures.svg import Scale, element, padded, signed, svg
 from textmover.types import Judgements
+
+WORDS = 60
+"""Of a text with alignment that are shown at once."""
+
+CHARACTERS = 420
+"""Of a text without alignment that are shown at once."""
+
+FOLDED = 1_500_000
+"""Characters that a page folds away in all; where texts hold more, the longest are cut."""
+
+LONGEST_WORD, LONGEST_PARTNER = 48, 14
+
+WEAK = 0.1
+"""Links with less than this share of the weight of a word's strongest link are not shown."""
+
+MOST_LINKS = 4
+"""Of a word."""
+
+LEVELS = 4
+"""Depths of a word's line below it, for how similar its partner is."""
+
+
+@dataclass(frozen=True)
+class ShownWord:
+    """A word in an alignment.
+
+    Attributes:
+        text: The word.
+        partner: Its strongest partner, empty where that is the same word or there is none.
+        similarity: Of that partner, as it is written.
+        level: From 0 (no partner) to :data:`LEVELS` (as similar as can be).
+        links: Numbers of all shown partners and the share of the strongest weight in percent: ``"3:100 5:20"``.
+    """
+
+    text: str
+    partner: str
+    similarity: str
+    level: int
+    links: str
+
+
+@dataclass(frozen=True)
+class ShownText:
+    """A text, cut where it is long.
+
+    Attributes:
+        words: Words in an alignment, if there is one.
+        start: Start of the text, if there is none.
+        rest: What is folded away.
+        more: What the fold is called, such as ``"120 more words"``; empty without a rest.
+        lost: Characters that the page leaves out.
+    """
+
+    words: tuple[ShownWord, ...] = ()
+    start: str = ""
+    rest: str = ""
+    more: str = ""
+    lost: int = 0
+
+
+def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
+    """How long the longest folded text may be so that all of them together stay within a budget.
+
+    Args:
+        sizes: Characters of each.
+        budget: Characters of all.
+
+    Returns:
+        The limit; the largest size where all fit.
+
+    Example:
+        >>> fold_limit([10, 20, 30], 100), fold_limit([10, 20, 30], 45), fold_limit([], 5)
+        (30, 17, 0)
+    """
+    ordered = sorted(sizes)
+    for index, size in enumerate(ordered):
+        left = len(ordered) - index
+        if size * left > budget:
+            return budget // left
+        budget -= size
+    return ordered[-1] if ordered else 0
+
+
+def text_sizes(disagreements: Iterable[Disagreement]) -> list[int]:
+    """Characters of all texts that a page may fold away.
+
+    Args:
+        disagreements: All segments of the page.
+
+    Returns:
+        A size for each text.
+    """
+    return [len(text) for one in disagreements for text in (one.hypothesis, *one.references)]
+
+
+def shown_text(text: str, limit: int) -> ShownText:
+    """A text without alignment.
+
+    Args:
+        text: It.
+        limit: Characters that may be folded away.
+
+    Returns:
+        Start and rest.
+
+    Example:
+        >>> shown = shown_text("word " * 1000, 49)
+        >>> len(shown.start), shown.more, shown.rest, shown.lost
+        (419, '916 more words', 'word word word word word word word word word word', 4530)
+    """
+    text = text.strip()
+    if len(text) <= CHARACTERS * 1.15:
+        return ShownText(start=text)
+    cut = text.rfind(" ", CHARACTERS // 2, CHARACTERS)
+    start, rest = text[: cut if cut > 0 else CHARACTERS], text[cut if cut > 0 else CHARACTERS :].strip()
+    words = len(rest.split())
+    more = f"{words:,} more words" if words > 1 else f"{len(rest):,} more characters"
+    return ShownText(start=start, rest=rest[:limit], more=more, lost=max(0, len(rest) - limit))
+
+
+def shown_alignment(alignment: Alignment, limit: int) -> tuple[ShownText, ShownText]:
+    """Hypothesis and reference with each word's partners.
+
+    Args:
+        alignment: Words and links.
+        limit: Characters of each side that may be folded away.
+
+    Returns:
+        Both sides.
+    """
+    forth: dict[int, list[Link]] = {}
+    back: dict[int, list[Link]] = {}
+    for link in alignment.links:
+        forth.setdefault(link.hypothesis, []).append(link)
+        back.setdefault(link.reference, []).append(Link(link.reference, link.hypothesis, link.weight, link.similarity))
+    return (
+        _side(alignment.hypothesis, alignment.reference, forth, limit),
+        _side(alignment.reference, alignment.hypothesis, back, limit),
+    )
+
+
+def _side(own: Sequence[str], others: Sequence[str], links: dict[int, list[Link]], limit: int) -> ShownText:
+    shown = tuple(_word(word, links.get(index, []), others) for index, word in enumerate(own[:WORDS]))
+    rest = " ".join(own[WORDS:])
+    more = f"{len(own) - WORDS:,} more words" if rest else ""
+    return ShownText(words=shown, rest=rest[:limit], more=more, lost=max(0, len(rest) - limit))
+
+
+def _word(word: str, links: Sequence[Link], others: Sequence[str]) -> ShownWord:
+    text = shortened(word, LONGEST_WORD)
+    if not links:
+        return ShownWord(text, "", "", 0, "")
+    strongest = sorted(links, key=lambda link: (-link.weight, link.reference))[:MOST_LINKS]
+    best = strongest[0]
+    seen = [link for link in strongest if link.weight >= WEAK * best.weight and link.reference < WORDS]
+    partner = others[best.reference]
+    same = partner.casefold() == word.casefold()
+    level = 1 + min(LEVELS - 1, max(0, int(best.similarity * LEVELS)))
+    return ShownWord(
+        text,
+        "" if same else shortened(partner, LONGEST_PARTNER),
+        "" if same and best.similarity >= 0.995 else compact(best.similarity, 2),
+        level,
+        " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in seen),
+    )
 
 
 def segment_views(

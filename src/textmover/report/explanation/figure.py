@@ -14,11 +14,9 @@ import numpy as np
 from textmover.report.explanation.grid import Grid, Line, grid_of
 from textmover.report.explanation.view import Explanation
 from textmover.report.explanation.wording import decomposition, flag_notes, plan_words
-from textmover.report.figures.fonts import Fonts, fonts_for
 from textmover.report.figures.heat_map import shade
-from textmover.report.figures.palette import INK, SEQUENTIAL, diverging, oklch, sequential
-from textmover.report.figures.panels import FORMATS, check_matplotlib, save_figure
-from textmover.report.figures.svg import signed
+from textmover.report.figures.panels import FORMATS, Fonts, check_matplotlib, fonts_for, save_figure
+from textmover.report.figures.svg import INK, SEQUENTIAL, diverging, oklch, sequential, signed
 from textmover.types import InputError
 
 if TYPE_CHECKING:

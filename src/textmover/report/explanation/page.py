@@ -15,8 +15,7 @@ from textmover.markdown import one_line
 from textmover.report.explanation.grid import blank_words
 from textmover.report.explanation.view import ExplainedTrees, Explanation, SideName
 from textmover.report.explanation.wording import flag_notes, signed_terms
-from textmover.report.figures.palette import SEQUENTIAL
-from textmover.report.figures.svg import signed
+from textmover.report.figures.svg import SEQUENTIAL, signed
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 from textmover.types import InputError
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from textmover.meta_evaluation import RankedSystems
-from textmover.report.evaluation.matrices import P_STEPS, Cell, Matrix, MatrixRow, p_value_text
+from textmover.report.evaluation.heat_maps import P_STEPS, Cell, Matrix, MatrixRow, p_value_text
 from textmover.report.figures.svg import padded, signed
-from textmover.report.systems.comparison_figures import interval_plot
+from textmover.report.systems.comparison_page import interval_plot
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
 
 MOST_IN_MATRIX = 30

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.arithmetic import own_arithmetic
 from textmover.modules.classifier import TextClassifier
+from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.base_weights import weights_print
 from textmover.types import InputError, SpecialToken, TokenBatch
 

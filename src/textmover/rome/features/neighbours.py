@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from textmover.modules.arithmetic import own_arithmetic
+from textmover.modules.devices import own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.encoder.pretrained import load_config, load_tokenizer
 from textmover.modules.encoder.source import resolve_encoder

@@ -1,8 +1,10 @@
-"""Features of pairs of texts, from what RoMe has read of each text."""
+"""Features of text pairs for RoMe, among them character and word overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -12,11 +14,48 @@ from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.ngrams import Units
 from textmover.rome.config import RomeConfig
 from textmover.rome.features.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
-from textmover.rome.features.surface import SURFACE
 from textmover.rome.features.syntactic import SyntacticSimilarity, syntactic_similarity
-from textmover.rome.features.text_features import RomeFeatures, parses_of, words_apart
-from textmover.rome.features.words import WordIdf
+from textmover.rome.features.text_features import ReadText, RomeFeatures, parses_of, words_apart
+from textmover.rome.features.words import WordIdf, is_word
 from textmover.rome.scorer.network import named_features
+from textmover.types import InputError
+
+
+def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
+    """Words of the shorter text to those of the longer one, 0 to 1; 1 for two texts without words.
+
+    Example:
+        >>> length_ratio(ReadText("", ("one", "!"), None), ReadText("", ("one", "two"), None))
+        0.5
+    """
+    counts = sorted(sum(map(is_word, one.words)) for one in (hypothesis, reference))
+    return counts[0] / counts[1] if counts[1] else 1.0
+
+
+def chrf(hypothesis: ReadText, reference: ReadText) -> float:
+    """The chrF of the hypothesis, 0 to 1 (Popović 2015).
+
+    Raises:
+        InputError: If sacrebleu is not installed.
+    """
+    return float(_chrf().sentence_score(hypothesis.text, [reference.text]).score) / 100
+
+
+@cache
+def _chrf() -> Any:
+    try:
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError as error:
+        raise InputError(
+            'Expected sacrebleu for the feature chrf, but it is not installed: pip install "textmover[lexical]".'
+        ) from error
+    return CHRF()
+
+
+SURFACE: Mapping[str, Callable[[ReadText, ReadText], float]] = MappingProxyType(
+    {"length-ratio": length_ratio, "chrf": chrf}
+)
+"""Features by name, from hypothesis and reference."""
 
 
 def pair_features(

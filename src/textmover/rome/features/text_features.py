@@ -1,18 +1,23 @@
-"""What RoMe keeps of a text: word vectors, parse, and what other metrics need."""
+"""Features of single texts for RoMe: word vectors, parse, and the cache used in training."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import Self
 
 from textmover.functional.cost import axes_of_their_own
-from textmover.types import PackedFeatures, ParsedText, TextFeatures
-from textmover.types.packed import Ragged
+from textmover.modules.metric_model import MetricModel
+from textmover.modules.tokens.unknown_tokens import surface_number
+from textmover.rome.config import NO_PARSER, RomeConfig
+from textmover.rome.features.words import Span, token_offsets, word_key, word_spans, word_vectors_of_spans
+from textmover.rome.parsers.names import load_parser
+from textmover.types import PackedFeatures, ParsedText, Parser, TextFeatures, TokenBatch
+from textmover.types.tokens import Ragged
 
 PARSED_BYTES = 400
 """About what a parsed word takes in memory, beside its vector."""
@@ -150,3 +155,127 @@ def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
     if any(one is None for one in found):
         raise TypeError("Expected texts with parses, but got one that was read without a parser.")
     return [one for one in found if one is not None]
+
+
+KEPT_PAIRS = 500_000
+"""Most pairs whose features are kept while a scorer is trained, and texts whose acceptability is."""
+
+
+class KeptFeatures:
+    """Features of pairs and acceptability of texts, on the CPU; each is computed once until something is cleared."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[tuple[str, str], tuple[Tensor, Tensor]] = {}
+        self._judged: dict[str, float] = {}
+
+    def clear(self) -> None:
+        """Forget everything, as encoder or classifier change."""
+        self._judged.clear()
+        self._pairs.clear()
+
+    def without_pairs(self) -> KeptFeatures:
+        """The same texts judged, and no pairs, as weights of words change."""
+        found = KeptFeatures()
+        found._judged = self._judged
+        return found
+
+    def judged(self, texts: Sequence[str], judge: Callable[[list[str]], Tensor]) -> Tensor:
+        """What ``judge`` gives of texts ``[n]``; each is judged once, however often it comes back."""
+        found = {text: self._judged.get(text) for text in texts}  # another thread may clear it
+        missing = [text for text, value in found.items() if value is None]
+        new = dict(zip(missing, judge(missing).tolist(), strict=True))
+        if len(self._judged) + len(new) > KEPT_PAIRS:
+            self._judged.clear()
+        self._judged |= new
+        known = {**found, **new}
+        return torch.tensor([known[text] for text in texts])
+
+    def features(
+        self,
+        hypotheses: TokenBatch,
+        references: TokenBatch,
+        compute: Callable[[TokenBatch, TokenBatch], tuple[Tensor, Tensor]],
+    ) -> tuple[Tensor, Tensor]:
+        """Features ``[B, F]`` and flags ``[B, 2]`` of pairs; ``compute`` is asked for those not met before."""
+        pairs = list(zip(hypotheses.texts, references.texts, strict=True))
+        missing = [row for row, pair in enumerate(pairs) if pair not in self._pairs]
+        if missing:
+            features, flags = compute(hypotheses.select(missing), references.select(missing))
+            if len(self._pairs) + len(missing) > KEPT_PAIRS:
+                self._pairs = {pair: self._pairs[pair] for pair in pairs if pair in self._pairs}
+            for row, *values in zip(missing, features.cpu(), flags.cpu(), strict=True):
+                self._pairs[pairs[row]] = (values[0], values[1])
+        features, flags = (torch.stack(column) for column in zip(*(self._pairs[pair] for pair in pairs), strict=True))
+        return features, flags
+
+
+class WordReader(nn.Module):
+    """Gives the words of texts, their vectors and, with a parser, their trees.
+
+    With a parser its words serve all features, so that nodes of trees and rows of vectors are the same words; without
+    one they are the words of the encoder's tokenizer.
+
+    Args:
+        metric: The metric whose encoder, layer and tokenizer give the vectors.
+        parser: Gives words, lemmas and dependencies; ``None`` for none.
+    """
+
+    def __init__(self, metric: MetricModel, parser: Parser | None) -> None:
+        super().__init__()
+        self.metric, self.parser = metric, parser
+
+    @classmethod
+    def from_config(cls, config: RomeConfig) -> WordReader:
+        """The pretrained encoder and the parser that a configuration names.
+
+        Raises:
+            InputError: If one cannot be found.
+        """
+        parser = None if config.parser == NO_PARSER else load_parser(config.parser)
+        return cls(MetricModel.from_config(config.reader), parser)
+
+    def read(self, batch: TokenBatch) -> tuple[Tensor, Tensor, tuple[ReadText, ...], Tensor | None]:
+        """Word vectors ``[B, W, D]``, where there are any ``[B, W]``, the texts with their words, and unknown words.
+
+        A word with an unknown token is unknown; see :class:`~textmover.rome.features.text_features.RomeFeatures`.
+        """
+        vectors = self.metric.token_vectors(batch)
+        offsets = token_offsets(self.metric.tokenizer, batch.texts)
+        spans, parses = self._spans(batch, offsets)
+        words, mask = word_vectors_of_spans(vectors, batch, offsets, spans)
+        columns = zip(batch.texts, spans, parses, strict=True)
+        texts = tuple(ReadText(text, _written(text, places), parsed) for text, places, parsed in columns)
+        if batch.unknown is None:
+            return words, mask, texts, None
+        lacking = replace(batch, mask=batch.unknown > 0)
+        _, unknown = word_vectors_of_spans(vectors[:, :, :1], lacking, offsets, spans)
+        numbers = torch.zeros(unknown.shape, dtype=torch.long)
+        for row, place in unknown.nonzero().tolist():
+            numbers[row, place] = surface_number(word_key(texts[row].words[place]))
+        return words, mask, texts, numbers.to(words.device)
+
+    def words(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """The words of texts as they are written."""
+        if self.parser is not None:
+            return [_written(text, parsed.spans) for text, parsed in zip(texts, self.parser(texts), strict=True)]
+        batch = self.metric.tokenize(texts)
+        spans, _ = self._spans(batch, token_offsets(self.metric.tokenizer, texts))
+        return [_written(text, places) for text, places in zip(texts, spans, strict=True)]
+
+    def _spans(
+        self, batch: TokenBatch, offsets: Tensor
+    ) -> tuple[list[tuple[Span, ...]], list[ParsedText] | list[None]]:
+        """Where the words of each text stand, and its parse."""
+        if self.parser is None:
+            return word_spans(batch, offsets), [None] * len(batch)
+        parses = self.parser(batch.texts)
+        return [one.spans for one in parses], parses
+
+    def signature_entries(self) -> dict[str, str]:
+        """What words and vectors depend on."""
+        entries = {"encoder": self.metric.encoder_identity, **self.metric.layers.signature_entries()}
+        return entries if self.parser is None else {**entries, "parser": self.parser.identity}
+
+
+def _written(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
+    return tuple(text[start:end] for start, end in spans)

@@ -6,8 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from textmover.modules.released_folders import released_folders
-from textmover.rome.parsers.spacy import SpacyParser
-from textmover.rome.parsers.stanza import StanzaParser
+from textmover.rome.parsers.pipelines import SpacyParser, StanzaParser
 from textmover.types import InputError, Parser
 
 DEFAULT_PARSER = "textmover-parser"

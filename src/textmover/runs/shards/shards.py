@@ -27,14 +27,17 @@ from textmover.runs.shards.folder import (
     MANIFEST,
     MERGED,
     SUMMARY,
+    Finished,
+    Record,
     check_folder,
     clear,
+    digest_texts,
     has_results_alone,
     is_begun,
+    joined,
     kept_shards,
 )
 from textmover.runs.shards.manifest import Receipt, digest, digest_file, first_difference, read_json, write_receipt
-from textmover.runs.shards.records import Finished, Record, digest_texts, joined
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature

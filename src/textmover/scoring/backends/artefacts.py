@@ -1,18 +1,21 @@
-"""Where exported graphs are kept, and how one is told to be the right one.
+"""Exported graphs on disk: in a checkpoint, or in the user's cache.
 
-An artefact is a folder with the files of one back-end and a record, ``backend.json``, that says what they were made
-from and with, and what they hold. It lies in a checkpoint (``backends/<name>-<precision>/``) or in the user's cache,
-under the hash of the encoder; there the name holds the back-end's version too, so that environments with different ones
-do not overwrite one another's.
+An artefact is a folder with the files of one back-end and a record, ``backend.json``: source, settings and contents. In
+a checkpoint it lies in ``backends/<name>-<precision>/``; in the cache, under the hash of the encoder, its name also
+holds the back-end's version, so that environments do not overwrite one another. Graphs of old versions are removed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 import hashlib
 import json
 import logging
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,8 +29,39 @@ from textmover.modules.encoder.known_encoders import sees_locally
 from textmover.modules.encoder.source import file_sha256
 from textmover.reading import read_json
 from textmover.scoring.backends.names import BackendError
-from textmover.scoring.backends.tidying import bound_versions
 from textmover.types import InputError, RunnableEncoder
+
+VERSIONS = 3
+"""How many versions of a back-end keep their graph of an encoder, for environments that are used in turns."""
+
+UNUSED = 24 * 3600.0
+"""Seconds for which a graph has not been opened before it can be removed: no process is at it any more."""
+
+
+def used(record: Path) -> None:
+    """Note that an artefact of the cache has been opened now, in the date of its record."""
+    with contextlib.suppress(OSError):  # a cache that can only be read
+        os.utime(record)
+
+
+def bound_versions(folder: Path, pattern: str, record: str) -> None:
+    """Remove graphs of a back-end's other versions that have long not been opened, except the last few.
+
+    Args:
+        folder: The graph that is about to be made.
+        pattern: Matches the names of all versions' folders beside it.
+        record: Name of the file whose date says when a graph was last opened.
+    """
+    opened: list[tuple[float, Path]] = []
+    with contextlib.suppress(OSError):
+        for other in folder.parent.iterdir():
+            if other.name != folder.name and fnmatch.fnmatchcase(other.name, pattern):
+                with contextlib.suppress(OSError):
+                    opened.append(((other / record).stat().st_mtime, other))
+    for date, other in sorted(opened, reverse=True)[VERSIONS - 1 :]:
+        if time.time() - date > UNUSED:
+            shutil.rmtree(other, ignore_errors=True)
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,17 @@
-"""The names of the back-ends, which of them are installed, and how to get the others."""
+"""Names of the back-ends, their packages, and how to install them.
+
+Packages are imported without reports over the network, and broken ones raise one sentence.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Iterator
 from importlib import metadata, util
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -91,3 +99,39 @@ def version(backend: str) -> str:
             ) from None
         found = metadata.version(sources[0])
     return found.partition("+")[0]
+
+
+def package(name: str) -> Any:
+    """The package of a back-end, imported.
+
+    Raises:
+        BackendError: If it is installed but cannot be imported.
+    """
+    try:
+        with without_telemetry():
+            return importlib.import_module(name)
+    except Exception as error:  # a broken package fails in any way: a library is missing, or of another version
+        reason = " ".join(str(error).split()).rstrip(".") or "no reason"
+        raise BackendError(
+            f"Expected the package {name} to be importable, but got {type(error).__name__}: {reason:.300}: reinstall "
+            f"it (pip install --force-reinstall {name}) or uninstall it, or set backend='torch'."
+        ) from error
+
+
+@contextlib.contextmanager
+def without_telemetry() -> Iterator[None]:
+    """Keep packages that are imported inside from reporting their use over the network.
+
+    OpenVINO and NNCF report through a package of their own, and do not without it; ONNX Runtime asks a variable. Where
+    the caller's program has made its choice already, that stands.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    name = "openvino_telemetry"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sys.modules.pop(name, None)

@@ -1,4 +1,14 @@
-"""ONNX Runtime: float32 and int8 on the CPU."""
+r"""ONNX Runtime: float32 and int8 on the CPU.
+
+The quantiser that comes with ONNX Runtime gives one scale to the whole batch, so that a text's vectors depend on its
+batch mates (scores move by up to .02 in the measurements of ``docs/back-ends.md``). Here each product with a weight,
+:math:`Y = X W`, becomes
+
+.. math:: Y_{ij} = m_i \, s_j \, \tfrac{1}{127} \sum_k \mathrm{round}(127 X_{ik} / m_i)\,\mathrm{round}(W_{kj} / s_j)
+
+with :math:`m_i = \max_k |X_{ik}|` for each token and :math:`s_j = \max_k |W_{kj}| / 63` for each output. Weights take 7
+bits of their 8, since sums of two full products overflow 16 bits on processors without VNNI.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +22,81 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from textmover.modules.forking import keep_for_ever, new_lock
-from textmover.scoring.backends.graph import converting, export_graph
-from textmover.scoring.backends.int8 import quantize
-from textmover.scoring.backends.names import BackendError
-from textmover.scoring.backends.packages import package
-from textmover.scoring.backends.runner import ArtefactRunner
+from textmover.modules.devices import keep_for_ever, new_lock
+from textmover.scoring.backends.graph import ArtefactRunner, converting, export_graph
+from textmover.scoring.backends.names import BackendError, package
 from textmover.types import RunnableEncoder
+
+INPUT_LEVELS, WEIGHT_LEVELS = 127, 63
+
+SMALLEST = 1e-12
+"""Stands in for the largest value of a token that is all zeros."""
+
+
+def quantize(model: Any) -> None:
+    """Put every product with a constant matrix into 8 bits, in place.
+
+    Args:
+        model: An ``onnx.ModelProto``.
+
+    Raises:
+        BackendError: If there is no such product.
+    """
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    weights = {one.name: one for one in graph.initializer if len(one.dims) == 2}
+    added: list[Any] = []
+
+    def constant(name: str, value: np.ndarray) -> str:
+        added.append(numpy_helper.from_array(value, name))
+        return name
+
+    step = constant("int8.step", np.array(1 / INPUT_LEVELS, np.float32))
+    zero = constant("int8.zero", np.array(INPUT_LEVELS + 1, np.uint8))
+    last = constant("int8.last", np.array([-1], np.int64))
+    smallest = constant("int8.smallest", np.array(SMALLEST, np.float32))
+    nodes: list[Any] = []
+    scaled: set[str] = set()
+    for node in graph.node:
+        weight = weights.get(node.input[1]) if node.op_type == "MatMul" else None
+        if weight is None:
+            nodes.append(node)
+            continue
+        source, name = node.input[0], f"{node.output[0]}.int8"
+        parts = {part: f"{source}.int8.{part}" for part in ("size", "most", "scale", "share", "whole")}
+        if source not in scaled:  # queries, keys and values read the same
+            scaled.add(source)
+            nodes += [
+                helper.make_node("Abs", [source], [parts["size"]]),
+                helper.make_node("ReduceMax", [parts["size"], last], [parts["most"]], keepdims=1),
+                helper.make_node("Max", [parts["most"], smallest], [parts["scale"]]),
+                helper.make_node("Div", [source, parts["scale"]], [parts["share"]]),
+                helper.make_node("QuantizeLinear", [parts["share"], step, zero], [parts["whole"]]),
+            ]
+        values, scales = _rounded(numpy_helper.to_array(weight))
+        given = [parts["whole"], constant(f"{name}.weight", values), step, constant(f"{name}.scale", scales), zero]
+        nodes += [
+            helper.make_node("MatMulIntegerToFloat", given, [f"{name}.share"], domain="com.microsoft"),
+            helper.make_node("Mul", [f"{name}.share", parts["scale"]], list(node.output)),
+        ]
+    if not scaled:
+        raise BackendError(
+            "Expected products with weights to put into int8, but the encoder's graph has none: set precision='exact'."
+        )
+    read = {name for node in nodes for name in node.input}
+    kept = [one for one in graph.initializer if one.name in read]
+    for field, content in ((graph.node, nodes), (graph.initializer, [*kept, *added])):
+        del field[:]
+        field.extend(content)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+
+
+def _rounded(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights ``[K, N]`` as int8, and the scale of each column."""
+    scales = np.maximum(np.abs(weight).max(axis=0), SMALLEST).astype(np.float32) / WEIGHT_LEVELS
+    return np.round(weight / scales).astype(np.int8), scales
+
 
 MODEL = "model.onnx"
 
@@ -31,7 +109,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
     Args:
         encoder: The encoder.
         example: Token ids and mask of several texts, int64 ``[B, L]``.
-        precision: ``exact`` keeps float32, ``int8`` see :mod:`textmover.scoring.backends.int8`.
+        precision: ``exact`` keeps float32, ``int8`` see :mod:`textmover.scoring.backends.onnxruntime`.
         folder: Where to.
 
     Raises:

@@ -17,13 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from textmover.modules.devices import keep_for_ever, new_lock
 from textmover.modules.encoder.known_encoders import sees_locally
-from textmover.modules.forking import keep_for_ever, new_lock
-from textmover.scoring.backends.graph import converting, export_graph, graph_limit
-from textmover.scoring.backends.names import BackendError
-from textmover.scoring.backends.packages import package, without_telemetry
-from textmover.scoring.backends.runner import ArtefactRunner
-from textmover.scoring.engine.packed_rows import FULL, best_fit, states_in_rows
+from textmover.scoring.backends.graph import ArtefactRunner, converting, export_graph, graph_limit
+from textmover.scoring.backends.names import BackendError, package, without_telemetry
+from textmover.scoring.engine.batches import FULL, best_fit, states_in_rows
 from textmover.types import RowRunner, RunnableEncoder
 
 MODEL = "model.xml"

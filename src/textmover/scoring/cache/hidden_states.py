@@ -17,15 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from textmover.modules.devices import machine_of
+from textmover.modules.devices import machine_of, new_lock
 from textmover.modules.encoder.encoder import Encoder, weights_stamp
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, UNTRACED
-from textmover.modules.forking import new_lock
 from textmover.scoring.cache.state_files import StateFiles
 from textmover.scoring.cache.state_folders import VERSIONS
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.types import InputError, SegmentMetric, TokenBatch
-from textmover.types.packed import Ragged
+from textmover.types.tokens import Ragged
 
 DIGEST = 16
 """Bytes of the hash that stands for the tokens of a text."""

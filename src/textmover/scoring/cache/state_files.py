@@ -33,7 +33,7 @@ from textmover.scoring.cache.state_folders import (
     size_of,
 )
 from textmover.types import InputError
-from textmover.types.packed import Ragged
+from textmover.types.tokens import Ragged
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from typing_extensions import Self
 
-from textmover.modules.forking import new_lock, renew_in_child
+from textmover.modules.devices import new_lock, renew_in_child
 
 
 class _Chunk(Protocol):

@@ -14,14 +14,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from textmover.modules.devices import scoring_mode
-from textmover.modules.forking import new_lock
-from textmover.scoring.engine.batching import BLOCK, pair_batches
+from textmover.modules.devices import new_lock, scoring_mode
+from textmover.scoring.engine.batches import BLOCK, pair_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError
-from textmover.scoring.engine.pair_table import PairTable
-from textmover.scoring.engine.progress_and_flags import Progress, check_finite, unusual
-from textmover.scoring.engine.text_features import ENCODING, TextWork
-from textmover.scoring.engine.text_table import Reference, TextTable
+from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, unusual
+from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
 from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
 

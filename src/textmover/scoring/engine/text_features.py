@@ -1,4 +1,4 @@
-"""What a metric needs of each text, made once: tokenised ahead, encoded in batches or rows, and kept."""
+"""Features of each distinct text: tokenised ahead, encoded in batches or rows, and kept."""
 
 from __future__ import annotations
 
@@ -6,20 +6,88 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from textmover.scoring.cache.text_cache import TextCache
-from textmover.scoring.engine.batching import token_batches
+from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
 from textmover.scoring.engine.out_of_memory import NoRoomError, in_room
-from textmover.scoring.engine.packed_rows import encoded_in_rows, row_groups
-from textmover.scoring.engine.progress_and_flags import Progress
-from textmover.scoring.engine.text_chunk import TextChunk
-from textmover.scoring.engine.text_table import Reference, TextTable
+from textmover.scoring.engine.pairs import Progress
 from textmover.scoring.engine.threads import read_ahead, spread, worker_count
-from textmover.types import InputError, PackedFeatures, SegmentMetric, TokenBatch
+from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
+
+
+@dataclass(frozen=True, eq=False)
+class TextChunk:
+    """Features of texts, and what the engine has to know of them.
+
+    Attributes:
+        features: What the metric keeps of them.
+        lengths: Tokens of each, int64 ``[N]``.
+        truncated: Whether each was cut, bool ``[N]``.
+        unknown: Tokens of each that the encoder does not know, int64 ``[N]``.
+    """
+
+    features: PackedFeatures
+    lengths: np.ndarray
+    truncated: np.ndarray
+    unknown: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the features hold, in bytes."""
+        return self.features.nbytes
+
+    def select(self, rows: Sequence[int]) -> TextChunk:
+        """The texts of the given rows."""
+        return TextChunk(self.features.select(rows), self.lengths[rows], self.truncated[rows], self.unknown[rows])
+
+
+Reference = str | tuple[str, ...]
+"""What a hypothesis is paired with: a text, or several that are taken as one."""
+
+
+class TextTable:
+    """Texts by what they are called, and what was made of them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, int] = {}
+        self._chunks: list[TextChunk] = []
+        self._places: list[tuple[int, int]] = []
+
+    def add(self, names: Sequence[Reference], chunk: TextChunk) -> None:
+        """Take in further texts."""
+        start = len(self._places)
+        self.rows.update({name: start + place for place, name in enumerate(names)})
+        self._places += [(len(self._chunks), place) for place in range(len(names))]
+        self._chunks.append(chunk)
+
+    def pad(self, rows: Sequence[int] | np.ndarray) -> TextFeatures:
+        """Texts as a batch."""
+        features = [chunk.features for chunk in self._chunks]
+        return type(features[0]).pad(features, [self._places[row] for row in rows])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each text."""
+        return np.concatenate([chunk.lengths for chunk in self._chunks])
+
+    @property
+    def truncated(self) -> np.ndarray:
+        """Whether each text was cut."""
+        return np.concatenate([chunk.truncated for chunk in self._chunks])
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Tokens of each text that the encoder does not know."""
+        return np.concatenate([chunk.unknown for chunk in self._chunks])
+
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from textmover.data.labelled import LabelBatch, LabelledSource
 from textmover.meta_evaluation.agreement.labels import confusion_matrix, label_statistics
 from textmover.metrics.ordered import OrderedStates
 from textmover.modules.classifier import ClassifierConfig, Encoding, Pooling, TextClassifier
-from textmover.training.distributed_values import joint_values
+from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task
 from textmover.types import InputError
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, nearest_others
 from textmover.functional.losses import contrastive_loss
 from textmover.metrics.ordered import OrderedScores
-from textmover.training.distributed_values import joint_values
+from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
 
@@ -140,7 +140,7 @@ def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEm
 
     Args:
         features: Own texts, ``k`` for each own item, item after item; gradients flow through the own ones
-            (:func:`~textmover.training.distributed_values.joint_values`).
+            (:func:`~textmover.training.sharding.joint_values`).
         joint: Items of the whole batch.
         items: Own items.
     """

@@ -24,7 +24,7 @@ from textmover.metrics.ordered import OrderedScores
 from textmover.modules.matching.calibration import Calibration
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
-from textmover.training.distributed_values import joint_values
+from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, Segment, SegmentMetric
 

@@ -68,7 +68,7 @@ class Task(nn.Module, ABC, Generic[SourceType]):
 
     @abstractmethod
     def loss(self, metric: Any, batch: Any) -> Tensor:
-        """Loss of one batch over the rows of all processes (:mod:`textmover.training.distributed_values`)."""
+        """Loss of one batch over the rows of all processes (:mod:`textmover.training.sharding`)."""
 
     @abstractmethod
     def start_judging(self, device: torch.device) -> None:

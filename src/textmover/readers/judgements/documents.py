@@ -1,18 +1,155 @@
-"""Captions of the COCO challenge of 2015 with what people thought of each system."""
+"""Judgement sets in JSON documents: TAC-2008, TAC-2009 and the COCO captions of 2015."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from textmover.readers.judgements.cells import number, read_cells
-from textmover.readers.judgements.json_documents import part, read_document
-from textmover.readers.judgements.rows import JudgedText, assembled
-from textmover.readers.segments import TableRow
+from textmover.readers.judgements.rows import JudgedText, assembled, check_unique, number, read_cells
+from textmover.readers.lines import empty, open_bytes
+from textmover.readers.segments import FINITE, TableRow, as_number
 from textmover.readers.text_tables import named
+from textmover.reading import BOUNDS, check_size, load_json, unreadable
 from textmover.types import InputError, Judgements
+
+Kind = TypeVar("Kind")
+
+KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+
+
+def read_document(path: str | Path) -> Any:
+    """The value that a JSON file holds.
+
+    Args:
+        path: The file, unpacked if its name ends in ``.gz`` or ``.zst``.
+
+    Raises:
+        InputError: If it cannot be read or is not JSON.
+    """
+    try:
+        with open_bytes(path) as stream:
+            raw = stream.read(BOUNDS["json_bytes"] + 1)
+    except (OSError, EOFError) as error:
+        raise unreadable(str(path), error) from error
+    check_size(raw, str(path), "json_bytes")
+    if not raw.strip():
+        raise empty(str(path))
+    return load_json(raw, str(path))
+
+
+def part(holder: object, key: str | None, kind: type[Kind], place: str) -> Kind:
+    """A part of a document, or the whole of it, if it is of the kind that it should be.
+
+    Args:
+        holder: The object that has the part.
+        key: Its key; ``None`` for the holder itself.
+        kind: What it should be.
+        place: What errors call the holder.
+
+    Raises:
+        InputError: If there is no such part or it is of another kind.
+    """
+    found = holder if key is None else part(holder, None, dict, place).get(key)
+    if isinstance(found, kind) and not isinstance(found, bool):
+        return found
+    where = place if key is None else f"`{key}` of {place}"
+    shown = "nothing" if found is None else type(found).__name__
+    raise InputError(
+        f"Expected {where} to be {KINDS[kind]}, but got {shown}: see docs/judgement-sets.md for the shape."
+    )
+
+
+RATINGS = {"pyramid": "pyr_score", "responsiveness": "responsiveness"}
+"""The key of each dimension in an annotation."""
+
+
+def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None = None) -> Judgements:
+    """Read the summaries of TAC-2008 or TAC-2009 in the JSON that MoverScore's authors used.
+
+    The file is one object of topics. A topic has ``references``, each with its sentences as ``text``, and
+    ``annotations``, each with the sentences of a system's summary as ``text``, its ``pyr_score``, its
+    ``responsiveness`` and the number of the system as ``summ_id``. Sentences are joined by spaces.
+
+    Args:
+        path: The file, such as ``tac.08.mds.gen.resp-pyr``.
+        minimum_sentences: Summaries of fewer sentences are left out and counted; MoverScore's script asks for 2.
+        name: What tables call the set; else the name of the file.
+
+    Returns:
+        One row per summary, grouped by topic, since agreement is computed for each topic and averaged.
+
+    Raises:
+        InputError: If the file is not of this shape, a summary is without references, or no summary is left.
+
+    Example:
+        >>> path = getfixture("tmp_path") / "tac.json"
+        >>> summary = '{"text": ["A cat.", "It sat."], "pyr_score": 0.5, "responsiveness": 3, "summ_id": "7"}'
+        >>> topics = '{"D1": {"references": [{"text": ["The cat sat."]}], "annotations": [%s]}}' % summary
+        >>> _ = path.write_text(topics)
+        >>> judgements = read_tac(path)
+        >>> judgements.hypotheses, judgements.systems
+        (('A cat. It sat.',), ('7',))
+
+    Reference:
+        Zhao et al. 2019, MoverScore, section 4.2 and tables 2 and 8; the file is in the authors' repository.
+    """
+    topics = part(read_document(path), None, dict, str(path))
+    texts: list[JudgedText] = []
+    short = 0
+    for topic, content in topics.items():
+        place = f"topic {topic} of {path}"
+        references = tuple(
+            " ".join(_sentences(entry, f"reference {place_number} of {place}"))
+            for place_number, entry in enumerate(part(content, "references", list, place), start=1)
+        )
+        if not any(references):
+            raise InputError(f"Expected a reference in {place}, but got none: add one or remove the topic.")
+        for place_number, entry in enumerate(part(content, "annotations", list, place), start=1):
+            where = f"annotation {place_number} of {place}"
+            sentences = _sentences(entry, where)
+            if len(sentences) < minimum_sentences:
+                short += 1
+                continue
+            texts.append(
+                JudgedText(
+                    place=where,
+                    hypothesis=" ".join(sentences),
+                    references=tuple(text for text in references if text),
+                    ratings=tuple(_rating(entry, key, where) for key in RATINGS.values()),
+                    group=topic,
+                    item=topic,
+                    system=str(entry.get("summ_id", "")),
+                )
+            )
+    if not texts:
+        raise InputError(
+            f"Expected {path} to hold a summary of at least {minimum_sentences} sentences, but got none among {short}: "
+            "lower `minimum_sentences` or give another file."
+        )
+    check_unique(texts, "give them `summ_id`s of their own")
+    left_out = {f"fewer than {minimum_sentences} sentences": short} if short else {}
+    return assembled(name or Path(path).name, texts, list(RATINGS), left_out=left_out)
+
+
+def _sentences(entry: object, place: str) -> list[str]:
+    """The sentences of a summary."""
+    sentences = part(entry, "text", list, place)
+    return [part(sentence, None, str, f"sentence {number} of {place}") for number, sentence in enumerate(sentences, 1)]
+
+
+def _rating(entry: object, key: str, place: str) -> float:
+    """A finite rating of a summary."""
+    value = part(entry, None, dict, place).get(key)
+    number = math.nan if isinstance(value, str) else as_number(value)
+    if not math.isfinite(number):
+        raise InputError(
+            f"Expected `{key}` of {place} to be {FINITE}, but got {value!r}: correct it or remove the summary."
+        )
+    return number
+
 
 RESULTS = "captions_val2014*_results.json"
 """The file of a system's captions in its folder."""

@@ -1,0 +1,218 @@
+"""Results of ``textmover evaluate``: printed tables, the report page, and tables of scores."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import logging
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from textmover._version import __version__
+from textmover.experiments.evaluation.agreement import Failure, Finding
+from textmover.experiments.evaluation.sets import SetFiles, scores_table
+from textmover.files import check_output, write_output
+from textmover.meta_evaluation import Evaluation, MetricScores
+from textmover.report import (
+    Alignment,
+    Disagreement,
+    Link,
+    ReportHead,
+    ReportSection,
+    format_evaluations,
+    largest_disagreements,
+    print_evaluations,
+    remarks,
+    write_report,
+)
+from textmover.report.evaluation.wording import number
+from textmover.terminal import console, print_table
+from textmover.types import InputError, Judgements
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+PACKAGES = ("torch", "transformers", "numpy", "scipy")
+
+FAINT = 0.15
+"""Share of the weight of either word below which a link is left out."""
+
+
+def report_section(
+    evaluation: Evaluation,
+    judgements: Judgements,
+    rows: Sequence[MetricScores],
+    notes: Sequence[str],
+    scorers: Mapping[str, Scorer],
+) -> ReportSection:
+    """What the page shows of one set and dimension.
+
+    Args:
+        evaluation: How well the metrics agree.
+        judgements: The set.
+        rows: The scores.
+        notes: What is said of the set.
+        scorers: Those of the metrics that can say how they matched words.
+    """
+    shown: list[Disagreement] = []
+    if evaluation.dimension is not None:
+        found = largest_disagreements(judgements, rows, dimension=evaluation.dimension)
+        shown = [replace(one, alignment=_alignment(scorers.get(one.metric), one)) for one in found]
+    return ReportSection(evaluation, judgements, rows, shown, notes)
+
+
+def write_page(folder: str, sections: Sequence[ReportSection], options: argparse.Namespace) -> Path:
+    """Write the page.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
+    versions["python"] = ".".join(map(str, sys.version_info[:3]))
+    command = shlex.join(["textmover", *options.command_line])
+    return write_report(folder, ReportHead(datetime.date.today().isoformat(), command, versions), sections)
+
+
+def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:
+    """How the metric matched the words of a segment with those of the reference that it took."""
+    if scorer is None:
+        return None
+    from textmover.explaining.words import align_words
+
+    number = 0
+    if len(shown.references) > 1:
+        each = scorer.score_fitted([shown.hypothesis] * len(shown.references), [[one] for one in shown.references])
+        number = int(np.argmax(each.scores if scorer.metric.higher_is_better else -each.scores))
+    found = align_words(scorer.fitted_metric, shown.hypothesis, shown.references[number])
+    if found is None:
+        return None
+    heaviest = np.minimum(
+        found.plan.max(axis=1, keepdims=True, initial=0.0), found.plan.max(axis=0, keepdims=True, initial=0.0)
+    )
+    links = tuple(
+        Link(column, row, float(found.plan[row, column]), float(min(1.0, found.similarity[row, column])))
+        for row, column in np.argwhere((found.plan > 0) & (found.plan >= FAINT * heaviest)).tolist()
+    )
+    return Alignment(found.hypothesis, found.reference, links, number)
+
+
+def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str], *, signature: bool) -> None:
+    """The agreement of a single metric in each group, by several statistics, of which the first has an interval.
+
+    Args:
+        by_statistic: An evaluation of the metric by each statistic.
+        notes: What is said under the table beside the remarks of the first evaluation.
+        signature: Whether the signature is printed.
+    """
+    first = next(iter(by_statistic.values()))
+    agreements = [one.metrics[0] for one in by_statistic.values()]
+    headers = ("group", "n", *(name.capitalize() for name in by_statistic))
+    sizes = {**{one.name: one.segments for one in first.excluded}, **first.groups}
+    rows = [
+        (group, f"{sizes[group]:,}", *(number(one.by_group[group], 4) for one in agreements))
+        for group in agreements[0].by_group
+    ]
+    if len(rows) > 1:
+        rows.append(("mean", f"{first.n:,}", *(number(one.value, 4) for one in agreements)))
+    print_table(headers, rows, numbers=headers[1:], narrow=headers[1:])
+    sys.stdout.write(f"\n{_conclusion(first, next(iter(by_statistic)).capitalize())}\n")
+    for line in remarks(first, notes):
+        sys.stdout.write(f"{line}\n")
+    if signature:
+        sys.stdout.write(f"Signature: {agreements[0].signature}\n")
+
+
+def _conclusion(evaluation: Evaluation, statistic: str) -> str:
+    """The value of the metric with its interval, or why it has none."""
+    metric = evaluation.metrics[0]
+    if (value := number(metric.value)) == "-":
+        why = next((one.reason for one in evaluation.excluded if one.name == metric.name), "it has none in any group")
+        return f"{metric.name}: no value of {statistic} ({why})."
+    interval = "no interval"
+    if (low := number(metric.low)) != "-":
+        interval = f"{100 * evaluation.level:g} % interval {low} to {number(metric.high)}"
+    return f"{metric.name}: mean {statistic} {value}, {interval}."
+
+
+def print_several(
+    results: Sequence[Finding | Failure], notes: Sequence[Sequence[str]], format: str, *, signatures: bool
+) -> None:
+    """A table for each set and dimension, and a line (an entry in JSON) for each that has none.
+
+    Args:
+        results: What is printed; at least one has a table.
+        notes: For each table, what is said under it beside its remarks.
+        format: ``table`` or one that :func:`~textmover.report.format_evaluations` knows.
+        signatures: Whether a ``table`` has the signatures under it; the other formats always do.
+    """
+    evaluations = [one.shown for one in results if isinstance(one, Finding)]
+    if format == "table":
+        print_evaluations(console(), evaluations, further=notes, signatures=signatures)
+        print_failures(results)
+        return
+    text = format_evaluations(evaluations, format, further=notes)
+    sys.stdout.write(_json_with_failures(text, results) if format == "json" else text)
+
+
+def print_failures(results: Sequence[Finding | Failure]) -> None:
+    """A line for each set and dimension without agreement."""
+    for one in results:
+        if isinstance(one, Failure):
+            sys.stdout.write(f"No agreement. {one}\n")
+
+
+def _json_with_failures(text: str, results: Sequence[Finding | Failure]) -> str:
+    """The entries of all results in their order; that of a failure says why."""
+    if all(isinstance(one, Finding) for one in results):
+        return text
+    told = json.loads(text)
+    entries = iter(told["sets"])
+    told["sets"] = [next(entries) if isinstance(one, Finding) else _entry(one) for one in results]
+    return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _entry(failure: Failure) -> dict[str, str | None]:
+    return {"set": failure.name, "dimension": failure.dimension, "error": failure.reason}
+
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".scores.tsv"
+"""What the file of a set's scores ends in."""
+
+
+def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
+    """Where the scores of each set go, checked before the work.
+
+    Args:
+        options: The command's options.
+        files: Those of each set.
+
+    Raises:
+        InputError: If a place cannot be written to.
+    """
+    inputs = [path for one in files for path in one.paths.values()]
+    if len(files) == 1:
+        return [check_output(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
+    folder = Path(options.output or ".")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(
+            f"Expected `--output` to be a folder for {len(files)} sets, but got the file {folder}: name a folder."
+        )
+    return [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
+
+
+def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path) -> None:
+    """Write the scores of a set, and say in how many texts white space had to be replaced."""
+    text, altered = scores_table(judgements, rows)
+    write_output(text, path)
+    if altered:
+        logger.warning("%s: a tab or line break in %d of the texts was written as a space.", path, altered)

@@ -1,0 +1,334 @@
+"""Parsers from spaCy and Stanza pipelines; each distinct text is parsed once and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textmover.modules.devices import new_lock
+from textmover.types import InputError, ParsedText
+
+LONGEST = 1_000_000
+"""Characters of the longest text that is parsed."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair of UTF-16: no character, and not to be written as UTF-8."""
+
+NOTHING = ParsedText((), (), (), (), (), (), ())
+
+
+class CachedParser(ABC):
+    """A :class:`textmover.types.Parser` over a model that reads texts one by one or in batches.
+
+    White space is made single spaces before the model reads a text, so that it is never a word, and half surrogates are
+    read as U+FFFD; words and spans are those of the text as it was given. Parses are kept, the latest used longest.
+    Threads may share a parser: one parses at a time.
+
+    Args:
+        cached_words: How many words the kept parses may have together; about 0.4 kB each.
+    """
+
+    batch_texts: ClassVar[int] = 128
+    """Most texts that the model reads together."""
+
+    batch_characters: ClassVar[int] = 100_000
+    """Most characters that the model reads together, save in a longer text, which it reads alone."""
+
+    def __init__(self, cached_words: int = 200_000) -> None:
+        if cached_words < 0:
+            raise InputError(f"Expected `cached_words` to be at least 0, but got {cached_words}: 0 keeps no parse.")
+        self.cached_words = cached_words
+        self._kept: OrderedDict[str, ParsedText] = OrderedDict()
+        self._kept_words = 0
+        self._lock = new_lock()
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Name, version and hash of the model, for signatures and caches."""
+
+    @abstractmethod
+    def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
+        """Parses of one batch of texts that have words, single spaces and only characters that UTF-8 has."""
+
+    def __call__(self, texts: Sequence[str]) -> list[ParsedText]:
+        """The parse of each text, in their order; a text without words has none.
+
+        Raises:
+            InputError: If something is no text, or longer than a million characters.
+        """
+        _check(texts)
+        found: dict[str, ParsedText] = {}
+        with self._lock:
+            for text in dict.fromkeys(texts):
+                if text in self._kept:
+                    self._kept.move_to_end(text)
+                    found[text] = self._kept[text]
+            missing = [text for text in dict.fromkeys(texts) if text not in found]
+            for batch in self._batches(missing):
+                clean = [_clean(text) for text in batch]
+                for text, read, parsed in zip(batch, clean, list(self._parse(clean)), strict=True):
+                    found[text] = _onto(text, read, parsed)
+                    self._keep(text, found[text])
+        return [found.get(text, NOTHING) for text in texts]
+
+    def _batches(self, texts: list[str]) -> Iterator[list[str]]:
+        """Texts with words, of like length together, so that a model that pads wastes little."""
+        batch: list[str] = []
+        characters = 0
+        for text in sorted(filter(str.strip, texts), key=len):
+            if batch and (len(batch) == self.batch_texts or characters + len(text) > self.batch_characters):
+                yield batch
+                batch, characters = [], 0
+            batch.append(text)
+            characters += len(text)
+        if batch:
+            yield batch
+
+    def _keep(self, text: str, parsed: ParsedText) -> None:
+        if len(parsed) > self.cached_words:
+            return  # it would push out all others and still not fit
+        self._kept[text] = parsed
+        self._kept_words += len(parsed)
+        while self._kept_words > self.cached_words:
+            self._kept_words -= len(self._kept.popitem(last=False)[1])
+
+
+def _check(texts: Sequence[str]) -> None:
+    if isinstance(texts, str):
+        raise InputError("Expected `texts` to be a list of texts, but got one text: put it into a list.")
+    for text in texts:
+        if not isinstance(text, str):
+            raise InputError(f"Expected `texts` to be texts, but got {type(text).__name__}: turn it into a string.")
+        if len(text) > LONGEST:
+            raise InputError(
+                f"Expected each text to have at most {LONGEST:,} characters to be parsed, but got {len(text):,}: "
+                "split it into paragraphs."
+            )
+
+
+def _clean(text: str) -> str:
+    r"""A text with single spaces between its words and none around, in characters that UTF-8 has.
+
+    Example:
+        >>> _clean(' a\n\n b\ud800 ')
+        'a b�'
+    """
+    return SURROGATE.sub("\ufffd", " ".join(text.split()))
+
+
+def _onto(text: str, clean: str, parsed: ParsedText) -> ParsedText:
+    """The parse of a clean text as one of the text that it was made from."""
+    if text == clean:
+        return parsed
+    starts = [match.start() for match in re.finditer(r"\S+", text)]
+    clean_starts = [match.start() for match in re.finditer(r"\S+", clean)]
+
+    def original(place: int) -> int:
+        piece = bisect_right(clean_starts, place) - 1
+        return starts[piece] + place - clean_starts[piece]
+
+    spans = tuple((original(start), original(end - 1) + 1) for start, end in parsed.spans)
+    words = tuple(
+        text[first:last] if word == clean[start:end] else word  # else one that the parser writes out, as in "du": de le
+        for word, (start, end), (first, last) in zip(parsed.words, parsed.spans, spans, strict=True)
+    )
+    return replace(parsed, words=words, spans=spans)
+
+
+UNUSED = ["ner", "entity_linker", "entity_ruler", "textcat", "textcat_multilabel", "spancat"]
+"""Components whose results nobody reads here."""
+
+CARD = "README.md"
+
+
+class SpacyParser(CachedParser):
+    """A spaCy pipeline as a :class:`textmover.types.Parser`.
+
+    Tags and features are Universal Dependencies' in every pipeline; relations are what the pipeline was trained on: the
+    released parser has Universal Dependencies', spaCy's own English ones those of ClearNLP (``dobj`` for ``obj``).
+
+    Args:
+        source: Folder of a pipeline, or name of an installed one.
+        cached_words: How many words the kept parses may have together.
+
+    Raises:
+        InputError: If spaCy is not installed, the pipeline cannot be loaded, or it parses nothing.
+    """
+
+    def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
+        super().__init__(cached_words)
+        self.source = str(source)
+        self._pipeline = _load(source)
+        meta = self._pipeline.meta
+        self._identity = f"{meta['lang']}_{meta['name']}-{meta['version']}+{files_hash(self._pipeline.path)}"
+        with self._pipeline.memory_zone():
+            if not self._pipeline("A test.").has_annotation("DEP"):
+                raise InputError(
+                    f"Expected {self.source} to find heads of words, but its components are "
+                    f"{', '.join(self._pipeline.pipe_names) or 'none'}: take a pipeline with a parser."
+                )
+
+    @property
+    def identity(self) -> str:
+        """Language, name and version of the pipeline, and a hash of its files.
+
+        Example:
+            >>> from textmover.rome.parsers.names import load_parser
+            >>> load_parser().identity.startswith("en_textmover_parser-")
+            True
+        """
+        return self._identity
+
+    def __reduce__(self) -> tuple[Callable[..., SpacyParser], tuple[str, int]]:
+        """A copy for another process loads the pipeline anew and has no parses yet."""
+        return type(self), (self.source, self.cached_words)
+
+    def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
+        with self._pipeline.memory_zone():  # else spaCy's vocabulary grows with every new word
+            for doc in self._pipeline.pipe(texts, batch_size=self.batch_texts):
+                yield parsed_doc(doc)
+
+
+def parsed_doc(doc: Any) -> ParsedText:
+    """What a document of spaCy's says of its words."""
+    return ParsedText(
+        words=tuple(word.text for word in doc),
+        lemmas=tuple(word.lemma_ or word.lower_ for word in doc),
+        tags=tuple(sys.intern(word.pos_ or "X") for word in doc),
+        features=tuple(sys.intern(str(word.morph)) for word in doc),
+        heads=tuple(-1 if word.head is word or word.head.i == word.i else word.head.i for word in doc),
+        relations=tuple("root" if word.dep_ == "ROOT" else sys.intern(word.dep_ or "dep") for word in doc),
+        spans=tuple((word.idx, word.idx + len(word)) for word in doc),
+    )
+
+
+def _load(source: Path | str) -> Any:
+    try:
+        import spacy
+    except ImportError as error:
+        raise InputError(
+            f"Expected spaCy to be installed for the parser {source}, but it is not: "
+            'pip install "textmover[rome]", which brings it.'
+        ) from error
+    try:
+        return spacy.load(source, exclude=UNUSED)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(
+            f"Expected {source} to be a pipeline that spaCy {spacy.__version__} can load, but got: {lines[0]} "
+            "Get it or train it anew."
+        ) from error
+
+
+def files_hash(folder: Path) -> str:
+    """Eight digits of a hash over the files of a model, by name and content; its card is none of them.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "weights").write_bytes(b"1")
+        ...     files_hash(Path(folder))
+        '3dab8f0e'
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != CARD:
+            digest.update(path.relative_to(folder).as_posix().encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:8]
+
+
+PROCESSORS = "tokenize,pos,lemma,depparse"
+"""What is run; Stanza adds the expansion of multiword tokens for the languages that have them."""
+
+
+class StanzaParser(CachedParser):
+    """A Stanza pipeline as a :class:`textmover.types.Parser`; it is never asked to fetch anything.
+
+    A word that Stanza writes out of a multiword token, and that the text does not have as such, has the token's span.
+
+    Args:
+        language: Language code of the models, such as ``"en"``.
+        cached_words: How many words the kept parses may have together.
+
+    Raises:
+        InputError: If Stanza is not installed or has no models of the language.
+    """
+
+    def __init__(self, language: str, cached_words: int = 200_000) -> None:
+        super().__init__(cached_words)
+        self.language = language
+        self._pipeline, version = _load_stanza(language)
+        self._identity = f"stanza:{language}-{version}+{_models_hash(self._pipeline.config)}"
+
+    @property
+    def identity(self) -> str:
+        """Language, version of Stanza, and a hash of the files of the models."""
+        return self._identity
+
+    def __reduce__(self) -> tuple[Callable[..., StanzaParser], tuple[str, int]]:
+        """A copy for another process loads the models anew and has no parses yet."""
+        return type(self), (self.language, self.cached_words)
+
+    def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
+        yield from map(_parsed, self._pipeline.bulk_process(texts))
+
+
+def _parsed(document: Any) -> ParsedText:
+    words: list[Any] = []
+    heads: list[int] = []
+    spans: list[tuple[int, int]] = []
+    for sentence in document.sentences:
+        first = len(words)
+        for token in sentence.tokens:
+            for word in token.words:
+                own = word.start_char is not None and word.end_char is not None
+                spans.append((word.start_char, word.end_char) if own else (token.start_char, token.end_char))
+        words += sentence.words
+        heads += [first + word.head - 1 if word.head else -1 for word in sentence.words]  # ids begin at 1 in each
+    return ParsedText(
+        words=tuple(word.text for word in words),
+        lemmas=tuple(word.lemma or word.text.lower() for word in words),
+        tags=tuple(word.upos or "X" for word in words),
+        features=tuple(word.feats or "" for word in words),
+        heads=tuple(heads),
+        relations=tuple(word.deprel or "dep" for word in words),
+        spans=tuple(spans),
+    )
+
+
+def _load_stanza(language: str) -> tuple[Any, str]:
+    try:
+        import stanza
+    except ImportError as error:
+        raise InputError(
+            f"Expected Stanza to be installed for the parser stanza:{language}, but it is not: "
+            'pip install "textmover[stanza]", which brings it.'
+        ) from error
+    try:
+        pipeline = stanza.Pipeline(language, processors=PROCESSORS, download_method=None, verbose=False)
+    except (OSError, ValueError) as error:  # Stanza's own errors of missing models and unknown languages are of these
+        raise InputError(
+            f"Expected Stanza to have models of {language!r}, but got: {' '.join(str(error).split())} "
+            f"Get them: python -c \"import stanza; stanza.download('{language}')\""
+        ) from error
+    return pipeline, stanza.__version__
+
+
+def _models_hash(config: dict[str, Any]) -> str:
+    """Eight digits of a hash over the files that a pipeline's configuration names."""
+    digest = hashlib.sha256()
+    for key, value in sorted(config.items()):
+        if key.endswith("_path") and isinstance(value, str) and Path(value).is_file():
+            digest.update(key.encode())
+            digest.update(hashlib.sha256(Path(value).read_bytes()).digest())
+    return digest.hexdigest()[:8]
