@@ -121,7 +121,10 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
     if path.is_dir() and any(path.iterdir()) and not overwrite:
         raise InputError(f"Expected {path} to be new or empty, but it holds files: give another name or --overwrite.")
     with _plain_errors(path), hidden_folder(path) as beside:
-        yield beside
+        try:
+            yield beside
+        except InputError as error:  # whoever reads it knows the folder by its own name
+            raise InputError(str(error).replace(str(beside), str(path))) from error
         for written in (beside, *beside.rglob("*")):  # temporary folders and safetensors keep others out
             written.chmod((0o777 if written.is_dir() else 0o666) & ~_umask())
         if overwrite and path.is_dir():

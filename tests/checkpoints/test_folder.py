@@ -336,8 +336,10 @@ def test_what_cannot_be_loaded_or_scores_nan_is_not_saved(tiny_metric, tmp_path)
         save_checkpoint(metric, tmp_path / "new", card="")
     metric = tiny_metric()
     metric.config = metric.config.override(layer=1)
-    with pytest.raises(InputError, match=r"gives the layers \[1\]"):
+    with pytest.raises(InputError, match=r"gives the layers \[1\]") as caught:
         save_checkpoint(metric, tmp_path / "new", card="")
+    assert str(tmp_path / "new") in str(caught.value)
+    assert ".new" not in str(caught.value)  # the hidden folder that was being filled
     assert list(tmp_path.iterdir()) == []
 
 

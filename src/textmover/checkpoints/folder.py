@@ -106,8 +106,7 @@ def save_checkpoint(
             "kind": whole.config.kind,
         }
         write_config(beside, {**known, **entries})
-        if not isinstance(whole, CompositeMetric):
-            check_written(beside)
+        check_written(beside)
     return folder
 
 
