@@ -276,9 +276,20 @@ def test_many_systems_are_told_each_beside_the_next(run, metric, write):
 def test_a_decision_that_few_segments_cannot_carry_is_doubted(run, metric, write):
     table = write("few.csv", ["a,b", *(f"{place},{place + (place < 3)}" for place in range(12))])
     out = run("compare", "--scores", table, *metric[6:8], "--trials", 2000).out
-    assert "Between a and b only 3 segments differ: the exact p is at least 0.25, and smaller ones" in out
+    assert "Between a and b only 3 segments differ: the exact p is at least 0.25. Smaller" in out
     many = write("many.csv", ["a,b", *(f"{place},{place + 1}" for place in range(12))])
     assert "segments differ" not in run("compare", "--scores", many, *metric[6:]).out
+
+
+@pytest.mark.parametrize(("form", "said"), [("text", "p ≥ 1 (bootstrap)"), ("latex", r"$\geq$ 1"), ("html", "≥ 1")])
+def test_a_single_segment_has_no_small_p_in_any_format(run, write, form, said):
+    table = write("one.csv", ["a,b", "0.9,0.1"])
+    out = run("compare", "--scores", table, "--trials", 2000, "--samples", 2000, "--format", form).out
+    assert said in out
+    assert "< 0.001" not in out.replace("&lt;", "<")
+    assert "0.0005" not in out
+    (pair,) = json.loads(run("compare", "--scores", table, "--format", "json").out)["pairs"]
+    assert pair["least_p_value"] == 1
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

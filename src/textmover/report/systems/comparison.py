@@ -119,8 +119,8 @@ def too_sure(pair: SystemPair) -> str:
     """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
     only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
     return (
-        f"Between {pair.first} and {pair.second} only {only}: the exact p is at least {pair.least:.2g}, and smaller "
-        "ones, which sacrebleu's way of counting gives, mean nothing."
+        f"Between {pair.first} and {pair.second} only {only}: the exact p is at least {pair.least:.2g}. Smaller "
+        "p-values, as sacrebleu counts them, mean nothing."
     )
 
 
@@ -152,8 +152,8 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
     """
     return (
         f"{pair.second} against {pair.first}: {pair.bootstrap.difference:+.4f} ({pair.bootstrap.low:+.4f} to "
-        f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value)} (bootstrap) and "
-        f"{p_value(pair.randomisation.p_value)} (randomisation); "
+        f"{pair.bootstrap.high:+.4f}), p {p_value(pair.bootstrap.p_value, pair.least)} (bootstrap) and "
+        f"{p_value(pair.randomisation.p_value, pair.least)} (randomisation); "
         f"better in {pair.wins}, equal in {pair.ties}, worse in {pair.losses} of {found.scores.shape[1]} segments. "
         f"{verdict(pair, found)}"
     )
@@ -190,6 +190,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "ties": pair.ties,
                 "losses": pair.losses,
                 "differing": pair.differing,
+                "least_p_value": pair.least,
                 "bootstrap": {"p_value": pair.bootstrap.p_value, "signature": pair.bootstrap.signature},
                 "randomisation": {"p_value": pair.randomisation.p_value, "signature": pair.randomisation.signature},
             }
@@ -254,8 +255,10 @@ def as_latex(comparison: Comparison) -> str:
             f"{pair.second} − {pair.first}",
             f"{pair.bootstrap.difference:+.4f}",
             f"{pair.bootstrap.low:+.4f} to {pair.bootstrap.high:+.4f}",
-            f"{pair.bootstrap.p_value:.4f}",
-            f"{pair.randomisation.p_value:.4f}",
+            *(
+                f"{one.p_value:.4f}" if one.p_value >= pair.least else p_value(one.p_value, pair.least)
+                for one in (pair.bootstrap, pair.randomisation)
+            ),
             str(pair.wins),
             str(pair.ties),
             str(pair.losses),

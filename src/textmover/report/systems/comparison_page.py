@@ -250,7 +250,8 @@ def _pair(
         "interval": f"{signed(pair.bootstrap.low, 4, plus=True)} to {signed(pair.bootstrap.high, 4, plus=True)}",
         "value": pair.bootstrap.difference,
         "p_values": [
-            {"text": p_value(one.p_value), "value": one.p_value} for one in (pair.bootstrap, pair.randomisation)
+            {"text": p_value(one.p_value, pair.least), "value": max(one.p_value, pair.least)}
+            for one in (pair.bootstrap, pair.randomisation)
         ],
         "parts": [
             {"kind": kind, "count": number, "share": f"{100 * number / len(gaps):.2f}"} for kind, number in parts
@@ -269,13 +270,15 @@ def verdict(pair: SystemPair, found: ComparedSystems) -> str:
     return "No test tells them apart." if decision.agreed else "The tests do not agree."
 
 
-def p_value(value: float) -> str:
-    """A p-value with the sign before it.
+def p_value(value: float, least: float = 0.0) -> str:
+    """A p-value with the sign before it, or the least that is possible where sacrebleu's counting gives less.
 
     Example:
-        >>> p_value(0.0004), p_value(0.25)
-        ('< 0.001', '= 0.250')
+        >>> p_value(0.0004), p_value(0.25), p_value(0.0004, least=0.5)
+        ('< 0.001', '= 0.250', '≥ 0.5')
     """
+    if value < least:
+        return f"≥ {least:.2g}"
     return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
