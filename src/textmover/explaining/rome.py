@@ -9,14 +9,7 @@ import numpy as np
 
 from textmover.explaining.shares import rome_shares
 from textmover.functional import pairwise_similarity, unit_vectors
-from textmover.report.explanation.view import (
-    ExplainedMatch,
-    ExplainedText,
-    ExplainedTrees,
-    NodeEdit,
-    Step,
-    WordPair,
-)
+from textmover.report.explanation.values import ExplainedMatch, ExplainedText, ExplainedTrees, NodeEdit, Step, WordPair
 from textmover.rome.features.pairs import compare_trees
 from textmover.rome.features.semantic import taking_part, word_weights
 from textmover.rome.features.syntactic import SyntacticOptions, WordEdit, syntactic_edits

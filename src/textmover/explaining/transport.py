@@ -17,7 +17,7 @@ from textmover.functional import f_score, fragmentation, pairwise_cost, pairwise
 from textmover.modules.matching.names import COSTS
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Role, Side
-from textmover.report.explanation.view import ExplainedMatch, ExplainedText, Step
+from textmover.report.explanation.values import ExplainedMatch, ExplainedText, Step
 from textmover.types import InputError, TokenBatch, TokenEmbeddings
 
 

@@ -18,7 +18,7 @@ from textmover.modules.probes import PROBES
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.modules.tokens.weighting import Role, Side
 from textmover.modules.tokens.word_tokenizer import split_words
-from textmover.report.explanation.view import ExplainedMatch, ExplainedText, WordPair
+from textmover.report.explanation.values import ExplainedMatch, ExplainedText, WordPair
 from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
 
 Span = tuple[int, int]

@@ -2,7 +2,7 @@
 
 from textmover.modules.config import MetricConfig
 from textmover.modules.matching.matchings import Matching
-from textmover.modules.matching.names import register_matching
+from textmover.modules.matching.registration import register_matching
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Side
 

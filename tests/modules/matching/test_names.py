@@ -8,7 +8,7 @@ from textmover.checkpoints.folder import load_metric, save_checkpoint
 from textmover.functional import f_score
 from textmover.modules import Matching, MetricConfig, register_matching
 from textmover.modules.matching.matchings import Twmd, build_matching
-from textmover.modules.matching.names import _REGISTERED, ENTRY_POINTS, registered_matching, who_reads
+from textmover.modules.matching.names import ENTRY_POINTS, REGISTERED, registered_matching, who_reads
 from textmover.types import InputError, MatchResult
 
 
@@ -33,7 +33,7 @@ class Means(Matching):
 def means():
     register_matching("means", Means, reads=["alpha"])
     yield "means"
-    _REGISTERED.pop("means", None)
+    REGISTERED.pop("means", None)
 
 
 def test_a_registered_matching_scores_as_its_twin_of_the_project(means, tiny_encoder):
@@ -48,7 +48,7 @@ def test_a_checkpoint_of_it_loads_where_it_is_registered_and_says_so_elsewhere(m
     metric = load_metric("sbert", encoder=str(tiny_encoder), matching=means)
     save_checkpoint(metric, tmp_path / "metric", card="of a test")
     assert load_metric(tmp_path / "metric").config.matching == means
-    _REGISTERED.pop(means)
+    REGISTERED.pop(means)
     with pytest.raises(InputError, match="but got 'means': correct it, or import what registers it"):
         load_metric(tmp_path / "metric")
 
@@ -82,7 +82,7 @@ def test_an_entry_point_of_a_package_registers(monkeypatch):
         assert registered_matching("brought").matching is Means
         assert Point.loaded == 1
     finally:
-        _REGISTERED.pop("brought", None)
+        REGISTERED.pop("brought", None)
 
 
 @pytest.mark.parametrize("name", ["twmd", "", "  ", 3])

@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of draws and permutations")
     add_metric_options(parser, several=True)
     add_cache_option(parser)
+    parser.set_defaults(parser=parser)  # an experiment tells which options differ from their defaults
 
 
 def run(options: argparse.Namespace) -> None:

@@ -43,7 +43,7 @@ FIXED = (
 )
 """Options of the command that an experiment decides."""
 
-WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command_line")
+WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command_line", "parser")
 """Entries of the options that change no number, or that the command writes in a place of their own."""
 
 PRINTED = ("table", "markdown", "csv", "json")
@@ -168,12 +168,8 @@ def rebuilding_command(options: argparse.Namespace, experiment: Experiment, file
 
 def _changed(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
     """Options that have another value than their default and can change a number, without fields of the metric."""
-    from textmover.cli.commands.evaluate import add_arguments  # here, as that module imports this one
-
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
     for name, value in vars(options).items():
-        if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != parser.get_default(name):
+        if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != options.parser.get_default(name):
             yield name, value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -369,7 +369,7 @@ MATCHINGS: dict[str, type[Matching]] = {
 def build_matching(config: MetricConfig) -> Matching:
     """The matching that a configuration names, which may be another package's."""
     registered = registered_matching(config.matching) if config.matching not in MATCHINGS else None
-    found = MATCHINGS[config.matching] if registered is None else registered.matching
+    found: Any = MATCHINGS[config.matching] if registered is None else registered.matching
     return found.from_config(config)
 
 

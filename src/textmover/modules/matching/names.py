@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
+
+from torch import nn
 
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.modules.matching.matchings import Matching as MatchingClass
 
 Matching = Literal[
     "twmd",
@@ -58,54 +56,26 @@ class Registered(NamedTuple):
         reads: The fields it reads of those that not all matchings read.
     """
 
-    matching: type[MatchingClass]
+    matching: type[nn.Module]
     reads: frozenset[str]
 
 
-_REGISTERED: dict[str, Registered] = {}
-
-
-def register_matching(name: str, matching: type[MatchingClass], reads: Collection[str] = ()) -> None:
-    """Make a matching known by a name, so that configurations, presets and checkpoints can name it.
-
-    A matching of one's own gives similarities: higher is better. Registering a name again replaces what it stood for,
-    as running a cell of a notebook twice does.
-
-    Args:
-        name: What ``matching`` in a configuration is to say.
-        matching: Subclass of :class:`~textmover.modules.matching.matchings.Matching`.
-        reads: Fields that it reads of those that not all matchings read, such as ``temperature``; changing another one
-            of these is refused.
-
-    Raises:
-        InputError: If the name is one of the project's own, or a field does not exist.
-        TypeError: If it is no such class.
-    """
-    from textmover.modules.matching.matchings import Matching as Base
-
-    if not isinstance(name, str) or not name.strip() or name in get_args(Matching):
-        raise InputError(f"Expected a name for the matching that is not taken, but got {name!r}: give another.")
-    if not (isinstance(matching, type) and issubclass(matching, Base)):
-        raise TypeError(f"Expected a subclass of textmover.modules.Matching for {name!r}, but got {matching!r}.")
-    for field in reads:
-        if field not in READ_BY:
-            raise InputError(f"Expected `reads` to be among {', '.join(READ_BY)}, but got {field!r}: leave it out.")
-    _REGISTERED[name] = Registered(matching, frozenset(reads))
+REGISTERED: dict[str, Registered] = {}
 
 
 def registered_matching(name: str) -> Registered | None:
     """What was registered under a name, here or by the entry point of an installed package; ``None`` if nothing was."""
-    if name not in _REGISTERED:
+    if name not in REGISTERED:
         for point in entry_points(group=ENTRY_POINTS, name=name):
             point.load()
-    return _REGISTERED.get(name)
+    return REGISTERED.get(name)
 
 
 def check_matching(name: object) -> None:
     """Raise an :class:`InputError` unless a matching has this name."""
     if isinstance(name, str) and (name in get_args(Matching) or registered_matching(name) is not None):
         return
-    known = ", ".join(map(repr, (*get_args(Matching), *_REGISTERED)))
+    known = ", ".join(map(repr, (*get_args(Matching), *REGISTERED)))
     raise InputError(
         f"Expected `matching` to be one of {known}, but got {name!r}: correct it, or import what registers it."
     )
@@ -120,4 +90,4 @@ def who_reads(field: str) -> frozenset[str] | None:
     """
     if field not in READ_BY:
         return None
-    return READ_BY[field] | {name for name, one in _REGISTERED.items() if field in one.reads}
+    return READ_BY[field] | {name for name, one in REGISTERED.items() if field in one.reads}

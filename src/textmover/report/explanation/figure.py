@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from textmover.report.explanation.grid import Grid, Line, grid_of
-from textmover.report.explanation.view import Explanation
+from textmover.report.explanation.values import ExplanationValues
 from textmover.report.explanation.wording import decomposition, flag_notes, plan_words
 from textmover.report.figures.heat_map import shade
 from textmover.report.figures.panels import FORMATS, Fonts, check_matplotlib, fonts_for, save_figure
@@ -59,7 +59,7 @@ class _Place(NamedTuple):
     size: tuple[float, float]
 
 
-def explanation_figure(found: Explanation, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
+def explanation_figure(found: ExplanationValues, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
     """Draw an explanation: a column for each word of the hypothesis and a row for each of the reference.
 
     The colour of a cell is the cosine of its words; the area of the disc on it is what the plan moves between them. Of
@@ -98,7 +98,7 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     return figure
 
 
-def _figure(found: Explanation, grid: Grid, fonts: Fonts, *, as_text: bool) -> Figure:
+def _figure(found: ExplanationValues, grid: Grid, fonts: Fonts, *, as_text: bool) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from textmover.report.figures.notebook_figure import ShownFigure
@@ -181,7 +181,7 @@ def _axes(figure: Figure, place: _Place, left: float, bottom: float, width: floa
 # --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
-def _title(figure: Figure, place: _Place, found: Explanation) -> None:
+def _title(figure: Figure, place: _Place, found: ExplanationValues) -> None:
     width, height = place.size
     how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
     top = 1 - 0.12 / height
@@ -321,7 +321,7 @@ def _legend(figure: Figure, place: _Place, grid: Grid, notes: Sequence[str]) -> 
             y += 0.19
 
 
-def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
+def _notes(found: ExplanationValues, grid: Grid, *, hidden: bool) -> list[str]:
     """Sentences under the picture."""
     notes = [f"Bars: what each word adds. {decomposition(found)}"]
     notes += [f"Note: {note}." for note in flag_notes(found)]

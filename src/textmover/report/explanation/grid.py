@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.markdown import one_line
-from textmover.report.explanation.view import ExplainedMatch, Explanation, SideName
+from textmover.report.explanation.values import ExplainedMatch, ExplanationValues, SideName
 from textmover.report.figures.lines import shortened
 from textmover.types import InputError
 
@@ -59,7 +59,7 @@ class Grid(NamedTuple):
     words_to_a_column: int
 
 
-def grid_of(found: Explanation, plan: str | None = None, most: int = MOST_WORDS) -> Grid:
+def grid_of(found: ExplanationValues, plan: str | None = None, most: int = MOST_WORDS) -> Grid:
     """Rows and columns of an explanation.
 
     Args:
@@ -86,7 +86,7 @@ def grid_of(found: Explanation, plan: str | None = None, most: int = MOST_WORDS)
     return Grid(lines[0], lines[1], alike, plans, sizes[0], sizes[1])
 
 
-def chosen_plans(found: Explanation, plan: str | None) -> tuple[ExplainedMatch, ...]:
+def chosen_plans(found: ExplanationValues, plan: str | None) -> tuple[ExplainedMatch, ...]:
     """The plans that are wanted.
 
     Args:
@@ -116,7 +116,7 @@ def stretches(count: int, most: int) -> list[tuple[int, int]]:
     return [(first, min(count, first + step)) for first in range(0, count, step)]
 
 
-def blank_words(found: Explanation, side: SideName) -> list[bool]:
+def blank_words(found: ExplanationValues, side: SideName) -> list[bool]:
     """Which words of a text the metric leaves out, so that they were compared with nothing, as ``[SEP]`` is by some.
 
     Args:
@@ -131,7 +131,7 @@ def blank_words(found: Explanation, side: SideName) -> list[bool]:
     return [not weight and not row.any() for weight, row in zip(weights, cosines, strict=True)]
 
 
-def _lines(found: Explanation, side: SideName, places: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
+def _lines(found: ExplanationValues, side: SideName, places: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
     text, adds, lonely = getattr(found, side), found.adds(side), set(found.unmatched(side))
     blank = blank_words(found, side)
     lines = []

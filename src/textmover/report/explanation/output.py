@@ -110,10 +110,12 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
             yield one
 
     if target.format == "picture":
+        from textmover.report.explanation.figure import explanation_figure
+
         if target.path is None:
             raise RuntimeError("Expected a file for a picture, but got none.")
         for one in noted():
-            one.found.draw(target.path)
+            explanation_figure(one.found, target.path)
         return signature
     write = {"text": _text, "json": _json, "jsonl": _jsonl, "html": _html}[target.format]
     with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as stream:

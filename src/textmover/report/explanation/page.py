@@ -13,7 +13,7 @@ import numpy as np
 
 from textmover.markdown import one_line
 from textmover.report.explanation.grid import blank_words
-from textmover.report.explanation.view import ExplainedTrees, Explanation, SideName
+from textmover.report.explanation.values import ExplainedTrees, ExplanationValues, SideName
 from textmover.report.explanation.wording import flag_notes, signed_terms
 from textmover.report.figures.svg import SEQUENTIAL, signed
 from textmover.report.templating import check_jinja, colour_rules, fill, template_text
@@ -53,7 +53,7 @@ class ExplainedLine:
         line: Line of a file, from 1; ``None`` for a pair that was given by itself.
     """
 
-    found: Explanation
+    found: ExplanationValues
     line: int | None = None
 
 
@@ -96,7 +96,7 @@ def page_of(views: Sequence[PageView], *, signature: str, remark: str = "") -> s
     return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no character of UTF-8
 
 
-def frame(found: Explanation) -> str:
+def frame(found: ExplanationValues) -> str:
     """The page in a frame, for notebooks and other pages, whose styles it leaves alone.
 
     Args:
@@ -110,7 +110,7 @@ def frame(found: Explanation) -> str:
     """
     words = len(found.hypothesis) + len(found.reference)
     height = min(1000, 460 + 4 * words)
-    page = html.escape(found.to_html())
+    page = html.escape(render_explanations([ExplainedLine(found)]))
     return (
         f'<iframe title="explained score" srcdoc="{page}" sandbox="allow-scripts" '
         f'style="width:100%;height:{height}px;border:1px solid #8884;border-radius:6px;resize:vertical"></iframe>'
@@ -158,11 +158,11 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
     }  # fmt: skip
 
 
-def _how(found: Explanation, place: int) -> str:
+def _how(found: ExplanationValues, place: int) -> str:
     return "what all words add, of either text" if place == 0 else found.remainders[place - 1].how
 
 
-def _side(found: Explanation, side: SideName, most: int, largest: float) -> dict[str, Any]:
+def _side(found: ExplanationValues, side: SideName, most: int, largest: float) -> dict[str, Any]:
     text = found.hypothesis if side == "hypothesis" else found.reference
     adds, closeness, lonely = found.adds(side), found.closeness(side), set(found.unmatched(side))
     plan = None
@@ -218,7 +218,7 @@ def _links(plan: np.ndarray, similarity: np.ndarray) -> str:
     return " ".join(f"{one}:{round(100 * float(plan[one]) / mass)}:{float(similarity[one]):.2f}" for one in kept)
 
 
-def _map(found: Explanation, most: int) -> str | None:
+def _map(found: ExplanationValues, most: int) -> str | None:
     """Cosines and masses as JSON, both in hundredths, of the largest mass; ``None`` where there are too many cells."""
     rows, columns = found.similarity.shape
     if rows * columns > CELLS or not found.matches or max(rows, columns) > most:

@@ -16,7 +16,7 @@ from textmover.report.figures.svg import SEQUENTIAL, sequential
 from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.view import ExplainedText, ExplainedTrees, Explanation, SideName, WordPair
+    from textmover.report.explanation.values import ExplainedText, ExplainedTrees, ExplanationValues, SideName, WordPair
 
 ALONE = "underline"
 """Style of words without a counterpart, on top of their colour: it shows without colours, too."""
@@ -25,7 +25,7 @@ BAR = 12
 """Characters of the longest bar."""
 
 
-def print_explanation(found: Explanation) -> None:
+def print_explanation(found: ExplanationValues) -> None:
     """Print an explanation on standard output, in colour where that is a terminal (``NO_COLOR`` turns it off)."""
     several = len(found.reference_scores) > 1
     number = f" {found.chosen + 1}" if several else ""
@@ -55,7 +55,7 @@ def print_explanation(found: Explanation) -> None:
 # --- the texts --------------------------------------------------------------------------------------------------------
 
 
-def _print_text(what: str, found: Explanation, side: SideName) -> None:
+def _print_text(what: str, found: ExplanationValues, side: SideName) -> None:
     """A text: as it is into a file or pipe, and its words in their colours on a terminal."""
     text: ExplainedText = getattr(found, side)
     stream = console()
@@ -69,7 +69,7 @@ def _print_text(what: str, found: Explanation, side: SideName) -> None:
     stream.print(table)
 
 
-def _coloured(found: Explanation, side: SideName) -> Text:
+def _coloured(found: ExplanationValues, side: SideName) -> Text:
     """The characters of a text, each in the colour of the closest matched word that it is of."""
     text: ExplainedText = getattr(found, side)
     closeness, lonely = found.closeness(side), set(found.unmatched(side))
@@ -95,7 +95,7 @@ def _style(closeness: float, alone: bool = False) -> str:
     return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
 
 
-def _print_scale(found: Explanation) -> None:
+def _print_scale(found: ExplanationValues) -> None:
     """What the colours mean."""
     scale = Text("            cosine 0 ", style="dim")
     for step in range(SEQUENTIAL):
@@ -110,7 +110,7 @@ def _print_scale(found: Explanation) -> None:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _print_words(found: Explanation) -> None:
+def _print_words(found: ExplanationValues) -> None:
     """Which words belong together, what they add, and which are left."""
     words, others = found.hypothesis, found.reference
     adds = found.adds("hypothesis")

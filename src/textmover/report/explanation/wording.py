@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textmover.report.explanation.view import Explanation
+from textmover.report.explanation.values import ExplanationValues
 from textmover.report.figures.svg import MINUS, signed
 
 FLAGS = {
@@ -17,7 +17,7 @@ FLAGS = {
 """What is out of the ordinary, by the name that scores give it."""
 
 
-def flag_notes(found: Explanation) -> list[str]:
+def flag_notes(found: ExplanationValues) -> list[str]:
     """Sentences about what is out of the ordinary."""
     notes = {flag: FLAGS.get(flag, flag) for flag in found.flags}
     if "unknown" in notes and found.unknown_words:
@@ -35,12 +35,12 @@ def plan_words(name: str, *, several: bool) -> str:
     return f"moved in {name}" if several else "moved"
 
 
-def signed_terms(found: Explanation) -> list[tuple[str, float]]:
+def signed_terms(found: ExplanationValues) -> list[tuple[str, float]]:
     """What the score is the sum of: all words together, and each remainder by its name."""
     return [("words", found.by_words), *((one.name, one.value) for one in found.remainders)]
 
 
-def decomposition(found: Explanation, *, plain: bool = False) -> str:
+def decomposition(found: ExplanationValues, *, plain: bool = False) -> str:
     """How words and remainders add up to the score, such as ``"words 0.72 - baseline 0.13 = score 0.59"``.
 
     Args:
