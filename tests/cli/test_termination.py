@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from textmover.cli.commands import score as module
-from textmover.runs.launched_processes import Terminated, heeding_termination
 from textmover.runs.shards import streaming
+from textmover.runs.termination import Terminated, heeding_termination
 from textmover.types import InputError
 
 

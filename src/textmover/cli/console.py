@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from textmover.runs.launched_processes import Terminated
+from textmover.runs.termination import Terminated
 
 LONGEST_SENTENCE = 4_000
 """Characters of an error at most; its middle is left out beyond them."""

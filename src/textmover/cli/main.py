@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from textmover._version import __version__
 from textmover.cli.console import guarded, open_streams
 from textmover.cli.options.types import SingleOption
-from textmover.runs.launched_processes import heeding_termination
+from textmover.runs.termination import heeding_termination
 
 COMMANDS = {
     "score": ("textmover.cli.commands.score", "score texts against references"),

@@ -1,11 +1,10 @@
-"""Worker processes started by Lightning, and SIGTERM treated like Ctrl-C.
+"""Worker processes started by Lightning.
 
 The start of workers is bounded in time, and their failure is reported.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from textmover.types import InputError
@@ -144,26 +142,3 @@ def _cause(code: int) -> str:
     if code > 0:
         return f"exit code {code}"
     return f"{signal.Signals(-code).name}{', which may be a lack of memory' if code == -signal.SIGKILL else ''}"
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which `kill`, SLURM and Docker end a process by: heeded as Ctrl-C is, but for the exit code."""
-
-
-@contextlib.contextmanager
-def heeding_termination() -> Iterator[None]:
-    """Let SIGTERM end the work inside as Ctrl-C does, unless somebody else heeds or ignores it."""
-    heeded = threading.current_thread() is threading.main_thread()  # no other may say what a signal does
-    if not heeded or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-
-    def terminate(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whoever sends it again does not want to wait
-        raise Terminated
-
-    signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import is_read_once, told_once
 from textmover.readers.streams import TableFile, TextFiles
-from textmover.runs.launched_processes import heeding_termination
 from textmover.runs.progress import progress_bar
 from textmover.runs.score_files import Target, choose_target, keeping, kept_words, open_sink
 from textmover.runs.score_inputs import check_scored, confirm_complete, parts_of, texts_and_scorer
+from textmover.runs.termination import heeding_termination
 from textmover.types import InputError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import yaml
 from textmover.cli.training import search as command
 from textmover.cli.training.search_trial import ObjectiveError, placed
 from textmover.experiments.search.space import Choices, JudgedParts, Range, check_keys, judged_print, read_space
-from textmover.runs.launched_processes import Terminated
+from textmover.runs.termination import Terminated
 from textmover.types import InputError
 
 ROOT = Path(__file__).parents[3]

@@ -15,11 +15,11 @@ from textmover.cli.options.columns import add_column_options, add_format_option,
 from textmover.cli.options.metric import add_cache_option, add_metric_options
 from textmover.readers.lines import check_once
 from textmover.readers.streams import MissingReferences, OnError, TableFile, TextFiles
-from textmover.runs.launched_processes import heeding_termination
 from textmover.runs.progress import ShardProgress, progress_bar
 from textmover.runs.score_files import Target, add_output_options, choose_target, keeping, open_sink
 from textmover.runs.score_inputs import check_scored, confirm_complete, fit_on_input, parts_of, shards_of
 from textmover.runs.score_processes import add_process_options, score_in_processes, several
+from textmover.runs.termination import heeding_termination
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
 

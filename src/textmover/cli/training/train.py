@@ -31,7 +31,7 @@ from textmover.cli.options.types import given_twice
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_mapping
 from textmover.reading import NotYamlError, load_yaml
-from textmover.runs.launched_processes import Terminated
+from textmover.runs.termination import Terminated
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
 from textmover.training.sharding import ShardedStrategy
