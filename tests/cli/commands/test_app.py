@@ -41,7 +41,10 @@ def test_a_port_in_use(refused, items):
         ([".", "--port", "70000"], "0 to 65535"),
         ([".", "--host", "999.9.9.9"], "address of this computer"),
         ([".", "--port", "0", "--model", "no/such/metric"], "no/such/metric"),
-        ([".", "--port", "0", "--device", "abacus"], "Expected `device` to be one that this machine has, but got 'abacus'"),
+        (
+            [".", "--port", "0", "--device", "abacus"],
+            "Expected `device` to be one that this machine has, but got 'abacus'",
+        ),
     ],
 )
 def test_refused(refused, items, options, message):
