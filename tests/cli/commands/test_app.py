@@ -43,7 +43,7 @@ def test_a_port_in_use(refused, items):
         ([".", "--port", "0", "--model", "no/such/metric"], "no/such/metric"),
         (
             [".", "--port", "0", "--device", "abacus"],
-            "Expected `device` to be one that this machine has, but got 'abacus'",
+            "that this machine has, but got 'abacus'",
         ),
     ],
 )
