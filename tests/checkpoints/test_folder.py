@@ -328,12 +328,38 @@ def test_weights_that_are_not_finite_are_not_saved(tiny_metric, folder, value):
     assert scores(load_checkpoint(folder)) == before
 
 
-def test_what_cannot_be_loaded_or_scores_nan_is_not_saved(tiny_metric, tmp_path):
-    metric = tiny_metric()
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"weights": "idf"}, {"centering": "corpus"}, {"rescale": True}, {"centering": "corpus", "rescale": True}],
+)
+def test_what_scores_nan_is_not_saved(tiny_metric, tmp_path, fields):
+    """Statistics that each call or a later command fits are left out of the trial."""
+    metric = tiny_metric(**fields)
+    save_checkpoint(metric, tmp_path / "sound", card="")
     with torch.no_grad():
         metric.encoder.model.embeddings.LayerNorm.weight.fill_(3e38)
     with pytest.raises(InputError, match="finite scores from the metric that was written, but got NaN"):
         save_checkpoint(metric, tmp_path / "new", card="")
+    assert [one.name for one in tmp_path.iterdir()] == ["sound"]
+
+
+def test_a_statistic_that_is_there_is_tried(tiny_metric, tmp_path):
+    metric = tiny_metric(centering="corpus", rescale=True)
+    metric.fit(["a cat", "the dog"], names=["mean"])
+    metric.statistics["mean"].mean.fill_(float("nan"))
+    with pytest.raises(InputError, match="finite scores from the metric that was written, but got NaN"):
+        save_checkpoint(metric, tmp_path / "new", card="")
+
+
+def test_errors_of_what_was_written_name_the_folder(tiny_metric, tmp_path):
+    def damage(at):
+        (at / "model.safetensors").write_bytes(b"cut")
+
+    with pytest.raises(InputError, match=rf"the weights in {tmp_path / 'new'} to fit"):
+        save_checkpoint(tiny_metric(), tmp_path / "new", card="", add=damage)
+
+
+def test_what_cannot_be_loaded_is_not_saved(tiny_metric, tmp_path):
     metric = tiny_metric()
     metric.config = metric.config.override(layer=1)
     with pytest.raises(InputError, match=r"gives the layers \[1\]") as caught:

@@ -50,6 +50,17 @@ def test_overrides_of_a_checkpoint(fields, tmp_path):
         load_checkpoint(folder, detla=0.9)
 
 
+def test_what_is_not_finite_replaces_nothing(fields, tmp_path):
+    metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-paper")).eval()
+    folder = save_checkpoint(metric, tmp_path / "rome", card="")
+    before = (folder / "model.safetensors").read_bytes()
+    metric.scorer.offset.data.fill_(float("nan"))
+    with pytest.raises(InputError, match=r"finite weights to save, but scorer\.offset holds NaN"):
+        save_checkpoint(metric, folder, card="", overwrite=True)
+    assert (folder / "model.safetensors").read_bytes() == before
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 def test_a_file_of_another_network_is_refused(fields, tmp_path):
     metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-paper", weights="uniform"))
     folder = save_checkpoint(metric, tmp_path / "rome", card="")

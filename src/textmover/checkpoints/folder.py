@@ -38,6 +38,13 @@ logger = logging.getLogger(__name__)
 LOOSE = {"long_texts": "truncate", "unknown_words": "drop"}
 """Fields by which a metric may refuse texts, with a value by which it does not."""
 
+UNFITTED = {
+    **dict.fromkeys(("idf", "idf_hypothesis"), ("weights", "uniform")),
+    "mean": ("centering", "none"),
+    "baseline": ("rescale", False),
+}
+"""Field by which a metric needs each statistic, with a value by which it does not."""
+
 METRIC_USAGE = """\
 ```python
 from textmover import Scorer
@@ -61,7 +68,7 @@ def save_checkpoint(
     """Write a metric as a folder; it appears under its name only when it is complete.
 
     LoRA matrices are merged into the weights that are written. The folder is loaded again and scores two pairs before
-    it appears; only RoMe is not, whose parts stay where they are.
+    it appears, with the parts that it names.
 
     The signature of a metric that is written in full names its present weights afterwards.
 
@@ -117,16 +124,19 @@ def check_written(folder: Path) -> None:
         InputError: If it cannot be loaded, or a weight or a score is not finite.
     """
     metric: Any = load_checkpoint(folder)
-    loose = {name: value for name, value in LOOSE.items() if getattr(metric.config, name, value) == "error"}
+    loose: dict[str, Any] = {
+        name: value for name, value in LOOSE.items() if getattr(metric.config, name, value) == "error"
+    }
+    loose |= dict(UNFITTED[name] for name, one in metric.statistics.items() if not one.fitted)
     if loose:
-        metric = load_checkpoint(folder, **loose)  # which takes any text
+        metric = load_checkpoint(folder, **loose)  # which takes any text, with no statistics
     for name, weight in metric.named_parameters():
         if not weight.isfinite().all():
             raise InputError(
                 f"Expected finite weights to save, but {name} holds NaN or infinite numbers: take weights of an "
                 "earlier epoch, or train with a lower learning rate."
             )
-    if not metric.needs_fit and not probe_scores(metric, pairs=PROBES[:2]).isfinite().all():
+    if not probe_scores(metric, pairs=PROBES[:2]).isfinite().all():
         raise InputError(
             "Expected finite scores from the metric that was written, but got NaN or infinite ones: its arithmetic "
             "overflows, so save it with dtype='float32'."

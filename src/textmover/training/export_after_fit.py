@@ -14,7 +14,7 @@ from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import fitted_names, interpolate
 from textmover.checkpoints.encoder_weights import trained_encoder
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.folder import check_written, load_checkpoint, save_checkpoint
+from textmover.checkpoints.folder import load_checkpoint, save_checkpoint
 from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
@@ -24,7 +24,7 @@ from textmover.terminal import console
 from textmover.training.callbacks import AtomicCheckpoints
 from textmover.training.reports.agreement import judge
 from textmover.training.stage import FITTING_TEXTS, StageModule
-from textmover.types import CompositeMetric, InputError, Segment, SegmentMetric
+from textmover.types import InputError, Segment, SegmentMetric
 
 logger = logging.getLogger(__name__)
 
@@ -113,8 +113,6 @@ def _export(
 ) -> None:
     """Write the checkpoint first, so that nothing is lost if judging fails, and its card when it is judged."""
     save_checkpoint(module.metric, folder, card="", overwrite=True, adapter=adapter)
-    if isinstance(module.metric, CompositeMetric):
-        check_written(folder)  # with the parts that it names
     if adapter is not None:
         module.metric = load_checkpoint(folder)
     report = judge(module, data)

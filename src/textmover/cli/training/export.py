@@ -13,7 +13,7 @@ import torch
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.folder import check_replaceable, check_written, load_metric, save_checkpoint
+from textmover.checkpoints.folder import check_replaceable, load_metric, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
 from textmover.cli.console import set_up_logging
 from textmover.cli.training.mixing import add_mix_options, check_mix_options, mixed
@@ -21,7 +21,7 @@ from textmover.files import atomic_file
 from textmover.modules.probes import PROBES, probe_scores
 from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
 from textmover.training.finished_runs import metric_and_card
-from textmover.types import CompositeMetric, InputError, SegmentMetric
+from textmover.types import InputError, SegmentMetric
 
 ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
 """What an adapter's model card says of it as such."""
@@ -84,8 +84,6 @@ def run(options: argparse.Namespace) -> None:
         lines.extend(_described(*one, prepare(metric, *one, beside)) for one in wanted)
 
     save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends, adapter=adapter)
-    if isinstance(metric, CompositeMetric):
-        check_written(folder)  # with the parts that it names
     if adapter is not None:
         lines.append(_adapter_line(metric, folder))
         with atomic_file(folder / CARD) as stream:
