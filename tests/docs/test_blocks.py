@@ -105,14 +105,23 @@ assert wanted and set(wanted) <= set(extras), f"Expected extras of pyproject.tom
 """Installs nothing, but knows the extras."""
 
 
+TRAININGS = {"docs/training.md", "docs/stages.md"}
+"""Pages whose commands train for a minute or more; their recipes run two steps in tests/training/test_stage_recipes.py."""
+
+
 def environment(commands: Path, **more: str) -> dict[str, str]:
     """Nothing is fetched, and what back-ends need is kept for all pages (of all workers)."""
     path = f"{commands}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {**offline(commands.parents[1] / "documents-cache"), "PATH": path, **more}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", pages_with("python", *SHELL, commands=True))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long if page in TRAININGS else pytest.mark.slow)
+        for page in pages_with("python", *SHELL, commands=True)
+    ],
+)
 def test_commands(page, embedded, tmp_path, commands):
     blocks = [one for one in PAGES[page] if not one.reason and belongs(one, True)]
     assumed = [value for one in blocks for value in one.values("before")]

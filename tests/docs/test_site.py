@@ -16,7 +16,7 @@ DOCS = ROOT / "docs"
 PACKAGES = [
     path.parent.name
     for path in sorted((ROOT / "src" / "textmover").glob("*/__init__.py"))
-    if path.parent.name not in ("app", "cli", "interfaces")  # of commands and pages; modules below
+    if "__all__" in path.read_text(encoding="utf-8")  # what is used from Python
 ]
 API = {
     **{f"textmover.{name}": name for name in [*PACKAGES, "presets"]},
