@@ -37,20 +37,12 @@ _cleaned: set[Path] = set()
 
 
 def atomic_file(path: Path | str) -> contextlib.AbstractContextManager[IO[str]]:
-    """A text file (UTF-8) that appears under its name only when it is complete.
-
-    Raises:
-        InputError: If the folder cannot be made or written to, or the disk is full.
-    """
+    """A text file (UTF-8) that appears under its name only when it is complete."""
     return _atomic(Path(path), mode="w", encoding="utf-8", newline="\n")
 
 
 def atomic_bytes(path: Path | str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    """A binary file that appears under its name only when it is complete.
-
-    Raises:
-        InputError: If the folder cannot be made or written to, or the disk is full.
-    """
+    """A binary file that appears under its name only when it is complete."""
     return _atomic(Path(path), mode="wb")
 
 
@@ -73,11 +65,7 @@ def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def growing_file(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that holds what has been written so far, whatever ends its writer; one process writes at a time.
-
-    Raises:
-        InputError: If another process writes it, it cannot be written, or the disk is full.
-    """
+    """A binary file that holds what has been written so far, whatever ends its writer; one process writes at a time."""
     with _plain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = _alone_in(path)
@@ -111,9 +99,6 @@ def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path
     Args:
         path: Where it is to appear.
         overwrite: Whether a folder that is already there may be replaced (it is kept until the new one is complete).
-
-    Raises:
-        InputError: If something is there and may not be replaced, or the place cannot be written to.
     """
     path = Path(path).resolve()
     if path.exists() and not path.is_dir():
@@ -237,11 +222,7 @@ def _umask() -> int:
 
 
 def check_output(path: str | Path, inputs: Sequence[str]) -> Path:
-    """Refuse a file that cannot be written, before the work rather than after it.
-
-    Raises:
-        InputError: If it is a folder, one of the inputs, or in a place that cannot be written to.
-    """
+    """Refuse a file that cannot be written, before the work rather than after it."""
     path = Path(path)
     if path.is_dir():
         raise InputError(f"Expected `--output` to be a file, but got the folder {path}: give the name of a file in it.")
@@ -257,9 +238,6 @@ def check_folder(path: str | Path, flag: str) -> Path:
     Args:
         path: The folder, which need not exist.
         flag: What names it on the command line.
-
-    Raises:
-        InputError: If it is a file, or in a place that cannot be written to.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():
@@ -279,11 +257,7 @@ def _check_writable(path: Path, folder: Path) -> None:
 
 
 def write_output(text: str, path: Path) -> None:
-    """Write a file that appears under its name only when it is complete; print its text where that fails.
-
-    Raises:
-        InputError: If it cannot be written.
-    """
+    """Write a file that appears under its name only when it is complete; print its text where that fails."""
     try:
         with atomic_file(path) as stream:
             stream.write(text)

@@ -139,12 +139,7 @@ def unreadable(name: str, error: Exception) -> InputError:
 
 
 def open_input(path: Path | str) -> IO[bytes]:
-    """Open a file to read; a named pipe waits a few seconds for its writer.
-
-    Raises:
-        OSError: If it cannot be opened.
-        InputError: If nobody opens the pipe to write.
-    """
+    """Open a file to read; a named pipe waits a few seconds for its writer."""
     if not stat.S_ISFIFO(os.stat(path).st_mode):
         return open(path, "rb")
     with ThreadPoolExecutor(1) as pool:
@@ -168,9 +163,6 @@ def read_text(path: Path | str, bound: str = "json_bytes") -> str:
     Args:
         path: The file.
         bound: Which of the :data:`BOUNDS` its size has.
-
-    Raises:
-        InputError: If the file cannot be read, is too large, or is not UTF-8.
     """
     try:
         with open_input(path) as stream:
@@ -198,20 +190,12 @@ def check_size(raw: bytes, name: str, bound: str) -> None:
 
 
 def read_yaml(path: Path | str) -> Any:
-    """Return the value that a YAML file holds.
-
-    Raises:
-        InputError: If the file cannot be read, or :func:`load_yaml` refuses its content.
-    """
+    """Return the value that a YAML file holds."""
     return load_yaml(read_text(path, "yaml_bytes"), str(path))
 
 
 def read_json(path: Path | str) -> Any:
-    """Return the value that a JSON file holds.
-
-    Raises:
-        InputError: If the file cannot be read, or :func:`load_json` refuses its content.
-    """
+    """Return the value that a JSON file holds."""
     return load_json(read_text(path), str(path))
 
 
@@ -221,10 +205,6 @@ def load_yaml(text: str, name: str) -> Any:
     Args:
         text: YAML.
         name: What errors call it.
-
-    Raises:
-        NotYamlError: If it is not YAML.
-        InputError: If it holds a key twice, or exceeds the :data:`BOUNDS`.
 
     Example:
         >>> load_yaml("rate: 1e-5", "a.yaml")
@@ -252,10 +232,6 @@ def load_json(text: str | bytes, name: str) -> Any:
     Args:
         text: JSON.
         name: What errors call it.
-
-    Raises:
-        NotJsonError: If it is not JSON.
-        InputError: If an object holds a key twice, or the value is nested too deeply.
 
     Example:
         >>> load_json('{"a": [1, 2]}', "a.json")

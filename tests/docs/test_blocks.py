@@ -106,7 +106,7 @@ assert wanted and set(wanted) <= set(extras), f"Expected extras of pyproject.tom
 
 
 TRAININGS = {"docs/training.md", "docs/stages.md"}
-"""Pages whose commands train for a minute or more; their recipes run two steps in tests/training/test_stage_recipes.py."""
+"""Pages whose commands train for minutes; their recipes run two steps in tests/training/test_stage_recipes.py."""
 
 
 def environment(commands: Path, **more: str) -> dict[str, str]:

@@ -138,11 +138,7 @@ def _rows(path: Path) -> Iterator[TableRow]:
 
 
 def _json_list(path: Path) -> list[Any] | None:
-    """The list that a JSON file holds; ``None`` if it holds JSON Lines.
-
-    Raises:
-        InputError: If it holds neither.
-    """
+    """The list that a JSON file holds; ``None`` if it holds JSON Lines."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -114,11 +114,7 @@ def annotator_key(name: str) -> str:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """A path, once it is clear that it lies in the folder when all links have been followed.
-
-    Raises:
-        InputError: If it does not.
-    """
+    """A path, once it is clear that it lies in the folder when all links have been followed."""
     try:
         found = path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # links in a circle, a name with a null character

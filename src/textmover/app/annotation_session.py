@@ -109,11 +109,7 @@ class Desk:
         return item_files(self.folder) if self._items is None else [self._items]
 
     def project(self, name: object) -> Project:
-        """The project of a file, which is read again where it has changed.
-
-        Raises:
-            InputError: If it is none of :meth:`files`, or cannot be used.
-        """
+        """The project of a file, which is read again where it has changed."""
         if not isinstance(name, str) or (name not in self._open and name not in self.files()):
             raise InputError(f"Expected a file of items of this folder, but got {str(name)[:60]!r}: choose one.")
         with self._lock:

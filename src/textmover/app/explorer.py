@@ -61,11 +61,7 @@ class Explorer:
         self._lock = threading.Lock()
 
     def load(self) -> None:
-        """Load the further metrics now.
-
-        Raises:
-            InputError: If one cannot be loaded, or this machine does not have the device.
-        """
+        """Load the further metrics now."""
         from textmover.modules.devices import resolve_device
 
         if self._device is not None:

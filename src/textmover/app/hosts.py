@@ -52,9 +52,6 @@ def names_of_this_computer(listening: str, further: Iterable[str] = ()) -> froze
     Args:
         listening: Address or name that the server listens at.
         further: Other names or addresses.
-
-    Raises:
-        InputError: If one of those is no name of a host.
     """
     short = socket.gethostname().lower()
     names = {short, short.partition(".")[0], f"{short.partition('.')[0]}.local", socket.getfqdn().lower()}

@@ -60,9 +60,6 @@ def listen(host: str, port: int) -> socket.socket:
     Args:
         host: Address or name of this computer.
         port: From 0 to 65535; 0 takes any that is free.
-
-    Raises:
-        InputError: If the port is in use or may not be used, or the host is not this computer.
     """
     if not 0 <= port <= 65535:
         raise InputError(f"Expected `--port` to be from 0 to 65535, but got {port}: 0 takes any that is free.")
@@ -235,9 +232,6 @@ def serve(application: Application, listening: socket.socket, ready: Callable[[]
         application: What answers.
         listening: Where.
         ready: Called once it does.
-
-    Raises:
-        KeyboardInterrupt: After Ctrl-C, when all is put away.
     """
     import uvicorn
 

@@ -181,10 +181,6 @@ def as_adapter(
 
     Returns:
         The state to write, the ``encoder`` entry that goes with it, and the ``adapter`` entry.
-
-    Raises:
-        InputError: If the metric's encoder has no base, that cannot be found, or it has other weights by number or
-            shape.
     """
     before = untrained(trained_encoder(metric))
     base = base_of(before)
@@ -212,12 +208,6 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
     Args:
         before: Weights of the base.
         stored: Factors and differences by the names of the weights and their ends.
-
-    Returns:
-        All weights, in the types of the base.
-
-    Raises:
-        InputError: If the adapter does not fit the base.
     """
     found = {name: tensor.detach().cpu() for name, tensor in before.items()}
     for name in stored:
@@ -245,9 +235,6 @@ def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[st
     Args:
         metric: The metric with the weights of its base.
         state: What an adapter's file holds.
-
-    Raises:
-        InputError: If the adapter does not fit the base.
     """
     stored, rest = split_state(metric, state)
     weights = restore(trained_encoder(metric).state_dict(), stored)
@@ -256,11 +243,7 @@ def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[st
 
 
 def _added(old: Tensor, left: Tensor | None, right: Tensor | None, whole: Tensor | None) -> Tensor:
-    """A weight with its difference, or the product of its factors, added.
-
-    Raises:
-        ValueError: If there is but one factor.
-    """
+    """A weight with its difference, or the product of its factors, added."""
     if whole is not None:
         return (old.double() + whole.double().reshape(old.shape)).to(old.dtype)
     rows = old.flatten(1)

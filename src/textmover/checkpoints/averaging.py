@@ -120,10 +120,6 @@ def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: S
         texts: A corpus for corpus mean, idf tables and baseline; ``None`` leaves them.
         rated: Segments with human scores for the calibration head, of which the first reference is read; ``None``
             leaves it.
-
-    Raises:
-        InputError: If the metric has nothing to fit, there are fewer than two ratings, one is missing, or all are
-            equal.
     """
     if texts is not None:
         metric.fit(list(texts), names=fitted_names(metric))

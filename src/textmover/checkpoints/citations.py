@@ -132,12 +132,6 @@ def cite(name: str | Path, *, revision: str | None = None, used_for: Iterable[st
         used_for: Keys of what else was done with it, such as tests.
         **overrides: Fields of its configuration that are changed.
 
-    Returns:
-        The entries, each group behind a comment that says what it is for.
-
-    Raises:
-        InputError: If there is no such metric or field.
-
     Example:
         >>> [line for line in cite("bertscore-f1").splitlines() if line.startswith("@")][0]
         '@inproceedings{zhang-etal-2020-bertscore,'
@@ -187,11 +181,7 @@ def bibtex(several: Iterable[Cited]) -> str:
 
 
 def configuration(name: str | Path, revision: str | None = None, **overrides: Any) -> Any:
-    """The configuration of a metric, without loading it.
-
-    Raises:
-        InputError: If there is no such metric or field.
-    """
+    """The configuration of a metric, without loading it."""
     folder = checkpoint_folder(name, revision)
     if folder is None:
         return preset_config(str(name), **overrides)

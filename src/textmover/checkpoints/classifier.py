@@ -72,13 +72,6 @@ def save_classifier(
             to be found there; the metric is written into the classifier's folder if ``None``.
         adapter: How to store the encoder in that folder as a difference from its base; all its weights if ``None``.
         overwrite: Whether an earlier folder may be replaced.
-
-    Returns:
-        The folder.
-
-    Raises:
-        InputError: If the place is taken or cannot be written to, a named metric is to become an adapter, or the
-            probabilities are not finite.
     """
     from safetensors.torch import save_file
 
@@ -115,11 +108,7 @@ def save_classifier(
 
 
 def classifier_folder(name: str | Path) -> Path:
-    """The folder of a classifier, by its path or the name of a released one.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """The folder of a classifier, by its path or the name of a released one."""
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
     released = released_folders(HEAD)
@@ -138,12 +127,6 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
     Args:
         folder: What :func:`save_classifier` wrote, or the name of a released classifier.
         metric: Where the metric is, if it is not where the folder says.
-
-    Returns:
-        The classifier in evaluation mode.
-
-    Raises:
-        InputError: If a file is missing or damaged, or the metric cannot be found or has other weights.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

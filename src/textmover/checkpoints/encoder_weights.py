@@ -18,11 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def trained_encoder(metric: SegmentMetric) -> Encoder:
-    """The encoder of a metric, where it has weights that can be trained.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """The encoder of a metric, where it has weights that can be trained."""
     encoder = metric.runnable_encoder
     if not isinstance(encoder, Encoder):
         raise InputError(

@@ -56,9 +56,6 @@ def check_checkpoint(folder: Path) -> dict[str, Any]:
 
     Returns:
         What its ``config.json`` holds.
-
-    Raises:
-        InputError: If a file is missing or damaged, or the folder is of a later version.
     """
     entries = _read_config(folder)
     for name, expected in {WEIGHTS: None, **entries["files"]}.items():

@@ -118,11 +118,7 @@ def save_checkpoint(
 
 
 def check_written(folder: Path) -> None:
-    """Load a checkpoint again, and score two pairs with it.
-
-    Raises:
-        InputError: If it cannot be loaded, or a weight or a score is not finite.
-    """
+    """Load a checkpoint again, and score two pairs with it."""
     metric: Any = load_checkpoint(folder)
     loose: dict[str, Any] = {
         name: value for name, value in LOOSE.items() if getattr(metric.config, name, value) == "error"
@@ -154,11 +150,7 @@ def _without_lora(metric: Any) -> Any:
 
 
 def check_replaceable(folder: Path, *, overwrite: bool) -> None:
-    """Refuse to replace a folder that holds anything but a checkpoint.
-
-    Raises:
-        InputError: If the folder holds files and is not a checkpoint, or may not be replaced.
-    """
+    """Refuse to replace a folder that holds anything but a checkpoint."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not overwrite:

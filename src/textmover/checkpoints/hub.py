@@ -77,11 +77,7 @@ def push_to_hub(
 
 
 def check_repository(repo_id: str) -> None:
-    """Refuse what cannot be the name of a repository.
-
-    Raises:
-        InputError: If it is not of the form ``owner/name``.
-    """
+    """Refuse what cannot be the name of a repository."""
     if not isinstance(repo_id, str) or re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", repo_id) is None:
         raise InputError(f"Expected `repo_id` to be a repository such as owner/name, but got {repo_id!r}.")
 
@@ -131,11 +127,7 @@ def released_folder(name: str) -> Path | None:
 
 
 def check_known(name: str) -> None:
-    """Refuse what is neither a released metric that is here nor a preset.
-
-    Raises:
-        InputError: If it is neither; names the nearest, and where released metrics are that did not come along.
-    """
+    """Refuse what is neither a released metric that is here nor a preset."""
     released = list(released_metrics())
     if name in PRESETS or name in released:
         return

@@ -40,9 +40,6 @@ def write_run_checkpoint(content: Mapping[str, Any], path: Path) -> bytes:
 
     Returns:
         Its checksum, as :func:`checksum_of` finds it there.
-
-    Raises:
-        InputError: If it cannot be written.
     """
     try:
         with hidden_folder(path) as beside:
@@ -82,9 +79,6 @@ def read_run_checkpoint(path: str | Path, *, resume: bool = False, mmap: bool = 
 
     Returns:
         Its content: a mapping with a ``state_dict``.
-
-    Raises:
-        InputError: If there is no such file, it is damaged, no checkpoint, or holds objects that would run code.
     """
     path, name = Path(path), str(path)
     if not path.is_file():
@@ -120,9 +114,6 @@ def metric_entry(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     Args:
         content: A checkpoint.
         name: How to call it in an error.
-
-    Raises:
-        InputError: If there is none.
     """
     about = content.get("textmover")
     if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:

@@ -135,9 +135,6 @@ def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | No
         labels: The classes in the order of the numbers that stand for them; or the class by each way to write it, such
             as ``{"contradi": "contradiction"}``, which is added to what the task knows and may join classes of it.
 
-    Raises:
-        InputError: If there is neither, the task is unknown, or there are fewer than two classes.
-
     Example:
         >>> joined = {"neutral": "not_entailment", "contradiction": "not_entailment"}
         >>> names = label_names("mnli", joined)

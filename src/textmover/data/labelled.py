@@ -236,11 +236,7 @@ class LabelsDataModule(SourcesDataModule):
 def filled_columns(
     task: str | None, columns: LabelColumns, wheres: Sequence[Mapping[str, Sequence[str]] | None] = ()
 ) -> LabelColumns:
-    """The columns that are named, those of the task where they are not.
-
-    Raises:
-        InputError: If there are no columns of texts, or rows are chosen by a column that is not read.
-    """
+    """The columns that are named, those of the task where they are not."""
     known = LabelColumns() if task is None else TASKS[task].columns
     texts = columns.texts or known.texts
     if not texts:
@@ -265,9 +261,6 @@ def read_labelled(
 
     Returns:
         The items in the order of the file, and how many were left out because they have no label.
-
-    Raises:
-        InputError: If the file cannot be read, lacks a column, or holds a label that is not known.
 
     Example:
         >>> path = getfixture("tmp_path") / "nli.tsv"

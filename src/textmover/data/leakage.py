@@ -63,9 +63,6 @@ def warn_of_shared(name: str, training: Sequence[Segment], kept: Sequence[Segmen
         name: Name of the part that is kept.
         training: Segments to train on.
         kept: Segments of the part.
-
-    Returns:
-        What they share, for the model card; empty where they stand apart.
     """
     shared = "; ".join(shared_with_training(training, kept))
     if shared:

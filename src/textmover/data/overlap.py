@@ -31,11 +31,7 @@ class PairFile:
 
 
 def read_pairs(file: PairFile) -> set[Pair]:
-    """The pairs of a file, normalised, without order.
-
-    Raises:
-        InputError: If the file, the split or a column is missing, or no row fits ``where``.
-    """
+    """The pairs of a file, normalised, without order."""
     first, second = file.columns
     columns = Columns(first, second, score=None, groups=tuple(file.where))
     segments = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
@@ -44,9 +40,6 @@ def read_pairs(file: PairFile) -> set[Pair]:
 
 def rows_where(segments: Sequence[Segment], where: Mapping[str, Sequence[str]], path: str) -> list[Segment]:
     """The segments whose groups have one of the values that are named for each key.
-
-    Raises:
-        InputError: If a value occurs in none of the segments.
 
     Example:
         >>> rows = [Segment("a", ("b",), groups={"split": split}) for split in ("train", "test")]

@@ -262,12 +262,6 @@ def mine_by_overlap(items: Sequence[Paraphrase], count: int) -> list[list[int]]:
         items: The pairs.
         count: How many others.
 
-    Returns:
-        Their places, the most alike first.
-
-    Raises:
-        InputError: If there are fewer of other clusters.
-
     Example:
         >>> texts = ["a red cat sat", "a red cat ran", "no dog"]
         >>> mine_by_overlap([Paraphrase((text, text), number) for number, text in enumerate(texts)], 1)
@@ -284,9 +278,6 @@ def nearest_others(vectors: Any, clusters: Sequence[int], count: int) -> list[li
         vectors: Rows of unit length ``[n, D]``, a NumPy array or a SciPy sparse matrix.
         clusters: Cluster of each row.
         count: How many.
-
-    Raises:
-        InputError: If a row has fewer others.
 
     Example:
         >>> nearest_others(np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), [0, 1, 2], 2)

@@ -30,13 +30,6 @@ def on_one_scale(
             them unchecked, ``per-file`` gives each file's ratings mean 0 and standard deviation 1.
         fitted_on: The segments that mean and deviation of a file come from; those of ``rated`` if ``None``.
 
-    Returns:
-        The segments by file.
-
-    Raises:
-        InputError: If scales differ where one is expected, or a file's ratings are all equal where they are
-            standardised.
-
     Example:
         >>> files = {"a": [Segment("h", ("r",), score=one) for one in (1.0, 3.0)]}
         >>> [one.score for one in on_one_scale(files, "per-file")["a"]]

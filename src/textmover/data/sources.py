@@ -186,11 +186,7 @@ class RatedSource(Source[Segment]):
     def collate(
         self, items: Sequence[Segment], positions: Sequence[int], joint: int, tokenize: Tokenize
     ) -> RatingBatch:
-        """Segments to a batch.
-
-        Raises:
-            InputError: If a segment has no score.
-        """
+        """Segments to a batch."""
         owners = [row for row, segment in enumerate(items) for _ in segment.references]
         return RatingBatch(
             hypotheses=tokenize([items[row].hypothesis for row in owners]),
@@ -220,9 +216,6 @@ def check_judged(source: RatedSource, files: Sequence[str]) -> None:
     Args:
         source: Rated segments with their parts.
         files: Names of the files that the parts are of.
-
-    Raises:
-        InputError: If the ratings of a part are all equal, or are so in each of its groups that is large enough.
     """
     for name, part in source.parts.items():
         by_group: dict[str, list[float]] = {}
@@ -251,9 +244,6 @@ def check_reading(field: str, files: Sequence[str], batch_size: int, validation_
         files: Names of the files.
         batch_size: Items to a batch.
         validation_batch_size: Items to a batch of validation.
-
-    Raises:
-        InputError: If there is no file, or a batch has no items.
     """
     if not files:
         raise InputError(f"Expected `{field}` to name at least one file, but got none: name one.")
@@ -266,9 +256,6 @@ def check_least(least: int, **values: int) -> None:
     Args:
         least: The least that each may be.
         **values: Numbers by the name of their option.
-
-    Raises:
-        InputError: If one is smaller.
     """
     for name, value in values.items():
         if value < least:

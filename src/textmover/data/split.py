@@ -28,9 +28,6 @@ def normalise_reference(reference: str) -> str:
     Args:
         reference: The text.
 
-    Returns:
-        The text that is hashed.
-
     Example:
         >>> normalise_reference(" The  Cat ")
         'the cat'
@@ -47,12 +44,6 @@ def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
     Args:
         reference: The text.
         share: Part of the references to hold back, from 0 to 1.
-
-    Returns:
-        True if it is held back.
-
-    Raises:
-        InputError: If ``share`` is not between 0 and 1.
 
     Example:
         >>> is_held_back("The cat sat on the mat."), is_held_back("the cat  sat on the mat.")
@@ -76,12 +67,6 @@ def split_held_back(segments: Sequence[Segment], share: float = HELD_BACK_SHARE)
     Args:
         segments: Segments with at least one reference each.
         share: Part of the references to hold back, from 0 to 1.
-
-    Returns:
-        Training part and held-back part, both in the given order.
-
-    Raises:
-        InputError: If ``share`` is not between 0 and 1, or a segment has no reference.
 
     Example:
         >>> segments = [Segment("h", (f"Sentence {number}.",)) for number in range(100)]
@@ -108,12 +93,6 @@ def hold_out_groups(
     Args:
         segments: Segments with group keys.
         groups: Values to hold out by group key; a segment is held out if any of them fits.
-
-    Returns:
-        The segments kept and those held out, both in the given order.
-
-    Raises:
-        InputError: If no segment has such a key or such a value.
 
     Example:
         >>> segments = [Segment("h", ("r",), groups={"perturbation": name}) for name in ("drop", "swap", "drop")]
@@ -153,9 +132,6 @@ def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item
         items: The items.
         most: How many; ``None`` takes all.
         texts: Tells the texts of an item, which are normalised.
-
-    Returns:
-        The items taken, in the given order.
 
     Example:
         >>> taken_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])

@@ -87,11 +87,7 @@ class Changed:
 
 
 def read_subjects(options: argparse.Namespace) -> Subjects:
-    """The texts that the options name, a random choice of the different ones, in the order of the file.
-
-    Raises:
-        InputError: If the file, a column or the set cannot be used, or there are fewer than two different texts.
-    """
+    """The texts that the options name, a random choice of the different ones, in the order of the file."""
     split = options.split or "train"
     rated: tuple[str, ...] = ()
     if options.set is not None:
@@ -270,9 +266,6 @@ def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
         found: What was found.
         kinds: All that were asked for, in the order of the tables.
         path: Where to write.
-
-    Raises:
-        InputError: If it cannot be drawn or written.
     """
     shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]
     groups = []

@@ -39,9 +39,6 @@ def explain_rome(
         reference: What it is compared with.
         components: Score and features of the pair.
         empty: Whether a side has no words.
-
-    Returns:
-        Fields of the explanation by name.
     """
     found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
     vectors = (one.vectors for one in reversed(words_apart(found, given)))

@@ -40,12 +40,6 @@ def explain_transport(
         hypothesis: The text that is judged.
         reference: What it is compared with.
         components: The values of the pair: ``score`` and, where the metric has sides, precision, recall and F.
-
-    Returns:
-        Fields of the explanation by name.
-
-    Raises:
-        InputError: If texts cannot be explained by themselves, or have too many words.
     """
     texts = reference, hypothesis
     batches = [metric.tokenize([text]).to(metric.device) for text in texts]

@@ -54,9 +54,6 @@ def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenW
         metric: Its tokenizer made the tokens.
         batch: The one text as tokens.
         text: The same as it was given.
-
-    Raises:
-        InputError: If the tokenizer does not know where its tokens stand.
     """
     length = int(batch.mask[0].sum())
     if not isinstance(metric.tokenizer, Tokenizer):

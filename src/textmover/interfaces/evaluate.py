@@ -98,10 +98,6 @@ class EvaluationModule:
         Args:
             predictions: ``n`` generated texts.
             references: For each, one text or several.
-
-        Raises:
-            InputError: If the counts differ, or a prediction has no reference; nothing is kept then.
-            TypeError: If something is neither a text nor a list of texts.
         """
         texts, grouped = _checked(predictions, references)
         self._predictions += texts

@@ -20,12 +20,6 @@ def as_scorer(model: Model = None, **options: Any) -> Scorer:
             weights may change; or preset, checkpoint folder or hub id.
         **options: As for :meth:`textmover.Scorer.from_pretrained`, where a metric is named.
 
-    Returns:
-        The scorer.
-
-    Raises:
-        InputError: If the metric cannot be loaded, or options are given for one that is loaded already.
-
     Example:
         >>> as_scorer(as_scorer("twmd"), device="cpu")  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):

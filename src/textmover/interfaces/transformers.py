@@ -47,9 +47,6 @@ class ComputeMetrics:
         Returns:
             Means over all texts: the score, and precision, recall and F where the metric has them; nothing before the
             last batch.
-
-        Raises:
-            InputError: If the predictions are no ids, or there are none.
         """
         predictions, labels = self._kept
         self._kept = ([], [])  # also where what follows is refused

@@ -60,11 +60,7 @@ class FlooredGreedy(Greedy):
 
 
 def unavailable(arguments: dict[str, Any]) -> None:
-    """Refuse arguments of torchmetrics that have no meaning here.
-
-    Raises:
-        TypeError: If one is given.
-    """
+    """Refuse arguments of torchmetrics that have no meaning here."""
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise TypeError(f"Expected `{name}` to be left out, but got {value!r}: {UNAVAILABLE[name]}.")
@@ -121,11 +117,7 @@ def load_bert_score(
 
 
 def bert_score_model(scorer: Scorer, *, idf: bool) -> MetricModel:
-    """The greedy metric of a scorer.
-
-    Raises:
-        InputError: If it is another metric, or one that cannot take idf weights afterwards where they are asked for.
-    """
+    """The greedy metric of a scorer."""
     model = scorer.metric
     if not isinstance(model, MetricModel) or not isinstance(model.matching, Greedy):
         what = model.config.matching if isinstance(model, MetricModel) else type(model).__name__

@@ -124,11 +124,7 @@ class ScorerMetric(OrderedStates):
 
 
 def as_scorer(model: Scorer | SegmentMetric, options: Mapping[str, Any]) -> Scorer:
-    """The scorer over a metric that was given as an object, for which there is nothing to choose.
-
-    Raises:
-        TypeError: If there are options all the same, or the object is no metric.
-    """
+    """The scorer over a metric that was given as an object, for which there is nothing to choose."""
     if options:
         raise TypeError(
             f"Expected options only where the model is loaded by name, but got {', '.join(options)} with an object: "
@@ -152,11 +148,7 @@ def split_options(kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def refuse_fit_on_call(metric: SegmentMetric) -> None:
-    """Refuse a metric whose scores would hang on how texts are cut into updates.
-
-    Raises:
-        InputError: If it fits idf weights on the texts of each call.
-    """
+    """Refuse a metric whose scores would hang on how texts are cut into updates."""
     if metric.fits_on_call:
         raise InputError(
             "Expected idf weights that all updates share, but this metric fits them on the texts of each call: fit "

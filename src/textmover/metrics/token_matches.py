@@ -81,9 +81,6 @@ def match_tokens(
         model: A greedy metric with uniform weights; only its features of texts and selection of tokens are asked.
         hypotheses: ``S`` texts.
         references: For each, one or more texts.
-
-    Returns:
-        Matches in input order on the CPU.
     """
     matcher = _Matcher(model)
     places = pair_values(scorer, cast("SegmentMetric", matcher), hypotheses, references)["score"]

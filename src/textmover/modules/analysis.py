@@ -153,12 +153,6 @@ def analyse_layers(
         batch_tokens: Tokens to a batch of the encoder, padding included.
         on_progress: Called with the number of texts that have been encoded since the last call.
 
-    Returns:
-        The similarities of each layer under each centring.
-
-    Raises:
-        InputError: If fewer than two different texts have words, or an argument is out of range.
-
     Reference:
         Chen et al. 2020 (TWMD), section 5.
     """
@@ -207,9 +201,6 @@ def draw_pairs(tokens: TextTokens, pairs: int, seed: int) -> TokenPairs:
     Random words are drawn uniformly from all pairs of tokens of different texts. For the same word elsewhere, a word is
     drawn first, then two of its places; for words of the same text, a text first: so neither the most frequent words
     nor the longest texts stand for all.
-
-    Raises:
-        InputError: If fewer than two texts have words.
     """
     if len(np.unique(tokens.text)) < 2:
         raise InputError("Expected at least two different texts with words, but got fewer: give a file with more.")

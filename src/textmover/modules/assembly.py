@@ -47,11 +47,7 @@ class Parts:
 
 
 def assemble(config: MetricConfig) -> Parts:
-    """The pretrained encoder that a configuration names, and its tokenizer.
-
-    Raises:
-        InputError: If the encoder cannot be found or has no such layer.
-    """
+    """The pretrained encoder that a configuration names, and its tokenizer."""
     if is_static(config.encoder):
         return _static(config, StaticVectors.open(config.encoder, config.unknown_words))
     source = resolve_encoder(config.encoder, config.revision)
@@ -124,11 +120,7 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
 
 
 def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
-    """What :func:`save_parts` wrote, with random weights; an adapter's with those of its base.
-
-    Raises:
-        InputError: If the base of an adapter cannot be found, or is another one.
-    """
+    """What :func:`save_parts` wrote, with random weights; an adapter's with those of its base."""
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))

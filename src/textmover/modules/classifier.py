@@ -101,11 +101,7 @@ class PairTemplate(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> PairTemplate:
-        """The template of a tokenizer, read off what it makes of a pair.
-
-        Raises:
-            InputError: If it puts nothing between two texts.
-        """
+        """The template of a tokenizer, read off what it makes of a pair."""
         found = tokenizer._tokenizer(
             "a", "b", return_special_tokens_mask=True, return_token_type_ids=True, verbose=False
         )
@@ -142,9 +138,6 @@ def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tenso
         first: Tokens of the first texts, int64 ``[B]``.
         second: Tokens of the second texts, int64 ``[B]``.
         room: Tokens of both together, at least 0.
-
-    Returns:
-        Tokens kept of the first and of the second texts.
 
     Example:
         >>> kept_tokens(torch.tensor([9, 2, 9]), torch.tensor([2, 2, 9]), 7)

@@ -156,12 +156,6 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes this process's GPU, or the CPU where there is none.
 
-    Returns:
-        The device.
-
-    Raises:
-        InputError: If this machine has no such device.
-
     Example:
         >>> resolve_device("cpu")
         device(type='cpu')

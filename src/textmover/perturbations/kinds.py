@@ -121,9 +121,6 @@ def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) ->
         names: Keys of :data:`KINDS` or :data:`ALIASES`.
         degrees: The wanted ones, of which each perturbation takes those that it has; ``None`` takes the mildest.
 
-    Raises:
-        InputError: If a name is unknown, or a perturbation has none of the degrees.
-
     Example:
         >>> resolve_types(["deletion", "shuffle", "negate"], [1, 2])
         {'drop': (1, 2), 'swap': (9,), 'negate': (1, 2)}
@@ -172,9 +169,6 @@ def perturb_texts(
 
     Yields:
         Position of a text and its perturbations, text after text; none where the text is empty.
-
-    Raises:
-        InputError: If a perturbation lacks what it needs.
 
     Example:
         >>> for place, made in perturb_texts(["The lake was frozen.", "Go."], {"negate": (1,), "drop": (1,)}):

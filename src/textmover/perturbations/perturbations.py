@@ -302,9 +302,6 @@ def perturb(
         The corrupted text with its severity, or ``None`` where the perturbation cannot be applied: no number to change,
         no auxiliary to negate, too few words, or nothing changed.
 
-    Raises:
-        ValueError: If the type or the degree is not known.
-
     Example:
         >>> perturb("The lake was frozen.", "negate")
         Perturbation(text='The lake was not frozen.', type='negate', degree=1, severity=0.754)

@@ -48,9 +48,6 @@ class SeverityTable:
         Args:
             path: The file; ``None`` for the one that the package ships.
             further: Whether to read ``further_types`` too: perturbations that are not drawn from unless named.
-
-        Raises:
-            ValueError: If an entry is missing or out of range.
         """
         path = Path(path) if path is not None else Path(__file__).with_name("severity.yaml")
         raw = read_yaml(path)
@@ -76,11 +73,7 @@ class SeverityTable:
         return cls(grades, ceilings, weight)
 
     def degrees(self, type: str) -> tuple[int, ...]:
-        """The degrees of a type, mildest first.
-
-        Raises:
-            ValueError: If the table does not know the type.
-        """
+        """The degrees of a type, mildest first."""
         return tuple(sorted(self.grades[one_of("type", type, self.grades)]))
 
     def severity(self, type: str, degree: int, share: float = 0.0) -> float:

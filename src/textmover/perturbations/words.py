@@ -110,11 +110,7 @@ class AdjectiveTable:
 
     @classmethod
     def load(cls, path: str | Path) -> AdjectiveTable:
-        """Read a table from YAML; see ``adjectives.yaml`` for its form.
-
-        Raises:
-            ValueError: If an entry is missing.
-        """
+        """Read a table from YAML; see ``adjectives.yaml`` for its form."""
         raw = read_yaml(path)
         try:
             barred = frozenset(listed(raw["replaced_only"]))

@@ -38,9 +38,6 @@ class Candidates(NamedTuple):
     def checked(self) -> Candidates:
         """The same, if it can be used.
 
-        Raises:
-            InputError: If there is no candidate or no reference, or the weights are no weights of theirs.
-
         Example:
             >>> Candidates(("a", "b"), weights=(0.5, 0.5)).checked().texts
             ('a', 'b')
@@ -76,11 +73,7 @@ class CandidateSets(Protocol):
         """How much of the input has been read, between 0 and 1; ``None`` where nobody knows its length."""
 
     def __iter__(self) -> Generator[Candidates, None, None]:
-        """Read the candidates of each segment.
-
-        Raises:
-            InputError: If the input cannot be used.
-        """
+        """Read the candidates of each segment."""
 
 
 @dataclass(frozen=True)
@@ -245,11 +238,7 @@ def _place(row: TableRow) -> str:
 
 
 def _lines(path: str, position: Position | None) -> Generator[str, None, None]:
-    """Lines without their ends.
-
-    Raises:
-        InputError: If one is no text.
-    """
+    """Lines without their ends."""
     for line in iter_lines(path, position):
         if isinstance(line, LineError):
             raise line

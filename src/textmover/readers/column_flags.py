@@ -27,9 +27,6 @@ def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
 
     Args:
         flags: The flag behind each argument; what has none keeps its name.
-
-    Raises:
-        InputError: In place of each one.
     """
     try:
         yield

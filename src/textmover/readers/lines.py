@@ -79,12 +79,6 @@ def iter_lines(path: str | Path, position: Position | None = None) -> Generator[
         path: A file, which is unpacked if its name ends in ``.gz`` or ``.zst``, or ``-`` for standard input.
         position: Is told how far reading has come.
 
-    Yields:
-        At least one line, or in its place why it is no text.
-
-    Raises:
-        InputError: If the file cannot be read, is empty, is damaged, or holds a line of more than 64 MiB.
-
     Example:
         >>> path = getfixture("tmp_path") / "two.txt"
         >>> _ = path.write_bytes(b"a\r\n\xff")
@@ -158,11 +152,7 @@ def told_once(path: str | Path) -> str:
 
 
 def check_once(paths: Sequence[str]) -> None:
-    """Make sure that what can be read only once is named only once.
-
-    Raises:
-        InputError: If something is named again.
-    """
+    """Make sure that what can be read only once is named only once."""
     twice = next((path for path in paths if paths.count(path) > 1 and is_read_once(path)), None)
     if twice is not None:
         raise InputError(f"Expected {told_once(twice)} once, but got it twice: it can be read only once.")
@@ -175,12 +165,7 @@ def empty(name: str) -> InputError:
 
 @contextlib.contextmanager
 def open_bytes(path: str | Path, position: Position | None = None) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a file or of standard input.
-
-    Raises:
-        OSError: If the file cannot be opened.
-        InputError: If the package that unpacks it is missing, or nobody writes to a named pipe.
-    """
+    """The unpacked bytes of a file or of standard input."""
     if str(path) == STANDARD_INPUT:
         yield _standard_input()
         return

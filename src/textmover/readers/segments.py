@@ -190,12 +190,6 @@ def read_texts(path: str | Path, column: str | None = None, *, split: str = "tra
         column: Column of the table; ``None`` for plain text.
         split: Split of a hub or saved data set.
 
-    Returns:
-        The texts in file order.
-
-    Raises:
-        InputError: If the file cannot be read, is a table although no column is named, or lacks the column.
-
     Example:
         >>> path = getfixture("tmp_path") / "corpus.tsv"
         >>> _ = path.write_text("year\tsentence\n2015\ta cat\n2016\tthe dog\n")
@@ -230,13 +224,6 @@ def read_rows(
         format: As for :func:`read_segments`.
         split: Split of a hub or saved data set.
         position: Is told how far reading has come.
-
-    Yields:
-        At least one row.
-
-    Raises:
-        InputError: If the file cannot be read, holds no row, or lacks a column. The columns of JSON Lines are known
-            only behind the last row.
     """
     found = False
     wanted = {name for _, name in fields}
@@ -267,9 +254,6 @@ def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
 
     Args:
         sequences: Lines (or anything that can be counted) by the name of their file.
-
-    Raises:
-        InputError: If the counts differ.
 
     Example:
         >>> check_equal_lengths({"hyp.txt": ["a", "b"], "ref.txt": ["a", "b"]})
@@ -379,9 +363,6 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
         table: What errors call it.
         columns: Its columns.
         fields: The columns that are needed, each behind what an error calls it.
-
-    Raises:
-        InputError: If one is missing or stands there twice.
     """
     for field, name in fields:
         occurrences = columns.count(name)

@@ -49,11 +49,7 @@ class Rows(Protocol):
         """How much of the input has been read, between 0 and 1; ``None`` where nobody knows its length."""
 
     def __iter__(self) -> Generator[Row, None, None]:
-        """Read the rows.
-
-        Raises:
-            InputError: If the input cannot be used, or a row of it and rows are not skipped.
-        """
+        """Read the rows."""
 
 
 class _Reading:
@@ -205,11 +201,7 @@ class TableFile(_Reading):
 
 
 def check_distinct(systems: Sequence[str]) -> None:
-    """Make sure that each system has a name of its own.
-
-    Raises:
-        InputError: If two have the same.
-    """
+    """Make sure that each system has a name of its own."""
     twice = next((name for name in systems if systems.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"Expected each system once, but got {twice} more than once: leave the repetition out.")

@@ -54,10 +54,6 @@ def read_system_scores(
         format: ``csv``, ``tsv``, ``jsonl`` or ``parquet`` of every file; from the suffix if ``None``.
         split: Split of a hub or saved data set.
 
-    Raises:
-        InputError: If a file cannot be read, a column is missing, a score is no finite number, or systems have
-            different numbers of scores.
-
     Example:
         >>> path = getfixture("tmp_path") / "scores.tsv"
         >>> _ = path.write_text("ours\ttheirs\n0.5\t0.25\n1\t0\n", encoding="utf-8")
@@ -259,10 +255,6 @@ def read_system_table(
         references: Columns of their references.
         format: ``csv``, ``tsv``, ``jsonl`` or ``parquet``; from the suffix if ``None``.
         split: Split of a hub or saved data set.
-
-    Raises:
-        InputError: If the file, a column or a cell cannot be used, rows have neither item nor references, a system has
-            two rows for an item, or there is one system alone.
 
     Example:
         >>> path = getfixture("tmp_path") / "outputs.tsv"

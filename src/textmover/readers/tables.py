@@ -59,9 +59,6 @@ def open_tables(
     Yields:
         The tables, one after the other: read the rows of one before asking for the next.
 
-    Raises:
-        InputError: If a file is missing, unreadable, empty, damaged or not in its format.
-
     Example:
         >>> path = getfixture("tmp_path") / "two.tsv"
         >>> _ = path.write_text('hypothesis\treference\na "b\tc\n', encoding="utf-8")

@@ -84,9 +84,6 @@ def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> s
         name: What the metric is called.
         metric: The metric.
         signature: Everything that its scores depend on.
-
-    Raises:
-        InputError: If the signature names no metric.
     """
     entries = signature.entries
     if "metric" not in entries:

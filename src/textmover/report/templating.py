@@ -40,9 +40,6 @@ def fill(template: str, **values: Any) -> str:
     Args:
         template: Name of its file.
         **values: What it names.
-
-    Returns:
-        HTML.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup

@@ -309,11 +309,7 @@ class _ScoringModule(pl.LightningModule):
                     self.meeting.fail(error)
 
     def outcome(self) -> Outcome:
-        """What has come of it, when all others have ended; these end here.
-
-        Raises:
-            BaseException: What has ended the work early.
-        """
+        """What has come of it, when all others have ended; these end here."""
         if self.global_rank:
             flush_all()  # this process ends without the interpreter's leave
             self.meeting.leave(well=self._failure is None)
@@ -344,11 +340,7 @@ class _ScoringModule(pl.LightningModule):
 
 
 def _accelerator(device: str | None, devices: int) -> str:
-    """Lightning's name for what each process computes on.
-
-    Raises:
-        InputError: If processes cannot share it out, or there are too few.
-    """
+    """Lightning's name for what each process computes on."""
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if kind not in ("cpu", "cuda"):
         raise InputError(

@@ -35,11 +35,7 @@ BY_HAND = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 
 def check_by_hand(nodes: int) -> None:
-    """Refuse a start on several machines, without a launcher, that could only wait.
-
-    Raises:
-        InputError: If nothing says which machine this is and where the first one is.
-    """
+    """Refuse a start on several machines, without a launcher, that could only wait."""
     missing = [name for name in BY_HAND if name not in os.environ]
     if nodes > 1 and missing:
         raise InputError(

@@ -35,11 +35,7 @@ class Output(NamedTuple):
 
 
 def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -> Output:
-    """What the options say of the output.
-
-    Raises:
-        InputError: If it cannot be written, or its suffix stands for another format.
-    """
+    """What the options say of the output."""
     if path is None:
         return Output(format or "text", None)
     output = check_output(path, inputs)
@@ -55,11 +51,7 @@ def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -
 
 
 def refuse_breaks(candidates: Candidates, format: str) -> None:
-    """Refuse texts that would break the lines of a format.
-
-    Raises:
-        InputError: If there is one.
-    """
+    """Refuse texts that would break the lines of a format."""
     breaks = BREAKS.get(format, "")
     if any(mark in text for text in candidates.texts for mark in breaks):
         what = "line breaks" if breaks == "\n" else "tabs and line breaks"
@@ -74,9 +66,6 @@ def open_output(output: Output) -> Iterator[Write]:
     """Get ready to write; choices appear as they come, in a file under its name only when all of them are there.
 
     Where the work ends early, even by a kill, the finished ones stay beside the file, under its name with ``.partial``.
-
-    Yields:
-        What writes a choice.
     """
     path = output.path
     if path is None:

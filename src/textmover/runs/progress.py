@@ -106,9 +106,6 @@ def progress_bar(name: str, *, shown: bool, unit: str = "pairs") -> Iterator[Adv
         name: What is done.
         shown: Whether it may be shown at all.
         unit: What is counted.
-
-    Yields:
-        What is to be called for each finished part of the work.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -143,9 +140,6 @@ def progress_bars(*, shown: bool) -> Iterator[AdvancePart]:
 
     Args:
         shown: Whether bars may be shown at all.
-
-    Yields:
-        What is to be told how far the work is.
     """
     stream = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

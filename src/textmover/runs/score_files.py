@@ -97,11 +97,7 @@ class Target:
 
 
 def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
-    """What the options say of the output.
-
-    Raises:
-        InputError: If it cannot be written, or options do not fit together.
-    """
+    """What the options say of the output."""
     if options.output is None:
         for name in ("resume", "overwrite"):
             if getattr(options, name):

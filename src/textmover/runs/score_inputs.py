@@ -43,11 +43,7 @@ def shards_of(rows: TextFiles | TableFile, size: int) -> Generator[Shard, None, 
 
 
 def fit_on_input(scorer: Scorer, rows: TextFiles | TableFile, model: str) -> None:
-    """Fit the idf weights of a metric on the texts that it is to score.
-
-    Raises:
-        InputError: If the texts cannot be used, or be read only once.
-    """
+    """Fit the idf weights of a metric on the texts that it is to score."""
     from textmover.runs.shards.streaming import fit_on_rows
 
     once = next(filter(is_read_once, rows.paths), None)
@@ -86,9 +82,6 @@ def check_scored(summary: Summary, parts: Parts | None) -> None:
     Args:
         summary: Of all rows.
         parts: Where shards are kept, if they are.
-
-    Raises:
-        InputError: If all rows were left out.
     """
     from textmover.runs.score_summary import check_any_left
 
@@ -104,9 +97,6 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
     """Make sure that what is there is the result of this run, as far as can be known without scoring anything.
 
     What an interruption has left beside the result is cleared away.
-
-    Raises:
-        InputError: If it is not, or has been changed; or if texts or metric cannot be used.
     """
     from textmover.runs.shards.folder import locked
     from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path

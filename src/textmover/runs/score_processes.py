@@ -66,9 +66,6 @@ def score_in_processes(options: argparse.Namespace, rows: TextFiles | TableFile)
     Returns:
         Where the scores are, their summary (``None`` if an earlier run has finished them) and how many shards an
         earlier run had finished.
-
-    Raises:
-        InputError: If texts, metric, output or number of processes cannot be used, in any of the processes.
     """
     from textmover.runs.distributed import Processes, is_first
 

@@ -112,9 +112,6 @@ def check_any_left(rows: int, skipped: int, problem: str) -> None:
         rows: How many there are.
         skipped: How many were left out.
         problem: Why the first of them was.
-
-    Raises:
-        InputError: If there are rows, and all were left out.
     """
     if 0 < rows == skipped:
         raise InputError(

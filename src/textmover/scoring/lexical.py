@@ -117,9 +117,6 @@ def lexical_scores(
     Returns:
         Scores in input order, with the settings and the package's version in the signature.
 
-    Raises:
-        InputError: If the name is unknown, or the package is not installed.
-
     Example:
         >>> found = lexical_scores("chrf", ["a cat sat there"], [["there sat a cat", "a cat sat here"]])
         >>> found.scores.round(2), found.signature.entries["refs"]

@@ -110,13 +110,6 @@ def choose(
             at other places are others. A candidate that has no others is compared with itself.
         matrices: Whether to give all utilities.
 
-    Returns:
-        The choices.
-
-    Raises:
-        InputError: If a segment has no candidate, weights do not fit, or the metric cannot be used.
-        TypeError: If something is no list of texts.
-
     Example:
         >>> from textmover import Scorer
         >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
@@ -323,12 +316,7 @@ def _blocks(sets: Iterable[Candidates]) -> Iterator[list[Candidates]]:
 
 
 def _checked_sets(candidates: Any, references: Any, weights: Any) -> list[Candidates]:
-    """The segments of a call.
-
-    Raises:
-        InputError: If the numbers differ, or a segment cannot be used.
-        TypeError: If something is no list of texts.
-    """
+    """The segments of a call."""
     from textmover.modules.tokens.given_texts import listed_texts, normalize_references
 
     if isinstance(candidates, str):

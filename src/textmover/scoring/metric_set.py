@@ -56,12 +56,6 @@ def score_together(
         memory: The memory that was given to the scorers; it is emptied.
         on_progress: Called with the number of segments that have been finished since the last call, summed over the
             metrics.
-
-    Returns:
-        Scores by the name of the metric, in input order.
-
-    Raises:
-        InputError: If a metric refuses a text or gives a value that is not finite.
     """
     scorers = {name: scorer.for_call(hypotheses, references) for name, scorer in scorers.items()}
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
@@ -178,11 +172,7 @@ class _Shared:
 
 
 def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
-    """The scorer of each setting, ready to score, with its place in the grid; group by group.
-
-    Raises:
-        InputError: If a metric cannot be loaded, or lacks statistics that the options neither give nor give texts for.
-    """
+    """The scorer of each setting, ready to score, with its place in the grid; group by group."""
     options = settings.options
     texts = None if options.fit_on is None else read_lines(options.fit_on)
     for members in settings.groups():

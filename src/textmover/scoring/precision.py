@@ -92,13 +92,6 @@ def apply_precision(
         precision: What was asked for.
         backend: ``torch``, ``torch-compile``, ``openvino``, ``onnxruntime``, or ``auto`` for the fastest one.
         beside: Folder of the metric's checkpoint, which may hold what a back-end needs.
-
-    Returns:
-        The metric to score with.
-
-    Raises:
-        InputError: If the back-end is not installed, cannot run this encoder or has no such precision, or if the
-            precision is ``auto`` and a statistic is missing that scoring needs.
     """
     check_backend(backend, metric.device)
     if precision == "auto":

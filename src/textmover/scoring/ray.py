@@ -67,9 +67,6 @@ class RayScorer:
 
         Returns:
             The batch with the columns of scores, float64, behind its own.
-
-        Raises:
-            InputError: If a column is missing or would be overwritten, or a cell holds no text.
         """
         names = list(batch.column_names if hasattr(batch, "column_names") else batch.keys())
         columns = [self._cells(batch, names, column) for column in (self._hypothesis, *self._references)]

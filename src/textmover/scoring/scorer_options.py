@@ -33,9 +33,6 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
         options: The command's options.
         memory: What it shares with other scorers; if ``None``, what ``--cache`` asks for.
         **changes: Fields of the configuration that the command changes.
-
-    Raises:
-        InputError: If it cannot be loaded.
     """
     from textmover.scoring.scorer import Scorer
 
@@ -70,9 +67,6 @@ def load_scorer(
         memory: See :func:`build_scorer`.
         one_of_several: Whether the texts of ``--fit-on`` are for those of several metrics that have something to fit.
         **changes: Fields of the configuration that the command changes.
-
-    Raises:
-        InputError: If it cannot be loaded, or lacks statistics that the options neither give nor give texts for.
     """
     fitting = None if options.fit_on is None else read_lines(options.fit_on)
     scorer = build_scorer(options, memory, **changes)
@@ -90,11 +84,7 @@ def load_scorer(
 
 
 def folder_limit(options: argparse.Namespace) -> int:
-    """Bytes that the folder of ``--cache`` may hold.
-
-    Raises:
-        InputError: If there is a limit and no folder, or it is no size.
-    """
+    """Bytes that the folder of ``--cache`` may hold."""
     limit: float | None = getattr(options, "cache_limit", None)
     if limit is None:
         return FOLDER_LIMIT

@@ -224,11 +224,7 @@ class ScorerStatistics:
 
 
 def check_fitted(metric: SegmentMetric) -> None:
-    """Refuse a metric that cannot score yet.
-
-    Raises:
-        InputError: If a statistic has not been fitted.
-    """
+    """Refuse a metric that cannot score yet."""
     if metric.needs_fit:
         raise InputError(
             f"Expected the metric's corpus statistics ({', '.join(unfitted_statistics(metric))}) to be "

@@ -57,9 +57,6 @@ def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
     Args:
         metric: The metric, before or after training.
         options: What becomes of it.
-
-    Raises:
-        InputError: If it is needed and cannot be found, or is another one.
     """
     asked = {
         "adapter": options.adapter is not None and options.folder is not None,

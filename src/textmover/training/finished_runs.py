@@ -60,9 +60,6 @@ def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
 
     Args:
         name: Checkpoint of ``textmover train`` (.ckpt), folder, released metric, hub id, or preset.
-
-    Raises:
-        InputError: If it is none of these, or cannot be loaded.
     """
     path = Path(name)
     if not path.is_file() and path.suffix != SUFFIX:

@@ -57,10 +57,6 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
             first.
         config: Size and place of the matrices.
 
-    Raises:
-        InputError: If peft is not installed, the encoder is of another kind or has LoRA already, or no layer fits
-            ``targets``.
-
     Reference:
         Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models.
     """
@@ -92,9 +88,6 @@ def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, T
 
     Returns:
         A new dictionary; tensors that have no LoRA matrices beside them are the same objects.
-
-    Raises:
-        InputError: If the matrices are of another rank than the configuration says, or one of them is missing.
 
     Example:
         >>> import torch

@@ -81,9 +81,6 @@ def layer_depths(model: nn.Module) -> dict[str, int]:
     Returns:
         Depth by the names of ``model.named_parameters()``.
 
-    Raises:
-        InputError: If the model has no list of blocks.
-
     Example:
         >>> blocks = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
         >>> layer_depths(nn.Sequential(nn.Embedding(5, 2), blocks, nn.Linear(2, 2, bias=False)))
@@ -114,9 +111,6 @@ def check_frozen(encoder: object, freeze_layers: int | None) -> None:
         encoder: What the metric reads texts with; nothing is refused where it is no
             :class:`~textmover.modules.encoder.encoder.Encoder`.
         freeze_layers: Layers that are not trained, counted from the lowest; ``None`` trains all.
-
-    Raises:
-        InputError: If the encoder has fewer.
     """
     if isinstance(encoder, Encoder) and freeze_layers is not None and freeze_layers > encoder.depth:
         raise InputError(
@@ -144,9 +138,6 @@ def build_optimizer(
     Returns:
         The optimiser (fused: one pass over all parameters). Each group has a ``name`` and a ``below``: how many layers
         it is under the highest that is trained.
-
-    Raises:
-        InputError: If everything is frozen, or a depth is needed and not known.
 
     Reference:
         Howard and Ruder 2018, Universal Language Model Fine-tuning (rates by layer, gradual unfreezing); Clark et al.
@@ -186,9 +177,6 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
         optimizer: What :func:`build_optimizer` made, or any other, whose groups then all count as the highest layer.
         steps: Optimiser steps of the whole run.
         config: Warm-up, schedule, final share and thaw.
-
-    Returns:
-        The schedule, to be advanced after every optimiser step.
 
     Example:
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
@@ -244,9 +232,6 @@ def checkpoint_activations(encoder: nn.Module) -> None:
 
     Args:
         encoder: An :class:`~textmover.modules.encoder.encoder.Encoder`, changed in place.
-
-    Raises:
-        InputError: If the encoder has no blocks that can do so.
 
     Reference:
         Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost.

@@ -37,9 +37,6 @@ def load_module(
         device: Where the module goes; ``None`` leaves it on the CPU.
         strict: Whether weights must fit one to one.
         changes: Arguments of the module in place of those of the run.
-
-    Raises:
-        InputError: If the file is no checkpoint of such a module, or what training started from has changed.
     """
     content = read_run_checkpoint(path)
     about, arguments = metric_entry(content, str(path)), content.get("hyper_parameters")
@@ -64,10 +61,6 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
         module: The module that is to go on.
         saved: What a checkpoint holds under ``textmover``; what is not said there, as in checkpoints of earlier
             versions, fits.
-
-    Raises:
-        InputError: If a field of the metric's configuration, or of its low-rank updates, is another one, or the
-            encoder has been replaced since.
     """
     here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}
     there = {**saved.get("config", {}), "lora": saved.get("lora")}
@@ -89,10 +82,6 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
     Args:
         module: The module that is to go on, with its trainer.
         content: The checkpoint.
-
-    Raises:
-        InputError: If the checkpoint holds weights alone, layers were treated alike there and are not here, or the data
-            are others.
     """
     missing = [name for name in RESUMED if name not in content]
     if missing:

@@ -71,9 +71,6 @@ def sharding_mesh(strategy: Any) -> Any:
 
     Args:
         strategy: That of the trainer, with its processes set up.
-
-    Raises:
-        InputError: If it shards in a way that the modules do not know.
     """
     if isinstance(strategy, (FSDPStrategy, DeepSpeedStrategy)):
         raise InputError(
@@ -147,9 +144,6 @@ def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
     Args:
         parameters: Those whose gradients are scaled, in place.
         most: Largest norm, above 0.
-
-    Returns:
-        The norm before, the same in every process.
 
     Example:
         >>> weight = torch.zeros(2, requires_grad=True)

@@ -24,9 +24,6 @@ def check_precision(precision: Any) -> None:
 
     Args:
         precision: That of the trainer.
-
-    Raises:
-        InputError: If it is such a one.
     """
     if precision not in PRECISIONS:
         raise InputError(
@@ -42,9 +39,6 @@ def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
     Args:
         trainer: The trainer.
         data: Its data, read.
-
-    Raises:
-        InputError: If it is such a one.
     """
     check_precision(trainer.precision)
     limit = trainer.limit_val_batches
@@ -65,9 +59,6 @@ def check_moved(module: Any) -> None:
 
     Args:
         module: The module; one that is not of this project passes.
-
-    Raises:
-        InputError: If no optimiser step has changed a weight.
     """
     if not getattr(module, "moved", True):
         raise InputError(

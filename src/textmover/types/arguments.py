@@ -71,11 +71,7 @@ def _hints(constructor: Callable[..., None]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, hint: Any, name: str) -> Any:
-    """A value as its annotation wants it.
-
-    Raises:
-        InputError: If it cannot be that.
-    """
+    """A value as its annotation wants it."""
     origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
     if hint is Any:
         return value

@@ -38,9 +38,6 @@ def fill_mean(metric: SegmentMetric) -> bool:
 
     Args:
         metric: A metric on pretrained weights; those of a trained encoder have another mean.
-
-    Returns:
-        Whether there is one.
     """
     mean = metric.statistics.get("mean")
     if mean is None or mean.fitted:

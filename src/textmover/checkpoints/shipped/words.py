@@ -45,9 +45,6 @@ def fill_idf(metric: SegmentMetric) -> bool:
 
     Args:
         metric: A metric; only tables of words are filled.
-
-    Returns:
-        Whether there was one to fill.
     """
     table = metric.statistics.get("idf")
     if not isinstance(table, WordIdf) or table.fitted or metric.fits_on_call:

@@ -94,11 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Analyse the layers of the encoder that the options name, print, and write table and figure.
-
-    Raises:
-        InputError: If texts or encoder cannot be used, or a file cannot be written.
-    """
+    """Analyse the layers of the encoder that the options name, print, and write table and figure."""
     set_up_logging(quiet=True)
     for name, least in (("texts", 2), ("pairs", 2), ("batch_tokens", 1)):
         if getattr(options, name) < least:

@@ -80,11 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve the page until somebody ends it.
-
-    Raises:
-        InputError: If folder, texts, options or address cannot be used, or Gradio is not installed.
-    """
+    """Serve the page until somebody ends it."""
     set_up_logging(quiet=True)
     desk = _desk(options)
     _check_gradio()

@@ -26,11 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what a folder holds, and remove it if asked to.
-
-    Raises:
-        InputError: If there is no such folder.
-    """
+    """Print what a folder holds, and remove it if asked to."""
     set_up_logging(quiet=True)
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():

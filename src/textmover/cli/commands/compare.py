@@ -39,11 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Score the systems that the options name, compare them, and print or write what was found.
-
-    Raises:
-        InputError: If texts, metric, numbers or output cannot be used.
-    """
+    """Score the systems that the options name, compare them, and print or write what was found."""
     set_up_logging(quiet=True)
     if options.scores is None:
         take_default(options)

@@ -68,9 +68,6 @@ def run(options: argparse.Namespace) -> None:
 
     What can be wrong is looked for before a model is loaded. Where a set or dimension turns out to have no agreement,
     the others are shown all the same, and the command ends with an error that names it.
-
-    Raises:
-        InputError: If data, metrics or options cannot be used, or there is no agreement somewhere.
     """
     if options.experiment is not None:
         run_experiment(options, load_experiment(options.experiment))

@@ -65,11 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Explain the scores of the pairs that the options name.
-
-    Raises:
-        InputError: If texts or metric cannot be used, the metric cannot be explained, or the output not be written.
-    """
+    """Explain the scores of the pairs that the options name."""
     set_up_logging(quiet=True)
     take_default(options)
     files = _files(options)

@@ -66,11 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fit a statistic on the texts that the options name, and write it.
-
-    Raises:
-        InputError: If texts or metric cannot be used, or the file not be written.
-    """
+    """Fit a statistic on the texts that the options name, and write it."""
     set_up_logging(quiet=True)
     output = check_output(options.output, options.data)
     texts = _texts(options)

@@ -27,11 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the released metrics, of which the default one is marked, and the presets.
-
-    Raises:
-        InputError: If there is none of a name.
-    """
+    """Print the released metrics, of which the default one is marked, and the presets."""
     wanted = tuple(dict.fromkeys(options.names))
     released = released_metrics()
     for name in wanted:

@@ -93,11 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Choose among the candidates that the options name.
-
-    Raises:
-        InputError: If texts, metric or output cannot be used.
-    """
+    """Choose among the candidates that the options name."""
     set_up_logging(quiet=True)
     take_default(options)
     with flags_named(FLAGS):
@@ -170,11 +166,7 @@ def _choices(
 
 
 def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
-    """The candidates that the options name.
-
-    Raises:
-        InputError: If an option has no use for what is given.
-    """
+    """The candidates that the options name."""
     columns = {name: getattr(options, flag[2:].replace("-", "_")) for name, flag in COLUMNS.items()}
     if options.data is None:
         given = [flag for name, flag in COLUMNS.items() if columns[name] is not None]

@@ -41,12 +41,6 @@ def load_experiment(path: str | Path) -> Experiment:
 
     Args:
         path: A YAML file whose keys are the fields of :class:`Experiment`.
-
-    Returns:
-        The experiment.
-
-    Raises:
-        InputError: If the file is not there, is no YAML, or holds something that an experiment does not.
     """
     found = converted(Experiment, read_yaml(path), Place(str(path)))
     check_readers(found)
@@ -59,11 +53,6 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     Args:
         options: The command's options.
         experiment: The experiment.
-
-    Raises:
-        InputError: If data, encoder or options cannot be used, a file that is needed was not given, or, once page and
-            scores are written, if something has no value.
-        KeyboardInterrupt: With the place of the scores, if it is interrupted.
     """
     set_up_logging(quiet=True)
     check_options(options, experiment)

@@ -66,11 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Perturb the texts that the options name, or list what can be done to them.
-
-    Raises:
-        InputError: If texts, types, parser, encoder or output cannot be used.
-    """
+    """Perturb the texts that the options name, or list what can be done to them."""
     set_up_logging(quiet=True)
     if options.list:
         _print_list()

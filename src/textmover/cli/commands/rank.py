@@ -119,11 +119,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Score the systems that the options name, rank them, and print or write the tables.
-
-    Raises:
-        InputError: If texts, scores, metric, numbers or output cannot be used.
-    """
+    """Score the systems that the options name, rank them, and print or write the tables."""
     set_up_logging(quiet=True)
     check_numbers(options, fewest=2)
     shape = options.format or SUFFIXES.get(Path(options.output or "").suffix.lower(), "text")

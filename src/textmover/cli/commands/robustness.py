@@ -142,11 +142,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Change the texts that the options name, score them with each metric, print, and write page and figure.
-
-    Raises:
-        InputError: If texts, kinds, metrics or files cannot be used.
-    """
+    """Change the texts that the options name, score them with each metric, print, and write page and figure."""
     set_up_logging(quiet=True)
     for name, least in (("samples", 1), ("limit", 2)):
         if getattr(options, name) < least:

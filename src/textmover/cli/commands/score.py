@@ -76,11 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Score the texts that the options name.
-
-    Raises:
-        InputError: If texts, metric or output cannot be used.
-    """
+    """Score the texts that the options name."""
     set_up_logging(quiet=True)
     take_default(options)
     rows = _rows(options)

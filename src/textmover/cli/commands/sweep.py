@@ -138,11 +138,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Judge every setting of the grid, writing each as soon as it is done; print, and draw where that shows something.
-
-    Raises:
-        InputError: If data, metric or a setting cannot be used.
-    """
+    """Judge every setting of the grid, write each as soon as it is done, then print and draw."""
     set_up_logging(quiet=True)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_once())

@@ -50,11 +50,7 @@ def add_format_option(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
-    """Refuse options that only a table has a use for, where text files are given by ``flag``.
-
-    Raises:
-        InputError: If there is one.
-    """
+    """Refuse options that only a table has a use for, where text files are given by ``flag``."""
     given = [
         name
         for name in (*COLUMN_OPTIONS, "data_format", "missing_references")
@@ -68,11 +64,7 @@ def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
 
 
 def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: bool) -> list[list[Segment]]:
-    """The segments of each file, by the columns that the options name.
-
-    Raises:
-        InputError: If a file, a column or a cell cannot be used.
-    """
+    """The segments of each file, by the columns that the options name."""
     columns = Columns(
         hypothesis=options.hypothesis_column or "hypothesis",
         references=tuple(dict.fromkeys(options.reference_column or ["reference"])),

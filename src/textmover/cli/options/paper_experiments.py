@@ -68,9 +68,6 @@ def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
     Args:
         options: The command's options.
         experiment: The experiment.
-
-    Raises:
-        InputError: If an option is given that it decides, or a value is out of range.
     """
     changed = dict(_changed(options))
     for name in FIXED:
@@ -103,12 +100,6 @@ def page_path(options: argparse.Namespace, experiment: Experiment, files: Mappin
         options: The command's options.
         experiment: The experiment.
         files: File of each key.
-
-    Returns:
-        The page; nothing where none is wanted.
-
-    Raises:
-        InputError: If page or figures cannot be written, or matplotlib is not there.
     """
     if options.output is None:
         return None
@@ -143,9 +134,6 @@ def rebuilding_command(options: argparse.Namespace, experiment: Experiment, file
         options: The command's options.
         experiment: The experiment.
         files: File of each key.
-
-    Returns:
-        A command line.
     """
     alone = len(experiment.files) == 1
     parts = ["python", "evaluate.py", "--experiment", experiment.origin, "--data"]

@@ -83,9 +83,6 @@ def chosen_types(
     Args:
         options: The command's options.
         needed: The flag that gives what a kind of change needs.
-
-    Raises:
-        InputError: If a type or degree is unknown, or a type is named without what it needs.
     """
     given = {"": True, "parser": options.parser is not None, "neighbours": options.neighbours is not None}
     lacking = [name for name, kind in KINDS.items() if not given[kind.needs]]
@@ -145,11 +142,7 @@ def left_out_types(names: Sequence[str], needed: Mapping[str, str] = NEEDED) -> 
 
 
 def load_parses(options: argparse.Namespace) -> Parses | None:
-    """The parses of the parser that the options name, if any.
-
-    Raises:
-        InputError: If it cannot be loaded.
-    """
+    """The parses of the parser that the options name, if any."""
     if options.parser is None:
         return None
     from textmover.rome.parsers.names import load_parser
@@ -158,11 +151,7 @@ def load_parses(options: argparse.Namespace) -> Parses | None:
 
 
 def load_neighbour_search(options: argparse.Namespace) -> Neighbours | None:
-    """The search for neighbours in the embedding space that the options name, if any.
-
-    Raises:
-        InputError: If it cannot be loaded.
-    """
+    """The search for neighbours in the embedding space that the options name, if any."""
     if options.neighbours is None:
         return None
     from textmover.rome.features.neighbours import load_neighbours

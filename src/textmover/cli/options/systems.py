@@ -100,11 +100,7 @@ MOST_SAMPLES = 10_000_000
 
 
 def check_numbers(options: argparse.Namespace, **least: int) -> None:
-    """Refuse numbers that are too small, and so many samples that memory could not hold their means.
-
-    Raises:
-        InputError: If there is one.
-    """
+    """Refuse numbers that are too small, and so many samples that memory could not hold their means."""
     for name in ("samples", "trials"):
         if getattr(options, name) > MOST_SAMPLES:
             raise InputError(
@@ -117,11 +113,7 @@ def check_numbers(options: argparse.Namespace, **least: int) -> None:
 
 
 def scored_systems(options: argparse.Namespace) -> ScoredSystems:
-    """The systems that the options name, scored unless their scores were given.
-
-    Raises:
-        InputError: If texts, scores or metric cannot be used, or there are fewer than two systems.
-    """
+    """The systems that the options name, scored unless their scores were given."""
     if options.scores is None:
         for name in ("score_columns", "lower_is_better"):
             if getattr(options, name):
@@ -180,9 +172,6 @@ def refuse_metric(options: argparse.Namespace, instead: str) -> None:
     Args:
         options: The command's options.
         instead: The flag that names scores which are there already.
-
-    Raises:
-        InputError: If there is one.
     """
     given = ["model"] if options.model is not None else []
     given += [name for name in ("fit_on", "statistics", "cache", "revision") if getattr(options, name) is not None]
@@ -193,11 +182,7 @@ def refuse_metric(options: argparse.Namespace, instead: str) -> None:
 
 
 def _ready(options: argparse.Namespace) -> SystemScores:
-    """The scores that are there already.
-
-    Raises:
-        InputError: If they cannot be read, or are of fewer than two systems.
-    """
+    """The scores that are there already."""
     # Where there is no --data, its options are those of the table of scores.
     own = options.data is None
     with flags_named({"columns": "--score-columns"}):
@@ -216,11 +201,7 @@ def _ready(options: argparse.Namespace) -> SystemScores:
 
 
 def _files(options: argparse.Namespace) -> TextFiles | TableFile:
-    """The texts that the options name.
-
-    Raises:
-        InputError: If there are fewer than two systems, or an option has no use for what is given.
-    """
+    """The texts that the options name."""
     if options.data is not None:
         if options.references is not None:
             raise InputError("Expected `--references` together with --hypotheses, but got --data: leave one out.")
@@ -255,11 +236,7 @@ def _rows(files: TextFiles | TableFile) -> list[Row]:
 
 
 def _names(systems: Sequence[str], given: Sequence[str] | None, *, files: bool) -> tuple[str, ...]:
-    """What the systems are called, if no names are given: their columns, or the shortest names that tell files apart.
-
-    Raises:
-        InputError: If there are not as many names as systems, or a name comes twice.
-    """
+    """Default names of systems: their columns, or the shortest distinct names of their files."""
     if given is not None:
         if len(given) != len(systems):
             raise InputError(f"Expected a name for each of the {len(systems)} systems, but got {len(given)}.")

@@ -62,11 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Rebuild a metric, mix it with others, write it as a folder, measure what goes with it, and push it.
-
-    Raises:
-        InputError: If a metric cannot be used, a back-end not be made, or the folder not be written or pushed.
-    """
+    """Rebuild a metric, mix it with others, write it as a folder, measure what goes with it, and push it."""
     set_up_logging(quiet=True)
     folder = Path(options.folder)
     _check_folder(folder, overwrite=options.overwrite)

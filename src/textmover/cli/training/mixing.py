@@ -55,11 +55,7 @@ def add_mix_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_mix_options(options: argparse.Namespace) -> None:
-    """Refuse options that do not go together, before anything is loaded.
-
-    Raises:
-        InputError: If a share lies outside 0 to 1, weights have nothing to weigh, or columns are named without a table.
-    """
+    """Refuse options that do not go together, before anything is loaded."""
     if options.untrained is not None and not 0 <= options.untrained <= 1:
         raise InputError(
             f"Expected `--untrained` to be between 0 (as trained) and 1 (untrained), but got {options.untrained:g}."
@@ -80,9 +76,6 @@ def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tupl
         options: The command's options.
         metric: The metric of the run that stands first.
         card: Its card, which stays where nothing is mixed, and is handed on by that of what is made from it.
-
-    Raises:
-        InputError: If the weights do not go together, or there is nothing to fit on the ratings.
     """
     if options.average is None and options.untrained is None and options.ratings is None:
         return metric, card

@@ -122,11 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Run trials until there are as many as asked for; print the table and write the best recipe.
-
-    Raises:
-        InputError: If recipe, space or folder cannot be used, Optuna is missing, or no trial can be run.
-    """
+    """Run trials until there are as many as asked for; print the table and write the best recipe."""
     set_up_logging(quiet=True)
     quiet_lightning()
     for name in ("pytorch_lightning", "lightning_fabric"):  # what each trial would repeat
@@ -363,11 +359,7 @@ def _written(value: Any) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One search at a time in a folder; the operating system drops the lock of one that was killed.
-
-    Raises:
-        InputError: If another one runs there, or its database cannot be read and written.
-    """
+    """One search at a time in a folder; the operating system drops the lock of one that was killed."""
     from filelock import FileLock, Timeout
 
     try:

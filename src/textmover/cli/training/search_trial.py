@@ -52,11 +52,7 @@ class _TrialCLI(TrainCLI):
             )
 
     def after_fit(self) -> None:
-        """Leave the parts that were kept from training alone.
-
-        Raises:
-            InputError: If the trial has not changed a weight.
-        """
+        """Leave the parts that were kept from training alone."""
         check_moved(self.model)
 
 
@@ -95,9 +91,6 @@ def config_of(recipe: Mapping[str, Any], file: Path) -> dict[str, Any]:
     Args:
         recipe: The recipe.
         file: Where to write it for that.
-
-    Raises:
-        InputError: If the command line refuses it.
     """
     arguments = ["fit", "--config", str(write_recipe(recipe, file))]
     config = run_training(arguments, _ConfigCLI).config["fit"]
@@ -106,9 +99,6 @@ def config_of(recipe: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 def with_values(recipe: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a recipe with values set by dotted keys.
-
-    Raises:
-        InputError: If a key leads through something that has no keys.
 
     Example:
         >>> with_values({"model": {"rate": 1, "kind": "a"}}, {"model.rate": 2, "data.seed": 0})
@@ -185,9 +175,6 @@ def run_trial(
     Returns:
         The value (that of the best validation, where the recipe keeps those weights, else that of the last one), and
         the number of validations.
-
-    Raises:
-        InputError: If the recipe cannot be run, or the value is not finite.
     """
     watch = _Watch(objective, report, judged)
     own = placed(recipe, folder, None, checkpoints=False)

@@ -134,11 +134,7 @@ class TrainCLI(LightningCLI):
         )
 
     def _parse_ckpt_path(self) -> None:
-        """Read the checkpoint to go on from, wherever its path was given; the values of the recipe hold.
-
-        Raises:
-            InputError: If it is no local file, damaged, or no checkpoint of a run.
-        """
+        """Read the checkpoint to go on from, wherever its path was given; the values of the recipe hold."""
         path = self.config[self.config.subcommand].get("ckpt_path")
         if path and path not in FOUND:
             metric_entry(read_run_checkpoint(path, resume=True, mmap=True), str(path))
@@ -156,11 +152,7 @@ class TrainCLI(LightningCLI):
                 options["dirpath"] = os.path.join(root, place)  # which an absolute path stays in
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
-        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do.
-
-        Raises:
-            InputError: If it is asked for a precision that the modules cannot be trained in.
-        """
+        """The trainer, which writes checkpoints whole or not at all, and shards as this project's modules do."""
         plugins = self.config_init[self.subcommand].trainer.plugins or []
         plugins = plugins if isinstance(plugins, list) else [plugins]
         check_precision(self.config_init[self.subcommand].trainer.precision)
@@ -169,12 +161,7 @@ class TrainCLI(LightningCLI):
         return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
 
     def before_fit(self) -> None:
-        """Refuse an export that cannot be written, before the work rather than after it.
-
-        Raises:
-            InputError: If the folder cannot be written, or the encoder that the metric started from is not at hand for
-                an adapter or a share of it.
-        """
+        """Refuse an export that cannot be written, before the work rather than after it."""
         options = self._export_options()
         if options.folder is not None:
             _check_writable(Path(options.folder))
@@ -256,13 +243,6 @@ def run_training(
         arguments: What stands behind ``train.py``.
         kind: The command line, or one that does less or more than it.
         callbacks: Beside those of the recipe.
-
-    Returns:
-        The command line, with configuration, trainer, model and data.
-
-    Raises:
-        InputError: If the arguments or what they name cannot be used.
-        KeyboardInterrupt: If the run was interrupted; a :class:`~textmover.cli.console.Terminated` after SIGTERM.
     """
     with _lightning_errors():
         return kind(

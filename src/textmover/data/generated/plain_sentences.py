@@ -19,9 +19,6 @@ def check_damage(
         weights: What was given; the same weight for ``all_of_them`` if ``None``.
         all_of_them: The kinds where none are given.
         known: The kinds that there are.
-
-    Raises:
-        InputError: If a kind does not exist, a weight is below 0 or infinite, or all are 0.
     """
     chosen = dict.fromkeys(all_of_them, 1.0) if weights is None else dict(weights)
     for kind, weight in chosen.items():

@@ -29,9 +29,6 @@ def load_records(path: str | Path | None = None) -> RecordBook:
         path: YAML like ``textmover/data/records.yaml``, which is read if ``None``. Where it has no ``acts`` or no
             ``severities``, those of that file stand.
 
-    Raises:
-        InputError: If the file cannot be read, or lacks what a text needs.
-
     Example:
         >>> len(load_records().domains)
         16

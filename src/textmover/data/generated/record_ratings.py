@@ -116,9 +116,6 @@ def record_segments(book: RecordBook, records: int, versions: int, seed: int) ->
     Returns:
         Segments with the group ``domain``, reference after reference.
 
-    Raises:
-        InputError: If the domains are too few for so many references.
-
     Example:
         >>> one, _ = record_segments(load_records(), 1, 2, seed=1)
         >>> one.hypothesis, one.score

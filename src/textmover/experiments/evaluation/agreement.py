@@ -143,11 +143,7 @@ def add_protocol_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_protocol(options: argparse.Namespace) -> Protocol:
-    """What agreement means.
-
-    Raises:
-        InputError: If statistic and level do not go together or with the set.
-    """
+    """What agreement means."""
     statistic = options.statistic or ("darr" if options.set == "darr" else "pearson")
     of_systems = options.set == "coco-captions"
     if of_systems and options.level not in (None, "systems"):
@@ -177,9 +173,6 @@ def questions(
 
     Returns:
         For each set a question for each dimension, or why it cannot be answered, whatever the metrics.
-
-    Raises:
-        InputError: If a set lacks what the protocol needs, or no question can be answered.
     """
     found = [_questions(one, protocol, options) for one in sets]
     if not any(isinstance(one, Question) for several in found for one in several):

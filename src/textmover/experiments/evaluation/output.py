@@ -70,11 +70,7 @@ def report_section(
 
 
 def write_page(folder: str, sections: Sequence[ReportSection], options: argparse.Namespace) -> Path:
-    """Write the page.
-
-    Raises:
-        InputError: If it cannot be written.
-    """
+    """Write the page."""
     versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     versions["python"] = ".".join(map(str, sys.version_info[:3]))
     command = shlex.join(["textmover", *options.command_line])
@@ -195,9 +191,6 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     Args:
         options: The command's options.
         files: Those of each set.
-
-    Raises:
-        InputError: If a place cannot be written to.
     """
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:

@@ -119,10 +119,6 @@ def read_ready(
 
     Returns:
         For each set its scores, with file, column and a digest of the values as signature.
-
-    Raises:
-        InputError: If scores do not belong to their set, two have the same name, or a file of scores would be replaced
-            by one that lacks some of them.
     """
     given = [_parsed(one, sets, files) for one in options.scores or ()]
     keys = _keys(options, given)
@@ -298,11 +294,7 @@ class Metrics:
                 )
 
     def load(self) -> None:
-        """Load the models.
-
-        Raises:
-            InputError: If one cannot be loaded, or lacks statistics.
-        """
+        """Load the models."""
         if not self.models:
             return
         from textmover.scoring.cache.hidden_states import EncoderMemory

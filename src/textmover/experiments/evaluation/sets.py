@@ -105,11 +105,7 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
 
 
 def set_files(options: argparse.Namespace) -> list[SetFiles]:
-    """The files of each set, in the order of ``--data``.
-
-    Raises:
-        InputError: If an entry has no key where it needs one, or a set lacks a file.
-    """
+    """The files of each set, in the order of ``--data``."""
     if options.set in READERS:
         found = _by_key(options.set, READERS[options.set][1], options.data)
     else:
@@ -144,9 +140,6 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
     Args:
         options: The command's options.
         files: Those of each set.
-
-    Raises:
-        InputError: If a file, a column, a cell or a dimension cannot be used, or two sets have the same name.
     """
     if options.set in READERS:
         sets = _read_other(options, files)

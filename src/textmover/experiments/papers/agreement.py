@@ -60,9 +60,6 @@ def check_sets(experiment: Experiment, sets: Mapping[str, Judgements]) -> None:
     Args:
         experiment: The experiment.
         sets: The sets that were given.
-
-    Raises:
-        InputError: If a set lacks a dimension, or what a protocol needs, such as systems.
     """
     for one in questions(experiment, sets):
         judgements = sets[one.set]
@@ -83,12 +80,6 @@ def unanswerable(
         experiment: The experiment.
         sets: The sets that were given.
         options: The command's options.
-
-    Returns:
-        Why each of them has none.
-
-    Raises:
-        InputError: If no question has one.
     """
     asked = questions(experiment, sets)
     found: dict[Question, str] = {}

@@ -58,12 +58,6 @@ def converted(kind: type[Kind], value: object, place: Place) -> Kind:
         value: What the file holds.
         place: Where.
 
-    Returns:
-        The dataclass.
-
-    Raises:
-        InputError: If a key is unknown or lacking, or a value has another type.
-
     Example:
         >>> @dataclasses.dataclass(frozen=True)
         ... class Row:

@@ -29,9 +29,6 @@ def check_readers(experiment: Experiment) -> None:
 
     Args:
         experiment: The experiment.
-
-    Raises:
-        InputError: If there is no such reader, or it has other arguments.
     """
     for name, spec in experiment.sets.items():
         place = f"`sets.{name}` of {experiment.origin}"
@@ -53,13 +50,6 @@ def given_files(experiment: Experiment, data: Sequence[str]) -> dict[str, str]:
     Args:
         experiment: The experiment.
         data: What stands behind ``--data``: ``KEY=FILE``, or a file alone where the experiment needs but one.
-
-    Returns:
-        File or folder of each key that was given.
-
-    Raises:
-        InputError: If a key is unknown, given twice or not said, a place does not exist, no set is complete, or one is
-            half there.
     """
     found: dict[str, str] = {}
     keys = list(experiment.files)
@@ -103,12 +93,6 @@ def read_set(experiment: Experiment, name: str, files: Mapping[str, str]) -> Jud
         experiment: The experiment.
         name: Of the set.
         files: File of each key.
-
-    Returns:
-        The judgements, under the name that the experiment gives them.
-
-    Raises:
-        InputError: If a file is not of the shape that the reader expects.
     """
     spec = experiment.sets[name]
     places: dict[str, Any] = {argument: files[key] for argument, key in experiment.needed(name).items()}

@@ -40,11 +40,7 @@ def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
 
 
 def layered_metric(encoder: str, revision: str | None, device: str | None) -> MetricModel:
-    """A metric whose encoder has all its layers and whose pieces know their words.
-
-    Raises:
-        InputError: If there is no such encoder.
-    """
+    """A metric whose encoder has all its layers and whose pieces know their words."""
     from textmover.scoring.scorer import Scorer
 
     # Any metric that reads the last layer has all layers; one that asks for words can tell their pieces.
@@ -112,12 +108,6 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
         path: File of the texts.
         options: The command's options.
         on_progress: Called with the number of texts that have been read since the last call.
-
-    Returns:
-        What was found.
-
-    Raises:
-        InputError: If texts or encoder cannot be used.
     """
     texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
     metric = layered_metric(getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options.revision, options.device)

@@ -50,9 +50,6 @@ def as_text(page: Page, kind: str) -> str:
     Args:
         page: The page.
         kind: ``markdown``, ``csv`` or ``json``.
-
-    Returns:
-        Text that ends in a line break.
     """
     return {"markdown": _markdown, "csv": _csv, "json": _json}[kind](page)
 

@@ -28,9 +28,6 @@ def scores_folder(origin: str, output: Path | None) -> Path:
         origin: File of the experiment.
         output: The page.
 
-    Returns:
-        The folder.
-
     Example:
         >>> str(scores_folder("papers/wmt.yaml", None)), str(scores_folder("wmt.yaml", Path("pages/a.md")))
         ('wmt.scores', 'pages/a.scores')
@@ -73,9 +70,6 @@ class KeptScores:
 
         Yields:
             What is to be called with the scores so far, NaN where there is none yet.
-
-        Raises:
-            InputError: If the table cannot be written.
         """
         path = self.paths[name]
         latest: list[MetricScores] = []
@@ -98,12 +92,7 @@ class KeptScores:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Say where the scores are, where something ends the work early.
-
-        Raises:
-            InputError: In place of one that was raised.
-            KeyboardInterrupt: In place of one that was raised.
-        """
+        """Say where the scores are, where something ends the work early."""
         try:
             yield
         except KeyboardInterrupt as error:

@@ -90,11 +90,7 @@ class ExperimentMetrics:
         self._lacking: dict[Variant, list[str]] = {}
 
     def load(self, sets: Iterable[Judgements]) -> None:
-        """Load every metric in every variant that the groups of the sets ask for.
-
-        Raises:
-            InputError: If none can be loaded, or lacks statistics that the options' files should have brought.
-        """
+        """Load every metric in every variant that the groups of the sets ask for."""
         groups = list(dict.fromkeys(group for one in sets for group in one.groups))
         for name, spec in self._metrics.items():
             for group in groups:

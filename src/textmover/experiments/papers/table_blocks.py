@@ -54,9 +54,6 @@ def table_blocks(result: TableResult) -> list[Block]:
 
     Args:
         result: The table with its numbers.
-
-    Returns:
-        Its blocks; the remarks stand under the last one.
     """
     spec = result.spec
     apart = len(spec.groups) > 1 and len(spec.statistics) > 1
@@ -163,9 +160,6 @@ def figure_block(result: FigureResult, path: str | None) -> Block:
     Args:
         result: The figure with its numbers.
         path: Where it was drawn, as the page names it.
-
-    Returns:
-        Its block.
     """
     spec = result.spec
     rows, records = [], []
@@ -211,9 +205,6 @@ def layer_block(result: LayerResult, path: str | None) -> Block:
     Args:
         result: What was found.
         path: Where it was drawn, as the page names it.
-
-    Returns:
-        Its block.
     """
     rows, records = [], []
     for row in result.analysis.rows:

@@ -94,11 +94,7 @@ Space = Mapping[str, Range | Choices]
 
 
 def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
-    """A file that holds a mapping.
-
-    Raises:
-        InputError: If it cannot be read, or is no mapping.
-    """
+    """A file that holds a mapping."""
     content = read_yaml(path)
     if not isinstance(content, dict) or not content:
         got = "none" if content is None else f"a {type(content).__name__}"
@@ -111,12 +107,6 @@ def read_space(path: Path | str) -> dict[str, Range | Choices]:
 
     Args:
         path: YAML; each key has ``{low, high}`` with ``log: true`` or ``step`` if wanted, or ``{choices: […]}``.
-
-    Returns:
-        Range or choices by key.
-
-    Raises:
-        InputError: If the file or an entry cannot be used.
     """
     return {str(key): _entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
 
@@ -127,9 +117,6 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
     Args:
         space: What is varied.
         config: All keys of the recipe with the values that they have, as the command line knows them.
-
-    Raises:
-        InputError: If there is such a key.
     """
     for key in space:
         if key.startswith(OWN):

@@ -215,9 +215,6 @@ def pairwise_agreement(ratings: ArrayLike, statistic: Callable[[Array], float]) 
 
     Returns:
         ``[annotators, annotators]``, symmetric, NaN on the diagonal.
-
-    Raises:
-        InputError: If ``ratings`` is not such an array.
     """
     known = _checked(ratings)
     found = np.full((len(known), len(known)), np.nan)

@@ -87,9 +87,6 @@ class Group:
 
         Args:
             rows: Segments that count; all by default.
-
-        Returns:
-            Their number and what they are.
         """
         clusters = self.clusters[rows]
         count = len(np.unique(clusters))

@@ -56,12 +56,6 @@ def select_rows(
         metrics: Scores, ``[n]`` each.
         protocol: Whether ratings or preferences are used.
         dimension: Of the ratings; ``None`` takes the only one there is.
-
-    Returns:
-        What is left.
-
-    Raises:
-        InputError: If lengths differ, there is no such dimension, or nothing is left.
     """
     size = len(judgements)
     for one in metrics:
@@ -112,9 +106,6 @@ def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
     Args:
         selection: Rows and scores.
         protocol: Whether groups are pooled.
-
-    Returns:
-        The groups.
     """
     judgements = selection.judgements
     labels = _labels(judgements, protocol)
@@ -150,12 +141,6 @@ def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
     Args:
         judgements: What people thought.
         dimension: Name, or ``None``.
-
-    Returns:
-        Its name.
-
-    Raises:
-        InputError: If there is no such dimension, or none was chosen of several.
     """
     listed = ", ".join(judgements.ratings) or "none"
     if dimension is None:

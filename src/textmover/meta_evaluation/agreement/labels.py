@@ -25,9 +25,6 @@ def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> N
         predicted: Predicted classes ``[n]``.
         classes: Number of classes ``C``.
 
-    Raises:
-        InputError: If the lengths differ or a class is out of range.
-
     Example:
         >>> confusion_matrix([0, 0, 1], [0, 1, 1], 2).tolist()
         [[1, 1], [0, 1]]

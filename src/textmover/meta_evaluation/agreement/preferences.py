@@ -133,9 +133,6 @@ def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
 
     Returns:
         int64 ``[m, 2]``.
-
-    Raises:
-        InputError: If they are no such pairs.
     """
     pairs = np.asarray(preferences)
     if pairs.size == 0:

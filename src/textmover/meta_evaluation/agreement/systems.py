@@ -173,9 +173,6 @@ def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tu
     Returns:
         Names of the systems, and the row of each cell, ``[systems, items]``, -1 where there is none.
 
-    Raises:
-        InputError: If lists differ in length, or a system has two segments for an item.
-
     Example:
         >>> item_table(["1", "2", "1"], ["a", "a", "b"], 3)[1].tolist()
         [[0, 1], [2, -1]]
@@ -262,9 +259,6 @@ def random_signs(permutations: int, items: int, seed: int) -> Vector:
 
     Returns:
         1 or -1, ``[permutations, items]``.
-
-    Raises:
-        InputError: If there is no permutation.
     """
     if permutations < 1:
         raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")

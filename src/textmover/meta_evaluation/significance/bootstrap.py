@@ -228,12 +228,6 @@ def bootstrap_draws(
         seed: Seed of the draws.
         clusters: Cluster of each segment, drawn together within a group; single segments if ``None``.
 
-    Returns:
-        Estimates and draws.
-
-    Raises:
-        InputError: If lists differ in length or hold NaN or infinity, or an option is out of range.
-
     Example:
         >>> human = [1, 2, 3, 4, 5]
         >>> draws = bootstrap_draws([human, [5, 4, 3, 2, 1]], human, ["all"] * 5, samples=100)
@@ -329,12 +323,6 @@ def percentiles(values: Vector, level: float) -> tuple[float, float]:
     Args:
         values: Value of each draw, NaN where it has none, ``[samples]``.
         level: Confidence level, between 0 and 1.
-
-    Returns:
-        Lower and upper end; NaN if no draw has a value.
-
-    Raises:
-        InputError: If the level is out of range.
     """
     if not 0 < level < 1:
         raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")

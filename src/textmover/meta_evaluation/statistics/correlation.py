@@ -205,9 +205,6 @@ def kendall_c(x: ArrayLike, y: ArrayLike) -> float:
     Returns:
         A value in [-1, 1], or NaN if there are fewer than three scores or either list is constant.
 
-    Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
-
     Example:
         >>> round(kendall_c([1, 2, 3, 4], [1, 1, 2, 2]), 6)
         1.0
@@ -226,9 +223,6 @@ def standard_scores(x: ArrayLike) -> NDArray[np.float64]:
 
     Returns:
         float64 ``[n]``; equal scores stay equal.
-
-    Raises:
-        InputError: If they hold NaN or infinity.
 
     Example:
         >>> standard_scores([1, 3]), standard_scores([0.1, 0.1, 0.1])
@@ -249,9 +243,6 @@ def finite_scores(scores: ArrayLike, name: str) -> NDArray[np.float64]:
 
     Returns:
         float64 ``[n]``.
-
-    Raises:
-        InputError: If they are not a list of numbers, or hold NaN or infinity.
 
     Example:
         >>> finite_scores([1, 2], "human scores")
@@ -282,9 +273,6 @@ def paired_scores(metric_scores: ArrayLike, human_scores: ArrayLike) -> tuple[ND
 
     Returns:
         Both as float64 ``[n]``.
-
-    Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
     """
     metric, human = finite_scores(metric_scores, "metric scores"), finite_scores(human_scores, "human scores")
     if len(metric) != len(human):
@@ -301,12 +289,6 @@ def group_positions(groups: Sequence[str], n: int) -> dict[str, NDArray[np.int64
     Args:
         groups: Group of each segment.
         n: Number of segments that there should be.
-
-    Returns:
-        Ascending positions by group.
-
-    Raises:
-        InputError: If there are not ``n`` groups.
 
     Example:
         >>> group_positions(["b", "a", "b"], 3)

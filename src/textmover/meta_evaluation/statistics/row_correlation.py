@@ -51,9 +51,6 @@ def batches(units: Sequence[Positions]) -> Iterator[Batch]:
     Args:
         units: Positions of the members of each unit.
 
-    Yields:
-        One batch per size, in ascending order of size.
-
     Example:
         >>> [batch.members.tolist() for batch in batches([np.array([0, 2]), np.array([1]), np.array([3, 4])])]
         [[[1]], [[0, 2], [3, 4]]]
@@ -266,9 +263,6 @@ def chunks(rows: int, entries: int) -> Iterator[slice]:
     Args:
         rows: Number of rows in all.
         entries: Entries of the table for each row.
-
-    Yields:
-        Slices, in order.
 
     Example:
         >>> list(chunks(3, 2**19))

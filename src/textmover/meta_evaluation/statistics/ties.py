@@ -209,9 +209,6 @@ def calibrated_epsilon(
 
     Returns:
         ε; 0 if there is no pair.
-
-    Raises:
-        InputError: If the rate is out of range, or there are more pairs than fit in memory.
     """
     if not 0 < pair_rate <= 1:
         raise InputError(f"Expected the share of pairs to be above 0 and at most 1, but got {pair_rate}: 1 is exact.")

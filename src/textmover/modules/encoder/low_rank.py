@@ -28,9 +28,6 @@ def merge_lora(encoder: Encoder) -> None:
 
     Args:
         encoder: An encoder that :func:`~textmover.training.lora.add_lora` has changed.
-
-    Raises:
-        InputError: If it has no LoRA matrices.
     """
     model: nn.Module = encoder.model
     if not has_lora(encoder):

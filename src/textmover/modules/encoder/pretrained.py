@@ -41,11 +41,7 @@ LOADING = new_lock()
 
 
 def load_config(folder: Path) -> Any:
-    """Read the Hugging Face configuration of an encoder.
-
-    Raises:
-        InputError: If it cannot be read, needs code of its own, or describes no text encoder.
-    """
+    """Read the Hugging Face configuration of an encoder."""
     path = folder / "config.json"
     with _loading(folder):
         from transformers import MODEL_MAPPING, AutoConfig
@@ -76,11 +72,7 @@ def load_config(folder: Path) -> Any:
 
 
 def load_tokenizer(folder: Path, **options: Any) -> Any:
-    """Read the Hugging Face tokenizer of a folder, with options of its own.
-
-    Raises:
-        InputError: If it cannot be read, needs code of its own, or lacks its vocabulary.
-    """
+    """Read the Hugging Face tokenizer of a folder, with options of its own."""
     with _loading(folder):
         from transformers import AutoTokenizer
 
@@ -106,9 +98,6 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
         config: The configuration that :func:`load_config` read, or a part of its layers.
         folder: Folder of the weights, whose files bound the size of the encoder.
         dtype: Type of the weights that are read; ``None`` leaves them random, to be filled from a checkpoint.
-
-    Raises:
-        InputError: If the weights cannot be read, or do not fit the configuration.
     """
     with _loading(folder), torch.device("cpu"):
         from transformers import MODEL_MAPPING, AutoModel

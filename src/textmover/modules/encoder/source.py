@@ -50,12 +50,6 @@ def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
     Args:
         name: A folder, or a name on the hub such as ``"roberta-base"``.
         revision: Commit or tag on the hub; the embedded package holds the main branch only.
-
-    Returns:
-        Where it was found.
-
-    Raises:
-        InputError: If it is nowhere; the message lists what was tried and why each failed.
     """
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):

@@ -63,9 +63,6 @@ class StaticVectors:
             path: The text file; not looked at where ``sha256`` is given and in the cache.
             unknown_words: What becomes of words without a vector.
             sha256: Hash that the file has to have.
-
-        Raises:
-            InputError: If the file cannot be read, is no text of that kind, or has another hash.
         """
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
         path = Path(path).expanduser()
@@ -119,9 +116,6 @@ class StaticVectors:
         Args:
             folder: Where :meth:`save` wrote.
             unknown_words: Another policy than the saved one.
-
-        Raises:
-            InputError: If the file is nowhere or has changed.
         """
         entries = read_json(folder / DESCRIPTION)
         path, sha256 = Path(entries["file"]), entries["sha256"]

@@ -43,10 +43,6 @@ def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
 
     Yields:
         At least one word with its vector, float32 ``[D]``.
-
-    Raises:
-        InputError: If the file cannot be read, a line is no word with as many finite numbers as the others have, or
-            there are not as many words as the first line states.
     """
     lines = _lines(path)
     start = list(itertools.islice(lines, 2))
@@ -171,9 +167,6 @@ def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
     Args:
         path: The text file; not looked at where ``sha256`` is given and in the cache.
         sha256: Hash that the file has to have.
-
-    Raises:
-        InputError: If the file cannot be read, holds no word vectors, or has another hash.
     """
     if sha256 is not None and (folder := cached(sha256)) is not None:
         return sha256, folder
@@ -195,11 +188,7 @@ def cached(sha256: str) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """The project's folder in the user's cache; it need not be there yet.
-
-    Raises:
-        RuntimeError: If the user has no home folder.
-    """
+    """The project's folder in the user's cache; it need not be there yet."""
     stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
     home = stated if stated.is_absolute() else Path("~/.cache").expanduser()
     return home / "textmover"

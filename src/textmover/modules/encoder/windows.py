@@ -42,12 +42,6 @@ def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
         special: Kind of token as :class:`~textmover.types.SpecialToken`, ``[B, L]``.
         limit: Longest window in tokens, special ones included, at most ``L``.
 
-    Returns:
-        The windows of the first text, then those of the second, and so on.
-
-    Raises:
-        InputError: If the special tokens of a text that is too long fill a window.
-
     Example:
         >>> mask, special = torch.ones(1, 8).bool(), torch.tensor([[1, 0, 0, 0, 0, 0, 0, 2]])
         >>> plan_windows(mask, special, 6).positions.tolist()
@@ -93,9 +87,6 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
 
     Returns:
         Hidden states of each layer, ``[B, L, D]``; 0 where padded.
-
-    Raises:
-        InputError: If the special tokens of a text that is too long fill a window.
     """
     windows = plan_windows(batch.mask, batch.special, limit)
     rows, width = windows.rows[:, None], batch.mask.shape[1]

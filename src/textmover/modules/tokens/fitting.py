@@ -74,9 +74,6 @@ def fit_statistics(
 def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter.
 
-    Raises:
-        TypeError: If one of them is no string.
-
     Example:
         >>> list(windows(iter("abc"), 2))
         [['a', 'b'], ['c']]

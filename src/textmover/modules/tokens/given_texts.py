@@ -15,10 +15,6 @@ References = str | Sequence[str] | Sequence[Sequence[str]]
 def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
     """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them.
 
-    Raises:
-        InputError: If the counts differ, a hypothesis has no reference, or a text is not Unicode.
-        TypeError: If something is neither a text nor a list of texts.
-
     Example:
         >>> normalize_references(["a", "b"], ["x", ["y", "z"]])
         [('x',), ('y', 'z')]
@@ -53,10 +49,6 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
 def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]]:
     """Pairs of a hypothesis and its reference or references, as two lists.
 
-    Raises:
-        InputError: If a hypothesis has no reference, or a text is not Unicode.
-        TypeError: If something is no pair of texts.
-
     Example:
         >>> paired_texts([("a", "x"), ("b", ["y", "z"])])
         (['a', 'b'], [('x',), ('y', 'z')])
@@ -77,9 +69,6 @@ def listed_texts(texts: object, name: str) -> list[Any]:
     Args:
         texts: A text, or anything that gives texts in an order.
         name: What errors call it.
-
-    Raises:
-        TypeError: If it is something else, such as a mapping or a data frame, which would give the names of its parts.
 
     Example:
         >>> listed_texts("a cat", "hypotheses"), listed_texts(("a", "b"), "hypotheses")

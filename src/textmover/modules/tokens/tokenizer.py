@@ -113,13 +113,6 @@ class Tokenizer:
 
         Args:
             texts: The texts; an empty one has special tokens only.
-
-        Returns:
-            Ids and masks on the CPU, padded to the longest text.
-
-        Raises:
-            TypeError: If something is not a string.
-            InputError: If a text is not Unicode, or it is too long and ``long_texts`` is ``"error"``.
         """
         for position, text in enumerate(texts):
             if not isinstance(text, str):

@@ -85,11 +85,6 @@ class WordTokenizer:
 
         Returns:
             Ids and masks on the CPU, padded to the longest text; no token is special.
-
-        Raises:
-            TypeError: If something is not a string.
-            InputError: If a text is too long and ``long_texts`` is ``"error"``, or a word has no vector and
-                ``vectors.unknown_words`` is.
         """
         for position, text in enumerate(texts):
             if not isinstance(text, str):

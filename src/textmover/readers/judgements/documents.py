@@ -25,9 +25,6 @@ def read_document(path: str | Path) -> Any:
 
     Args:
         path: The file, unpacked if its name ends in ``.gz`` or ``.zst``.
-
-    Raises:
-        InputError: If it cannot be read or is not JSON.
     """
     try:
         with open_bytes(path) as stream:
@@ -48,9 +45,6 @@ def part(holder: object, key: str | None, kind: type[Kind], place: str) -> Kind:
         key: Its key; ``None`` for the holder itself.
         kind: What it should be.
         place: What errors call the holder.
-
-    Raises:
-        InputError: If there is no such part or it is of another kind.
     """
     found = holder if key is None else part(holder, None, dict, place).get(key)
     if isinstance(found, kind) and not isinstance(found, bool):

@@ -88,9 +88,6 @@ def check_unique(texts: Sequence[JudgedText], way_out: str) -> None:
     Args:
         texts: The texts.
         way_out: What to do about two of the same, beside removing one.
-
-    Raises:
-        InputError: If two have the same.
     """
     if not any(one.item for one in texts):
         return
@@ -112,9 +109,6 @@ def repeated_rows(judgements: Judgements) -> int:
 
     Args:
         judgements: The set.
-
-    Returns:
-        Their number.
 
     Example:
         >>> repeated_rows(Judgements("a", ("x",) * 3, (("y",),) * 3, {}, ("all",) * 3, items=("1", "2", "1")))
@@ -164,9 +158,6 @@ def read_cells(
         optional: Those of them that the file may lack.
         format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
         split: Split of a hub or saved data set.
-
-    Raises:
-        InputError: If the file cannot be read, holds no row, or lacks a column.
     """
     asked = None if wanted is None else {name for column in wanted for name in (column, _head(column))}
     rows: list[TableRow] = []

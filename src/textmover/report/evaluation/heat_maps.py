@@ -235,9 +235,6 @@ def group_matrix(evaluation: Evaluation) -> Matrix:
 
     Args:
         evaluation: What is shown.
-
-    Returns:
-        Groups by metrics, metrics from the best to the worst.
     """
     ranked = evaluation.ranked()
     values = np.array(

@@ -113,9 +113,6 @@ def latex_text(text: str) -> str:
     Args:
         text: Any text; a character that TeX has no command for is shown by its number, such as ``U+4E2D``.
 
-    Returns:
-        ASCII.
-
     Example:
         >>> latex_text("τ23 ≤ −0.5, ρ & é")
         "$\\tau_{23}$ $\\leq$ $-$0.5, $\\rho$ \\& \\'{e}"

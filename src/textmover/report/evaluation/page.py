@@ -147,9 +147,6 @@ def overview_view(evaluations: Sequence[Evaluation], colours: Mapping[str, int])
     Args:
         evaluations: Of the sets.
         colours: Number of each metric's colour.
-
-    Returns:
-        Headers and rows.
     """
     if len(evaluations) < 2:
         return None

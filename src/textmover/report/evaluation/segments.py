@@ -78,9 +78,6 @@ def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
         sizes: Characters of each.
         budget: Characters of all.
 
-    Returns:
-        The limit; the largest size where all fit.
-
     Example:
         >>> fold_limit([10, 20, 30], 100), fold_limit([10, 20, 30], 45), fold_limit([], 5)
         (30, 17, 0)
@@ -99,9 +96,6 @@ def text_sizes(disagreements: Iterable[Disagreement]) -> list[int]:
 
     Args:
         disagreements: All segments of the page.
-
-    Returns:
-        A size for each text.
     """
     return [len(text) for one in disagreements for text in (one.hypothesis, *one.references)]
 
@@ -112,9 +106,6 @@ def shown_text(text: str, limit: int) -> ShownText:
     Args:
         text: It.
         limit: Characters that may be folded away.
-
-    Returns:
-        Start and rest.
 
     Example:
         >>> shown = shown_text("word " * 1000, 49)
@@ -137,9 +128,6 @@ def shown_alignment(alignment: Alignment, limit: int) -> tuple[ShownText, ShownT
     Args:
         alignment: Words and links.
         limit: Characters of each side that may be folded away.
-
-    Returns:
-        Both sides.
     """
     forth: dict[int, list[Link]] = {}
     back: dict[int, list[Link]] = {}
@@ -193,9 +181,6 @@ def segment_views(
         colours: Number of each metric's colour.
         fold: Characters of a text that may be folded away.
         judgements: The set that the segments are rows of.
-
-    Returns:
-        A mapping for each metric that has a segment to show.
     """
     by_metric: dict[str, list[Disagreement]] = {name: [] for name in names}
     for one in disagreements:

@@ -59,9 +59,6 @@ def overview_table(evaluations: Sequence[Evaluation]) -> tuple[list[str], list[l
 
     Args:
         evaluations: What is shown.
-
-    Returns:
-        Headers, cells, and the best rows of each column.
     """
     rows = overview_rows(evaluations)
     headers = ["metric", *(set_title(one, evaluations) for one in evaluations)]

@@ -73,12 +73,6 @@ def explanation_figure(found: ExplanationValues, path: Path | str | None = None,
             words are text, which the viewer draws with its own fonts. In the others, words that no font of this
             computer can show are given by their number in the text.
         plan: Name of the one plan to draw; all if ``None``.
-
-    Returns:
-        The figure.
-
-    Raises:
-        InputError: If matplotlib is not installed, there is no such plan, or the file cannot be written.
     """
     check_matplotlib()
     path = None if path is None else Path(path)

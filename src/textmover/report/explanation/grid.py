@@ -66,12 +66,6 @@ def grid_of(found: ExplanationValues, plan: str | None = None, most: int = MOST_
         found: The explanation.
         plan: The one plan that is wanted; all if ``None``.
         most: Rows and columns at most.
-
-    Returns:
-        The grid.
-
-    Raises:
-        InputError: If there is no such plan.
     """
     places = [stretches(len(text), most) for text in (found.reference, found.hypothesis)]
     starts = [[first for first, _ in one] for one in places]
@@ -92,9 +86,6 @@ def chosen_plans(found: ExplanationValues, plan: str | None) -> tuple[ExplainedM
     Args:
         found: The explanation.
         plan: Name of one; all if ``None``.
-
-    Raises:
-        InputError: If there is none of this name.
     """
     if plan is None or not found.matches:
         return found.matches
@@ -122,9 +113,6 @@ def blank_words(found: ExplanationValues, side: SideName) -> list[bool]:
     Args:
         found: The explanation.
         side: Whose words.
-
-    Returns:
-        A value for each word.
     """
     cosines = found.similarity if side == "reference" else found.similarity.T
     weights = getattr(found, side).weights

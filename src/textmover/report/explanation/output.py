@@ -54,12 +54,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
-    """What the options say of the output; whether it can be made and written is found out before the work.
-
-    Raises:
-        InputError: If the file's name says nothing or something else than the format, it cannot be written, or a
-            package is missing.
-    """
+    """What the options say of the output; whether it can be made and written is found out before the work."""
     if options.output is None:
         format, path = options.format or "text", None
     else:
@@ -94,12 +89,6 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
         explained: The explanations, at least one.
         remark: What a page says of the selection of lines.
         expected: How many there are, at most.
-
-    Returns:
-        The signature of the last one's score.
-
-    Raises:
-        InputError: If something cannot be explained or written.
     """
     signature = ""
 

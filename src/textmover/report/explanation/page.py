@@ -63,12 +63,6 @@ def render_explanations(lines: Sequence[ExplainedLine], *, remark: str = "") -> 
     Args:
         lines: At least one, at most :data:`MOST_LINES`.
         remark: What is to be said of their selection.
-
-    Returns:
-        HTML with its style and its script.
-
-    Raises:
-        InputError: If Jinja is not installed, or there are no lines or too many.
     """
     views = [line_view(one, of=len(lines)) for one in lines]
     return page_of(views, signature=str(lines[0].found.signature) if lines else "", remark=remark)
@@ -104,9 +98,6 @@ def frame(found: ExplanationValues) -> str:
 
     Returns:
         An ``iframe`` element.
-
-    Raises:
-        InputError: If Jinja is not installed.
     """
     words = len(found.hypothesis) + len(found.reference)
     height = min(1000, 460 + 4 * words)
@@ -126,9 +117,6 @@ def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
     Args:
         given: The explanation and its line.
         of: Pairs on the page, which share :data:`WORDS` between them.
-
-    Returns:
-        Plain values.
     """
     found = given.found
     most = max(50, min(LONGEST, WORDS // (2 * of)))

@@ -29,18 +29,11 @@ class Explanation(ExplanationValues):
 
         Returns:
             The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
-
-        Raises:
-            InputError: If matplotlib is not installed, there is no such plan, or the file cannot be written.
         """
         return explanation_figure(self, path, plan=plan)
 
     def to_html(self) -> str:
-        """A page that needs nothing else, in which words light up with what they are matched with.
-
-        Raises:
-            InputError: If Jinja is not installed.
-        """
+        """A page that needs nothing else, in which words light up with what they are matched with."""
         from textmover.report.explanation.page import ExplainedLine, render_explanations
 
         return render_explanations([ExplainedLine(self)])
@@ -50,13 +43,6 @@ class Explanation(ExplanationValues):
 
         Args:
             path: Its suffix says what is written; the file appears under its name only when it is complete.
-
-        Returns:
-            The path.
-
-        Raises:
-            InputError: If the suffix is none of these, something to draw with is not installed, or the file cannot be
-                written.
         """
         from textmover.report.figures.panels import FORMATS
 

@@ -57,10 +57,6 @@ def draw_heat_map(
         title: Of the figure.
         low: What 0 stands for.
         high: What 1 stands for.
-
-    Raises:
-        InputError: If matplotlib is not installed, or the file cannot be written.
-        ValueError: If there is nothing to draw, or a row has another number of values.
     """
     check_matplotlib()
     path = Path(path)

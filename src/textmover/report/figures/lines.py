@@ -47,9 +47,6 @@ def value_range(lines: Sequence[BinLine]) -> tuple[float, float]:
 
     Args:
         lines: Of one picture, or of several that are to be compared.
-
-    Returns:
-        Two different numbers.
     """
     ends = [end for line in lines if not line.muted for pair in line.ends for end in pair]
     return padded([*(value for line in lines for value in line.values), *ends], 0.06)
@@ -102,9 +99,6 @@ def spread(places: Sequence[float], step: float, low: float, high: float) -> lis
         step: Least distance.
         low: No label stands below this, unless there are too many.
         high: No label stands above this, unless there are too many.
-
-    Returns:
-        New places, in the same order from low to high as before.
 
     Example:
         >>> spread([5, 5, 20], 4, 0, 100), spread([0, 0], 4, 0, 100)

@@ -215,9 +215,6 @@ def save_figure(figure: Figure, path: Path) -> None:
     Args:
         figure: What was drawn.
         path: Where to write; one of :data:`FORMATS`.
-
-    Raises:
-        InputError: If the file cannot be written.
     """
     from matplotlib import rc_context
 
@@ -250,9 +247,6 @@ def fonts_for(texts: Iterable[str]) -> Fonts:
 
     Args:
         texts: What is to be drawn.
-
-    Returns:
-        Names of families, and the characters that remain without one.
     """
     return _chosen(frozenset(character for text in texts for character in text if not character.isspace()))
 

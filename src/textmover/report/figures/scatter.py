@@ -66,9 +66,6 @@ def most_in_a_hexagon(ratings: Vector, scores: Vector) -> int:
     Args:
         ratings: ``[n]``, finite.
         scores: ``[n]``, finite.
-
-    Returns:
-        A count.
     """
     if len(ratings) <= FEW:
         return 0
@@ -210,9 +207,6 @@ def distribution_plot(name: str, scores: Vector) -> str:
     Args:
         name: Of the metric, or of the ratings.
         scores: ``[n]``, finite.
-
-    Returns:
-        SVG.
     """
     low, high = padded(shown_range(scores) if len(scores) else scores)
     across = Scale(low, high, FLAT_LEFT, RIGHT)

@@ -50,9 +50,6 @@ def element(name: str, *children: str, **attributes: str | float) -> str:
         children: Elements, or text that is escaped already.
         attributes: ``class_`` stands for ``class`` and ``stroke_width`` for ``stroke-width``; values are escaped.
 
-    Returns:
-        SVG.
-
     Example:
         >>> element("text", "r", class_="a", x=1.26, title='<">')
         '<text class="a" x="1.3" title="&lt;&quot;&gt;">r</text>'
@@ -73,9 +70,6 @@ def svg(width: float, height: float, *children: str, title: str, class_: str) ->
         children: Elements.
         title: What it shows, for those who do not see it.
         class_: Classes for the style sheet.
-
-    Returns:
-        SVG to stand in HTML.
     """
     box = f"0 0 {coordinate(width)} {coordinate(height)}"
     return element("svg", *children, class_=class_, viewBox=box, role="img", aria_label=title)
@@ -99,9 +93,6 @@ def signed(value: float, digits: int, *, plus: bool = False) -> str:
         value: The number; may be NaN.
         digits: Behind the point.
         plus: Whether positive numbers carry a plus sign.
-
-    Returns:
-        The text.
 
     Example:
         >>> signed(-0.26, 1), signed(0.5, 2, plus=True), signed(-0.001, 1), signed(float("nan"), 2)

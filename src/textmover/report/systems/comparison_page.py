@@ -148,9 +148,6 @@ def render_comparison(
 
     Returns:
         HTML with its style, its script and its pictures; the same input gives the same text.
-
-    Raises:
-        InputError: If Jinja is not installed.
     """
     check_jinja()
     colours = {name: index % len(metric_colours(len(found.systems))) for index, name in enumerate(found.systems)}

@@ -41,9 +41,6 @@ def render_ranking(
 
     Returns:
         HTML with its style, its script and its pictures; the same input gives the same text.
-
-    Raises:
-        InputError: If Jinja is not installed.
     """
     check_jinja()
     systems = {name for table in tables for name in table.systems}

@@ -96,11 +96,7 @@ class WordNeighbours:
         return self._near[word]
 
     def __call__(self, word: str, sentence: str) -> list[str]:
-        """What may stand for ``word`` in ``sentence``, best first.
-
-        Raises:
-            InputError: If sentences are compared, and the word does not stand in this one.
-        """
+        """What may stand for ``word`` in ``sentence``, best first."""
         found = self.nearest(word.lower())
         if self._sentences is None or not found:
             return found
@@ -137,9 +133,6 @@ def load_neighbours(name: str, *, least: float | None = None, most: int = 12, co
         most: Candidates that are looked at.
         context: Whether an encoder also compares the sentences, which takes as long as encoding ``most`` sentences for
             each word.
-
-    Raises:
-        InputError: If there is no such encoder or file.
     """
     limits: dict[str, Any] = {"most": most, **({} if least is None else {"least": least})}
     if is_static(name):

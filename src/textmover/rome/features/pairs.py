@@ -33,11 +33,7 @@ def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
 
 
 def chrf(hypothesis: ReadText, reference: ReadText) -> float:
-    """The chrF of the hypothesis, 0 to 1 (Popović 2015).
-
-    Raises:
-        InputError: If sacrebleu is not installed.
-    """
+    """The chrF of the hypothesis, 0 to 1 (Popović 2015)."""
     return float(_chrf().sentence_score(hypothesis.text, [reference.text]).score) / 100
 
 

@@ -146,11 +146,7 @@ def words_apart(hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[Rom
 
 
 def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:
-    """The parses of texts that have one.
-
-    Raises:
-        TypeError: If one has none.
-    """
+    """The parses of texts that have one."""
     found = [one.parsed for one in texts]
     if any(one is None for one in found):
         raise TypeError("Expected texts with parses, but got one that was read without a parser.")

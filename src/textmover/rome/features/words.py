@@ -44,9 +44,6 @@ def word_vectors(vectors: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
     Returns:
         Vectors ``[B, W, D]``, 0 where padded, and True for each word ``[B, W]``; words are at the front, in order.
 
-    Raises:
-        InputError: If the batch has no traits.
-
     Example:
         >>> batch = TokenBatch(
         ...     input_ids=torch.tensor([[2, 7, 8, 9, 3]]),
@@ -71,12 +68,6 @@ def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
     Args:
         batch: The texts as tokens, with traits.
         offsets: Where the tokens stand, ``[B, L, 2]``, as :func:`token_offsets` gives it.
-
-    Returns:
-        The spans of each text, one to a word, in order.
-
-    Raises:
-        InputError: If the batch has no traits.
     """
     ordinary, continuing = _ordinary(batch).tolist(), (_traits(batch) & TokenTrait.CONTINUATION).tolist()
     found = []
@@ -109,9 +100,6 @@ def word_vectors_of_spans(
         word behind the length limit has none, nor has one of characters that the tokenizer leaves out. Their vectors
         are 0, as is padding; the place of a word is its place in ``spans``.
 
-    Raises:
-        ValueError: If there are not as many lists of spans as texts, or offsets as tokens.
-
     Example:
         >>> batch = TokenBatch(
         ...     input_ids=torch.tensor([[7, 8, 9]]),
@@ -142,11 +130,7 @@ def word_vectors_of_spans(
 
 
 def token_offsets(tokenizer: Any, texts: Sequence[str]) -> Tensor:
-    """Where the tokens of texts stand: :meth:`textmover.modules.tokens.tokenizer.Tokenizer.offsets`.
-
-    Raises:
-        InputError: If the tokenizer does not know.
-    """
+    """Where the tokens of texts stand: :meth:`textmover.modules.tokens.tokenizer.Tokenizer.offsets`."""
     offsets = tokenizer.offsets(texts) if hasattr(tokenizer, "offsets") else None
     if offsets is None:
         raise InputError(

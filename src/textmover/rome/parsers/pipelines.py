@@ -60,11 +60,7 @@ class CachedParser(ABC):
         """Parses of one batch of texts that have words, single spaces and only characters that UTF-8 has."""
 
     def __call__(self, texts: Sequence[str]) -> list[ParsedText]:
-        """The parse of each text, in their order; a text without words has none.
-
-        Raises:
-            InputError: If something is no text, or longer than a million characters.
-        """
+        """The parse of each text, in their order; a text without words has none."""
         _check(texts)
         found: dict[str, ParsedText] = {}
         with self._lock:

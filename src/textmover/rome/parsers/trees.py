@@ -39,9 +39,6 @@ def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
         parsed: The text.
         punctuation: Whether marks are nodes too.
 
-    Returns:
-        The positions, ascending; none where the text has only marks.
-
     Example:
         >>> parsed = ParsedText(("Go", "!"), ("go", "!"), ("VERB", "PUNCT"), ("", ""), (-1, 0), ("root", "punct"),
         ...                     ((0, 2), (2, 3)))

@@ -222,11 +222,7 @@ def fitted_logistic(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[flo
 
 
 def named_features(values: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
-    """Features ``[B, F]`` in the order of their names.
-
-    Raises:
-        ValueError: If one is missing.
-    """
+    """Features ``[B, F]`` in the order of their names."""
     lacking = [name for name in names if name not in values]
     if lacking:
         raise ValueError(f"Expected the features {', '.join(names)}, but {lacking[0]} is missing.")

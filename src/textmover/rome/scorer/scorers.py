@@ -133,9 +133,6 @@ def build_scorer(name: str, features: tuple[str, ...]) -> FeatureScorer | None:
 
     Returns:
         The network; ``None`` for the mean.
-
-    Raises:
-        InputError: If there is none of this name, or its file cannot be read.
     """
     if name == MEAN:
         return None
@@ -181,12 +178,6 @@ def convert_official(source: Path | str, target: Path | None = None) -> Path:
     Args:
         source: Their file (:func:`~textmover.rome.scorer.scorers.read_official`).
         target: Where to write; :func:`official_file` if ``None``.
-
-    Returns:
-        The file that was written.
-
-    Raises:
-        InputError: If the source cannot be read as their network.
     """
     target = target or official_file()
     write_scorer(read_official(source), target, about="network of RoMe's authors, github.com/rashad101/RoMe")

@@ -46,9 +46,6 @@ def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
         folder: The folder, which is made if it is not there.
         output: What the user calls the place.
         patience: Seconds to wait for another run.
-
-    Raises:
-        InputError: If another run is working there, or the place cannot be written to.
     """
     made = [parent for parent in folder.parents if not parent.exists()]
     if not folder.is_dir() or any(folder.iterdir()):  # else somebody has made it for the output
@@ -104,9 +101,6 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
         folder: The folder, which need not exist.
         resume: Whether its shards are to be continued.
         overwrite: Whether they may be thrown away.
-
-    Raises:
-        InputError: If it holds shards and neither is asked for, or other files.
     """
     files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     # Numbered files are ours only where something says so: a manifest comes before them and goes behind them.

@@ -41,11 +41,7 @@ class Receipt:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Receipt:
-        """The receipt that JSON kept, among other entries.
-
-        Raises:
-            KeyError: If it is not all there.
-        """
+        """The receipt that JSON kept, among other entries."""
         return cls(*(entries[name] for name in ("manifest", "rows", "texts", "scores")))
 
 
@@ -55,11 +51,7 @@ def receipt_path(path: Path) -> Path:
 
 
 def write_receipt(path: Path, receipt: Receipt) -> None:
-    """Keep the receipt of a single file beside it.
-
-    Raises:
-        InputError: If it cannot be written.
-    """
+    """Keep the receipt of a single file beside it."""
     with atomic_file(receipt_path(path)) as stream:
         json.dump(asdict(receipt), stream, indent=1)
 
@@ -73,11 +65,7 @@ def read_receipt(path: Path) -> Receipt | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        ValueError: If it cannot be read, or there is none in it.
-    """
+    """The object in a JSON file."""
     found = reading.read_json(path)
     if not isinstance(found, dict):
         raise ValueError(f"Expected an object in {path}, but got {type(found).__name__}.")
@@ -91,9 +79,6 @@ def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
         output: What the user calls the result.
         found: Its receipt.
         wanted: That of this run, and the digest of what is there.
-
-    Raises:
-        InputError: If they differ.
     """
     difference = first_difference(found.manifest, wanted.manifest)
     if difference is not None:
@@ -113,9 +98,6 @@ def check_rows(output: Path, layout: Layout, rows: int) -> None:
         output: The file.
         layout: How scores are written.
         rows: Rows of the input.
-
-    Raises:
-        InputError: If it has another number of rows, or is not of this format.
     """
     try:
         found = _count(output, layout)

@@ -117,9 +117,6 @@ class Layout:
             parts: The files of the shards in order.
             path: The file, compressed if its name says so.
             summary: Of all rows.
-
-        Raises:
-            InputError: If it cannot be written.
         """
         with atomic_bytes(path) as raw, compressed(raw, path) as stream:
             if self.format == "parquet":
@@ -168,11 +165,7 @@ def split_suffix(path: Path) -> str:
 
 @contextlib.contextmanager
 def compressed(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose bytes are compressed as the name of their file says; the same bytes give the same file.
-
-    Raises:
-        InputError: If the package that compresses them is missing.
-    """
+    """A stream whose bytes are compressed as the name of their file says; the same bytes give the same file."""
     if path.suffix.lower() == ".gz":
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream:
             yield cast("IO[bytes]", stream)

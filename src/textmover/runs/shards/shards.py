@@ -77,9 +77,6 @@ class ShardScores(NamedTuple):
 def rows_per_shard(pairs: int, systems: int) -> int:
     """Rows to a shard of so many pairs; whole batches for metrics that read texts together.
 
-    Raises:
-        InputError: If there is no pair to a shard.
-
     Example:
         >>> rows_per_shard(4096, 1), rows_per_shard(4096, 3), rows_per_shard(10, 3)
         (4096, 1344, 3)
@@ -159,10 +156,6 @@ class Parts:
         Args:
             resume: Keep the shards that are there.
             overwrite: Throw them away.
-
-        Raises:
-            InputError: If there are shards and neither is asked for, or they are those of another run, or the folder
-                holds other files.
         """
         check_folder(self.folder, resume=resume, overwrite=overwrite)
         if resume and is_begun(self.folder):
@@ -198,11 +191,7 @@ class Parts:
         return kept_shards(self.folder)
 
     def finished(self, shard: Shard) -> Tally | None:
-        """What is known of a shard that has been written; ``None`` if it has to be scored.
-
-        Raises:
-            InputError: If it was written for other texts; the message names the first row that differs.
-        """
+        """What is known of a shard that has been written; ``None`` if it has to be scored."""
         record = self._record(shard.index)
         if record is None:
             return None
@@ -241,9 +230,6 @@ class Parts:
 
         Args:
             shards: How many the input has.
-
-        Raises:
-            InputError: If one is missing, or there are more.
         """
         return self._finished(shards).tallies
 
@@ -275,9 +261,6 @@ class Parts:
             shards: How many the input has.
             summary: Of all rows.
             only_mean: Whether the file holds the mean alone.
-
-        Raises:
-            InputError: If a shard is missing or has changed since it was written, or the file cannot be written.
         """
         found = self._checked(shards)
         if only_mean:
@@ -294,9 +277,6 @@ class Parts:
         Args:
             shards: How many the input has.
             summary: Of all rows.
-
-        Raises:
-            InputError: If a shard is missing or has changed since it was written.
         """
         found = self._checked(shards)
         entries = {**summary.entries(), "shards": shards, "rows": summary.rows}
@@ -325,11 +305,7 @@ class Parts:
         return Receipt({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
 
     def sealed_receipt(self) -> tuple[Receipt, str]:
-        """What a sealed folder says that it was made from, and the digest of what its files are now.
-
-        Raises:
-            InputError: If what it says of itself is damaged.
-        """
+        """What a sealed folder says that it was made from, and the digest of what its files are now."""
         try:
             manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
             receipt = Receipt.from_json({**summary, "manifest": {**manifest, "values": "all"}})

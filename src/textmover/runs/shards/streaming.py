@@ -49,9 +49,6 @@ def score_shards(
 
     Yields:
         Each shard when it is finished, and written if there is a place for it.
-
-    Raises:
-        InputError: If a shard cannot be scored or written, or was written for other texts.
     """
     for shard in shards:
         kept = None if parts is None else parts.finished(shard)
@@ -79,12 +76,6 @@ def score_shard(
         shard: The shard.
         systems: What the systems are called.
         on_progress: See :func:`score_shards`.
-
-    Returns:
-        Its scores; rows that were left out have NaN.
-
-    Raises:
-        InputError: If the metric refuses a text or gives a value that is not finite.
     """
     rows = [place for place, row in enumerate(shard.rows) if row.hypotheses]
     given = [shard.rows[place] for place in rows]
@@ -146,9 +137,6 @@ def fit_on_rows(scorer: Scorer, rows: Rows) -> None:
     Args:
         scorer: The scorer, whose metric wants it (``fits_on_call``).
         rows: Where the texts can be read more than once: one time for the weights of each side, then to be scored.
-
-    Raises:
-        InputError: If the input cannot be used, or all rows were left out.
     """
 
     def references() -> Iterator[tuple[str, ...]]:

@@ -216,9 +216,6 @@ def make(
         folder: Where it is to appear.
         fill: Writes its files into a folder and returns the deviations that it measured.
         usable: Whether an artefact that is there works.
-
-    Raises:
-        BackendError: If it cannot be made.
     """
     from filelock import FileLock
 
@@ -243,11 +240,7 @@ def make(
 
 
 def _write_for_now(wanted: Wanted, fill: Callable[[Path], Mapping[str, Any]]) -> Path:
-    """An artefact in a temporary folder, which goes when the process ends.
-
-    Raises:
-        BackendError: If that cannot be written to either.
-    """
+    """An artefact in a temporary folder, which goes when the process ends."""
     try:
         _TEMPORARY.append(tempfile.TemporaryDirectory(prefix="textmover-"))
         folder = Path(_TEMPORARY[-1].name)

@@ -41,9 +41,6 @@ def export_graph(
         rows: Let several texts stand side by side where the model allows: the graph takes ids, positions and the
             number of each token's text then, all int64 ``[R, C]`` (see
             :class:`~textmover.modules.encoder.row_attention.RowGraph`).
-
-    Raises:
-        BackendError: If the model cannot be traced.
     """
     free = {0: torch.export.Dim("texts", min=1, max=MOST_TEXTS)}
     free[1] = torch.export.Dim("tokens", min=2, max=graph_limit(encoder))

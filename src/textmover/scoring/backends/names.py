@@ -48,11 +48,7 @@ def installed() -> tuple[str, ...]:
 
 
 def check_backend(backend: str, device: torch.device) -> None:
-    """Refuse a back-end that is unknown, not installed, or not for this device.
-
-    Raises:
-        InputError: If it is one of these.
-    """
+    """Refuse a back-end that is unknown, not installed, or not for this device."""
     check_choice("backend", backend, BACKENDS)
     if backend not in EXPORTED:
         return
@@ -81,11 +77,7 @@ def lacking(backend: str, precision: str) -> str | None:
 
 
 def version(backend: str) -> str:
-    """Version of the package behind a back-end, as it was released.
-
-    Raises:
-        BackendError: If nothing that is installed says so.
-    """
+    """Version of the package behind a back-end, as it was released."""
     package = "torch" if backend.startswith("torch") else backend
     try:
         found = metadata.version(package)
@@ -102,11 +94,7 @@ def version(backend: str) -> str:
 
 
 def package(name: str) -> Any:
-    """The package of a back-end, imported.
-
-    Raises:
-        BackendError: If it is installed but cannot be imported.
-    """
+    """The package of a back-end, imported."""
     try:
         with without_telemetry():
             return importlib.import_module(name)

@@ -38,9 +38,6 @@ def quantize(model: Any) -> None:
 
     Args:
         model: An ``onnx.ModelProto``.
-
-    Raises:
-        BackendError: If there is no such product.
     """
     from onnx import helper, numpy_helper
 
@@ -111,9 +108,6 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
         example: Token ids and mask of several texts, int64 ``[B, L]``.
         precision: ``exact`` keeps float32, ``int8`` see :mod:`textmover.scoring.backends.onnxruntime`.
         folder: Where to.
-
-    Raises:
-        BackendError: If it cannot be converted.
     """
     program = export_graph(encoder, example)
     with converting("ONNX"), _quiet(), torch.no_grad():

@@ -53,10 +53,6 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
         precision: ``exact`` keeps float32, ``int8`` stores the weights of all products in 8 bits, one scale and zero
             point per output channel.
         folder: Where to.
-
-    Raises:
-        BackendError: If it cannot be converted, or the package is broken.
-        OSError: If the folder cannot take it.
     """
     openvino = package("openvino")
     program = export_graph(encoder, example, rows=graph_limit(encoder) >= ROW_LENGTH)
@@ -215,12 +211,7 @@ def _compressed(model: Any) -> Any:
 
 
 def _save(model: Any, folder: Path) -> None:
-    """Write a model into a folder.
-
-    Raises:
-        OSError: If the folder cannot take it. OpenVINO itself says "iostream error" of a full disk, and removes what it
-            has written so far, so that there seems to be room again.
-    """
+    """Write a model into a folder."""
     try:
         package("openvino").save_model(model, str(folder / MODEL), compress_to_fp16=False)
     except RuntimeError:
@@ -236,11 +227,7 @@ def _size(model: Any) -> int:
 
 
 def _fill_up(folder: Path, size: int) -> None:
-    """Write as many bytes into a folder and remove them, to hear from the system itself what it may refuse.
-
-    Raises:
-        OSError: If it refuses.
-    """
+    """Write as many bytes into a folder and remove them, to hear from the system itself what it may refuse."""
     piece = os.urandom(1 << 20)  # which no file system that compresses makes any smaller
     with tempfile.TemporaryFile(dir=folder, buffering=0) as stream:
         while size > 0:

@@ -165,11 +165,7 @@ class CompiledRunner:
         return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype, "exact")
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
-        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``.
-
-        Raises:
-            BackendError: If it cannot be compiled.
-        """
+        """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
         # Compiling, anew for shapes of another kind, is not for several threads at a time.
         with self._lock, quiet_converters():
             if self._compiled is None:

@@ -152,10 +152,6 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
     Returns:
         Largest deviation from torch of an uncalibrated score on the probe pairs, 0 for torch itself; ``None`` where the
         metric lacks statistics.
-
-    Raises:
-        BackendError: If it cannot run this encoder, or deviates too far. The metric runs on torch then.
-        InputError: If the checkpoint's artefact is damaged.
     """
     if metric.runnable_encoder is not None:
         metric.runnable_encoder.run_with(None)
@@ -178,12 +174,6 @@ def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -
         backend: ``openvino`` or ``onnxruntime``.
         precision: ``exact`` or ``int8``.
         folder: The checkpoint's folder.
-
-    Returns:
-        What was made, with its deviations.
-
-    Raises:
-        BackendError: If it cannot be made, or deviates too far.
     """
     encoder = _encoder(metric, backend)
     encoder.run_with(None)

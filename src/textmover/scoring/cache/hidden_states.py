@@ -245,11 +245,7 @@ class _Group:
                 one._runner, one._stamp = runner, self._stamp
 
     def _check_weights(self) -> bool:
-        """Whether the weights are still those that the states are of.
-
-        Raises:
-            InputError: If several encoders share weights that somebody has changed in place.
-        """
+        """Whether the weights are still those that the states are of."""
         if self._stamp == weights_stamp(self.model):
             return True
         members = list(self.encoders)

@@ -77,26 +77,12 @@ def place_folders(root: Path) -> list[Path]:
 
 
 def remove(folder: Path) -> int:
-    """Remove the states in a folder, whatever their version; other files stay where they are.
-
-    Returns:
-        How many bytes they took.
-
-    Raises:
-        OSError: If something cannot be removed.
-    """
+    """Remove the states in a folder, whatever their version; other files stay where they are."""
     return sum(remove_place(place) for root in _roots(folder) for place in place_folders(root))
 
 
 def remove_place(place: Path) -> int:
-    """Remove the states of one encoder, and what is empty then; other files stay where they are.
-
-    Returns:
-        How many bytes they took.
-
-    Raises:
-        OSError: If something cannot be removed.
-    """
+    """Remove the states of one encoder, and what is empty then; other files stay where they are."""
     freed = 0
     for path in _written(place):
         freed += size_of(path)

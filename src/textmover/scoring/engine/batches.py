@@ -41,9 +41,6 @@ def token_batches(
         tokenize: Texts to tokens.
         texts: The texts.
         budget: Gives the tokens to a batch, padding included, at the time; one text at the least.
-
-    Yields:
-        Rows of the texts, and their tokens.
     """
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     rest: list[int] = []
@@ -76,9 +73,6 @@ def pair_batches(lengths: np.ndarray, tokens: int, block: int = BLOCK) -> Iterat
         lengths: Tokens of both sides of each pair, ``[n, 2]``.
         tokens: Tokens to a batch, both sides and padding included; one pair at the least.
         block: Entries of its similarity blocks.
-
-    Yields:
-        Rows of the pairs.
     """
     order = np.lexsort((lengths[:, 0], lengths[:, 1]))[::-1]
     batch: list[int] = []

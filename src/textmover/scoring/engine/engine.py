@@ -221,9 +221,6 @@ class Engine(TextWork):
 
         Returns:
             The scores of each group's pairs, float64 ``[P]``, and how many groups had a pair out of the ordinary.
-
-        Raises:
-            InputError: See :meth:`score`; also if the metric reads texts together.
         """
         found: list[np.ndarray] = []
         counts: Counter[str] = Counter()

@@ -53,9 +53,6 @@ def in_room(
         last: Whether it can be made no smaller: it is tried again then, since the allocator may have set aside,
             in other sizes, what it lacked.
         spare: Lets go of what is kept there and can be made again, and tells whether there was any.
-
-    Raises:
-        NoRoomError: If there was no room at the last attempt either.
     """
     lack: BaseException | None = None
     for again in (True, False):

@@ -100,9 +100,6 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
         module: The trained module, with the weights to judge.
         data: Its data.
         samples: Draws of the bootstrap.
-
-    Returns:
-        A report for each kind of task that there is.
     """
     labels: list[StatisticRow] = []
     partners: list[StatisticRow] = []
@@ -274,9 +271,6 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
         module: The trained module, with the weights to judge.
         data: Its data, with the parts kept from training.
         samples: Draws of the bootstrap.
-
-    Returns:
-        The report.
     """
     after = Scorer(module.metric)
     rated = [(source, name) for source, name in data.judged if isinstance(source, RatedSource)]

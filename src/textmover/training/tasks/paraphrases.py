@@ -52,11 +52,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         self._collected: dict[str, OrderedScores] = {}
 
     def prepare(self, metric: Any, context: Context) -> None:
-        """Mine negatives with the metric that training starts from, where that is wanted; a resumed run does so anew.
-
-        Raises:
-            InputError: If the metric reads texts together, so that there are no features of single texts.
-        """
+        """Mine negatives with the metric that training starts from, if wanted; a resumed run mines them again."""
         if metric.config.centering == "batch":
             raise InputError(
                 "Expected a metric that reads each text by itself to learn from paraphrases, but got "
@@ -86,11 +82,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
         self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
 
     def collect(self, part: str, metric: Any, batch: ParaphraseBatch) -> None:
-        """Keep which partners of a batch were found.
-
-        Raises:
-            InputError: If the metric has statistics that are not fitted.
-        """
+        """Keep which partners of a batch were found."""
         check_fitted(metric)
         self._collected[part].update(self.outcome(metric, batch), batch.positions)
 

@@ -76,11 +76,7 @@ class RatingTask(Task[RatedSource]):
         self._collected: dict[str, OrderedScores] = {}
 
     def prepare(self, metric: Any, context: Context) -> None:
-        """Take mean and deviation of the ratings, fit the calibration head, and compute the signals.
-
-        Raises:
-            InputError: If all ratings are equal, or a signal cannot be had.
-        """
+        """Take mean and deviation of the ratings, fit the calibration head, and compute the signals."""
         if self.signals:
             values = self._compute_signals(context) if self.signal_values is None else self.signal_values
             self.signal_values = values.to(self.rating_mean.device)
@@ -124,11 +120,7 @@ class RatingTask(Task[RatedSource]):
         self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
 
     def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
-        """Keep the scores of a batch.
-
-        Raises:
-            InputError: If the metric has statistics that are not fitted.
-        """
+        """Keep the scores of a batch."""
         check_fitted(metric)
         self._collected[part].update(segment_scores(metric, batch), batch.positions)
 
@@ -167,11 +159,7 @@ class RatingTask(Task[RatedSource]):
 
 
 def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
-    """Refuse weights of losses and signals that cannot be learned with, before anything is read.
-
-    Raises:
-        InputError: If a loss or one of its options is unknown, a weight is negative or not finite, or all are 0.
-    """
+    """Refuse weights of losses and signals that cannot be learned with, before anything is read."""
     combined_loss(torch.zeros(2), torch.zeros(2), losses)
     for name, weight in signals.items():
         if not 0 <= weight < float("inf"):
@@ -187,11 +175,7 @@ def check_weights(losses: Mapping[str, Any], signals: Mapping[str, float]) -> No
 
 
 def check_references(metric: SegmentMetric, source: RatedSource) -> None:
-    """Refuse several references of a segment where the metric would have to join them.
-
-    Raises:
-        InputError: If a segment has several and the metric reads them as one text.
-    """
+    """Refuse several references of a segment where the metric would have to join them."""
     if metric.multi_reference == "all" and any(len(one.references) > 1 for one in source.items):
         raise InputError(
             "Expected multi_reference 'best' or 'mean' to train on several references, but got 'all': override it, "
@@ -200,11 +184,7 @@ def check_references(metric: SegmentMetric, source: RatedSource) -> None:
 
 
 def check_batches(source: RatedSource, losses: Mapping[str, Any], signals: Mapping[str, float]) -> None:
-    """Refuse batches that are too small for every loss to learn from, and warn where most are for some of them.
-
-    Raises:
-        InputError: If all batches are, by their size or since no two segments share their group.
-    """
+    """Refuse batches that are too small for every loss to learn from, and warn where most are for some of them."""
     fewest = _fewest(losses, signals)
     least, names = min(fewest.values()), " and ".join(fewest)
     if source.batch_size < least:

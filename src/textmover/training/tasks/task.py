@@ -84,11 +84,7 @@ class Task(nn.Module, ABC, Generic[SourceType]):
 
 
 def check_fitted(metric: SegmentMetric) -> None:
-    """Refuse to judge a metric whose corpus statistics only a fit, or what it has written, would bring.
-
-    Raises:
-        InputError: If they are missing.
-    """
+    """Refuse to judge a metric whose corpus statistics only a fit, or what it has written, would bring."""
     if metric.needs_fit:
         raise InputError(
             "Expected a metric with its corpus statistics to validate, but got one that was never fitted: name a run's "
