@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.plugins.io import TorchCheckpointIO
+from pytorch_lightning.plugins.io import AsyncCheckpointIO, TorchCheckpointIO
 
 from runs import write_ratings
 from textmover.checkpoints.training_run import checksum_of
@@ -71,8 +71,9 @@ def test_a_run_that_changes_nothing_is_known(tmp_path, tiny_encoder, config, opt
         check_moved(module)
 
 
-def test_plain_lightning_writes_checkpoints_with_a_checksum(tmp_path, tiny_encoder):
-    fit(tmp_path, tiny_encoder, enable_checkpointing=True, default_root_dir=tmp_path)
+@pytest.mark.parametrize("plugins", [[], [AsyncCheckpointIO()]], ids=["none", "async"])
+def test_plain_lightning_writes_checkpoints_with_a_checksum(tmp_path, tiny_encoder, plugins):
+    fit(tmp_path, tiny_encoder, enable_checkpointing=True, default_root_dir=tmp_path, plugins=plugins)
     (written,) = tmp_path.rglob("*.ckpt")
     assert checksum_of(written) is not None
 

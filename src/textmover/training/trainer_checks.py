@@ -68,16 +68,20 @@ def check_moved(module: Any) -> None:
 
 
 def read_safely(strategy: Any) -> None:
-    """Have a trainer without a way of its own to read checkpoints read local files without running code in them.
+    """Replace Lightning's own reader and writer of checkpoints, also behind plugins: whole files, and no code in them.
 
     Args:
         strategy: That of the trainer, changed in place.
     """
-    reader = strategy.checkpoint_io
-    if type(reader) is TorchCheckpointIO:
+    plugin = strategy.checkpoint_io
+    if type(plugin) is TorchCheckpointIO:
         strategy.checkpoint_io = AtomicCheckpoints()
-    elif isinstance(reader, _WrappingCheckpointIO):  # such as AsyncCheckpointIO, which Lightning has read by torch.load
-        reader.load_checkpoint = AtomicCheckpoints().load_checkpoint  # type: ignore[method-assign]
+    elif isinstance(plugin, _WrappingCheckpointIO):  # such as AsyncCheckpointIO
+        plugin.load_checkpoint = AtomicCheckpoints().load_checkpoint  # type: ignore[method-assign]
+        while isinstance(plugin.checkpoint_io, _WrappingCheckpointIO):
+            plugin = plugin.checkpoint_io
+        if type(plugin.checkpoint_io) is TorchCheckpointIO:
+            plugin._checkpoint_io = AtomicCheckpoints()
 
 
 SHOWN_TEXTS, SHOWN = 2, 60
