@@ -32,8 +32,13 @@ def test_a_process_is_killed_behind_a_shard_or_left_alone(script, tmp_path):
     assert (ended.code, ended.peak > 1e6) == (3, True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", [(), ("--model", "bertscore-f1-idf")], ids=["default", "idf"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param((), marks=pytest.mark.slow, id="default"),
+        pytest.param(("--model", "bertscore-f1-idf"), marks=pytest.mark.long, id="idf"),
+    ],
+)
 def test_a_run_that_is_killed_ends_with_the_same_bytes(script, monkeypatch, capfd, model):
     monkeypatch.setattr(sys, "argv", ["streaming.py", "--pairs", "300", "--kills", "1", "--shard-size", "64", *model])
     assert script.main() == 0

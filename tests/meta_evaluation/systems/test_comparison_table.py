@@ -169,7 +169,7 @@ def test_decisions_on_systems_of_wmt17_are_sacrebleus(script, scored, shared_fol
     assert check_decisions(script, map(scored, pairs)) == len(pairs) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_decisions_on_all_systems_of_wmt17_are_sacrebleus(script, scored, shared_folder):
     pairs = script.wmt17(shared_folder / "data", languages=None, least=5)
     assert (len(pairs), check_decisions(script, map(scored, pairs))) == (65, 61)
