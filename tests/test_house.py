@@ -23,7 +23,7 @@ ALLOWED_LONG_FUNCTIONS = 20
 ALLOWED_FULL_FOLDERS = 0
 ALLOWED_CIRCLES = 1
 ALLOWED_COMPUTING_COMMANDS = 5
-ALLOWED_OPENINGS = 469
+ALLOWED_OPENINGS = 0
 
 COMPUTING = {"numpy", "torch", "csv", "yaml"}
 """Packages that commands leave to the rooms below them."""

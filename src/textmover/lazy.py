@@ -8,7 +8,7 @@ from typing import Any
 
 
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """What a package has as its ``__getattr__``.
+    """Build the ``__getattr__`` of a package.
 
     Args:
         package: Its name.

@@ -173,7 +173,7 @@ def preset_config(name: str, **overrides: Any) -> Any:
 
 
 def unknown_metric(name: str, released: Sequence[str] = (), hint: str = "") -> InputError:
-    """What to raise for a name that no metric has.
+    """Build the error for a name without a metric.
 
     Args:
         name: The name.

@@ -1,4 +1,4 @@
-"""How well the annotators of a project agree."""
+"""Agreement between the annotators of a project."""
 
 from __future__ import annotations
 

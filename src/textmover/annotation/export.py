@@ -40,7 +40,7 @@ SHARES = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 @dataclass(frozen=True)
 class Exported:
-    """What an export has written.
+    """Files and counts of an export.
 
     Attributes:
         table: The mean ratings.

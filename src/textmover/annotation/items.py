@@ -32,7 +32,7 @@ LONGEST_KEY = 200
 
 @dataclass(frozen=True)
 class ItemColumns:
-    """What the columns of a file of items are called.
+    """Names of the columns of a file of items.
 
     Attributes:
         hypothesis: Column of the text that is rated.

@@ -21,7 +21,7 @@ FOLDER = "annotations"
 
 
 class Progress(NamedTuple):
-    """How far an annotator has come.
+    """Progress of an annotator.
 
     Attributes:
         complete: Items that are rated for every criterion.
@@ -135,7 +135,7 @@ class Project:
         return tuple(one.annotator for one in self.all_ratings())
 
     def all_ratings(self) -> tuple[Ratings, ...]:
-        """What each annotator said, by name; files that are damaged are left out, see :meth:`damaged`."""
+        """Ratings by annotator; damaged files are left out, see :meth:`damaged`."""
         return tuple(sorted(_all_ratings(self.folder, self.place)[0], key=lambda one: one.annotator.casefold()))
 
     def damaged(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Project:
         return tuple(_all_ratings(self.folder, self.place)[1])
 
     def said(self, annotator: str) -> Mapping[str, Rated]:
-        """What an annotator says of the items as they are now, by key."""
+        """Ratings of an annotator for the present items, by key."""
         return self._valid(self._file(annotator).read())
 
     def outdated(self) -> int:
@@ -190,7 +190,7 @@ class Project:
         return rated is not None and all(one.name in rated.ratings for one in self.criteria)
 
     def progress(self, annotator: str) -> Progress:
-        """How far an annotator has come."""
+        """Progress of an annotator."""
         said = self.said(annotator)
         complete = sum(map(self.complete, said.values()))
         begun = sum(any(one.name in rated.ratings for one in self.criteria) for rated in said.values())
@@ -242,7 +242,7 @@ def _only(folder: Path) -> str:
 
 
 def _all_ratings(folder: Path, place: Path) -> tuple[list[Ratings], list[str]]:
-    """What all files of ratings say that can be read, and names of the others."""
+    """Ratings of all readable files, and the names of the damaged ones."""
     inside(folder, place)
     try:
         paths = sorted(place.glob("*.jsonl"))
@@ -287,7 +287,7 @@ def known_scale(folder: str | Path, items: str | Path) -> Scale | None:
 
 
 def known_criteria(folder: str | Path, items: str | Path) -> tuple[Criterion, ...]:
-    """What the items of a file were last rated for.
+    """Return the criteria that a file's items were last rated for.
 
     Args:
         folder: That of the project.

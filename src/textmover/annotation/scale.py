@@ -1,4 +1,4 @@
-"""What annotators are asked, and what they can answer."""
+"""Rating scales: the question, and the values that answer it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ WAIT = 10.0
 
 @dataclass(frozen=True)
 class Rated:
-    """What an annotator says of an item.
+    """Rating of an item by an annotator.
 
     Attributes:
         key: Of the item.
@@ -99,7 +99,7 @@ def clean_name(name: object) -> str:
 
 
 def annotator_key(name: str) -> str:
-    """What the file of an annotator is called, without its end: it tells names apart and is safe on any system.
+    """File name of an annotator without its suffix: distinct for each name, and safe on any system.
 
     Names that differ in case or spaces alone are one.
 
@@ -142,7 +142,7 @@ class AnnotatorFile:
         self._new = Ratings(annotator, scale, tuple(criteria))
 
     def read(self) -> Ratings:
-        """What is saved.
+        """Read the saved ratings.
 
         Raises:
             InputError: If the file cannot be read or is none of this program's.

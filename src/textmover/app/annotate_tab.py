@@ -164,7 +164,7 @@ class AnnotateTab:
         return self._begin(file, name, asked.get("text")) if name and file else self._only()
 
     def _safely(self, act: Callable[..., Shown | None]) -> Callable[..., list[Any]]:
-        """What is to be shown after an act; what cannot be done is said in the place for that."""
+        """Return what an act shows, or its error in the place for errors."""
 
         def run(file: Any, who: Any, key: Any, *given: Any) -> list[Any]:
             try:
@@ -195,7 +195,7 @@ class AnnotateTab:
 
 
 def failed(said: str) -> str:
-    """What could not be done, in the place of what has been done; the page then takes keys again."""
+    """Error message in the place of the confirmation; the page then takes keys again."""
     return f'<div class="tm-said" data-failed="{time.time_ns()}">{notice(said)}</div>'
 
 

@@ -1,4 +1,4 @@
-"""What the page for annotators shows and does, without the page."""
+"""State and acts of the annotation page, without its widgets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SOURCE_NAMES = {"mr": "meaning representation"}
 
 @dataclass(frozen=True)
 class Shown:
-    """What stands on the page.
+    """Contents of the page.
 
     Attributes:
         key: Of the item.
@@ -93,7 +93,7 @@ class Desk:
         self._told = 0
 
     def _known(self, what: str, find: Callable[[Path, str], Known]) -> Known | None:
-        """What the files have been rated on or for: one for all of them, as the page has one."""
+        """Scale and criteria of the existing ratings, the same for all files."""
         known = {name: found for name in self.files() if (found := find(self.folder, name))}
         for name, found in known.items():
             first, other = next(iter(known.items()))

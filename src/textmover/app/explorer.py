@@ -30,7 +30,7 @@ FIRST = ("twmd", "bertscore-f1")
 
 @dataclass(frozen=True)
 class MetricRow:
-    """What a metric says of the texts.
+    """Values of a metric for the texts.
 
     Attributes:
         name: Of the metric.
@@ -81,7 +81,7 @@ class Explorer:
         return [*(self._models or (DEFAULT_METRIC,)), *FIRST]
 
     def scores(self, hypothesis: object, references: Sequence[object], metrics: Sequence[object]) -> list[MetricRow]:
-        """What each metric says of a text.
+        """Score a text with each metric.
 
         Args:
             hypothesis: The text.

@@ -52,7 +52,7 @@ def export_view(project: Project, *, standardise: bool) -> str:
 
 
 def damaged(name: str) -> str:
-    """What is said of a file of ratings that cannot be read."""
+    """Message about a file of ratings that cannot be read."""
     return f"{name} holds something else than ratings, and is left out. Put back what it held, or move it away."
 
 

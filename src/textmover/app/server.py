@@ -210,7 +210,7 @@ async def _answer(send: Send, status: int, kind: bytes, body: bytes) -> None:
 
 
 def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collection[str] | None) -> Application:
-    """What answers: the page behind its guard.
+    """Build the application: the page behind its guard.
 
     Args:
         page: Gradio's blocks.

@@ -38,7 +38,7 @@ NOTHING = 1e-12
 
 @dataclass(frozen=True)
 class AdapterConfig:
-    """How an encoder's difference from its base is stored.
+    """Storage of an encoder's difference from its base.
 
     Attributes:
         rank: Rank of the differences, at least 1: the factors of all matrices together take no more space than if each
@@ -59,7 +59,7 @@ class AdapterConfig:
 
 @dataclass(frozen=True)
 class AdapterReport:
-    r"""What an adapter's folder says of itself.
+    r"""Figures of a stored adapter.
 
     Attributes:
         base: Name of the base encoder.
@@ -87,7 +87,7 @@ class AdapterReport:
 
 
 def adapter_report(folder: Path | str) -> AdapterReport | None:
-    """What the folder of an adapter says of itself; ``None`` for a checkpoint with full weights.
+    """Read the report of an adapter's folder; ``None`` for a checkpoint with full weights.
 
     Args:
         folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
@@ -260,7 +260,7 @@ def _added(old: Tensor, left: Tensor | None, right: Tensor | None, whole: Tensor
 def _differences(
     trained: Mapping[str, Tensor], before: Mapping[str, Tensor], config: AdapterConfig
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What is stored of each weight that differs, and how well."""
+    """Stored matrices of each weight that differs, and their accuracy."""
     if trained.keys() != before.keys():
         other = sorted(trained.keys() ^ before.keys())[0]
         raise InputError(
@@ -301,7 +301,7 @@ def _differences(
 
 
 def _difference(name: str, new: Tensor, old: Tensor) -> Tensor | None:
-    """What training changed in a weight, in float64; ``None`` if nothing."""
+    """Change of a weight by training, in float64; ``None`` if there is none."""
     if new.shape != old.shape or not (new.is_floating_point() or torch.equal(new, old)):
         raise InputError(
             f"Expected {name} to have the shape {tuple(old.shape)} of its base, but got {tuple(new.shape)}: save the "
@@ -316,7 +316,7 @@ def _difference(name: str, new: Tensor, old: Tensor) -> Tensor | None:
 
 
 def _measured(lost: Mapping[str, tuple[float, float]], vectors: int) -> dict[str, Any]:
-    """How well matrices are stored, from the norms of what is lost and of what was to be kept."""
+    """Accuracy of stored matrices, from the norms of the loss and of the original."""
     errors = {name: rest / whole for name, (rest, whole) in lost.items()}
     worst = max(errors, key=lambda name: errors[name], default=None)
     rest, whole = (math.hypot(*(pair[side] for pair in lost.values())) for side in (0, 1))

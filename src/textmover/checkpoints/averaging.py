@@ -177,7 +177,7 @@ def _check_alike(metrics: Sequence[SegmentMetric]) -> None:
 
 
 def _meaning(metric: SegmentMetric) -> dict[str, Any]:
-    """What two metrics have to share so that their weights can be averaged."""
+    """Properties that two metrics must share to be averaged."""
     values = metric.config.to_dict()
     learned = ("temperature",) if values.get("learn_temperature") else ()
     base = base_of(metric.runnable_encoder)

@@ -98,7 +98,7 @@ def made_from(cards: Sequence[tuple[str, str]]) -> str:
 
 
 def _sections(card: str) -> tuple[str, list[tuple[str, str]]]:
-    """What stands before the first heading of the second level, and title and text of each such section."""
+    """Split a card into the text before its first second-level heading, and its sections."""
     found: list[tuple[str, list[str]]] = [("", [])]
     for line, code in _lines(card):
         if line.startswith("## ") and not code:
@@ -109,7 +109,7 @@ def _sections(card: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _data(card: str) -> list[str]:
-    """What stands under each heading of data, whatever its level, without headings."""
+    """Texts under all headings of data, without the headings."""
     found: list[list[str]] = []
     under = False
     for line, code in _lines(card):

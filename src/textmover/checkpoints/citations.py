@@ -1,4 +1,4 @@
-"""What to cite of a metric: BibTeX of its paper, its encoder, its solvers, the data of its training, and this project.
+"""Citations of a metric: BibTeX of its paper, encoder, solvers, training data, and this project.
 
 The entries stand in ``citations.bib``; here is which of them belong to what. A part without an entry is named in a
 comment, so that nobody takes the list for complete.
@@ -98,7 +98,7 @@ TRAINED_ON: Mapping[str, tuple[str, ...]] = {
 
 
 class Cited(NamedTuple):
-    """What is cited, in the order of the list.
+    """A cited source, in the order of the list.
 
     Attributes:
         keys: Keys of entries, by what they are cited for; an entry stands where it is needed first.
@@ -140,7 +140,7 @@ def cite(name: str | Path, *, revision: str | None = None, used_for: Iterable[st
 
 
 def cited(name: str | Path, *, revision: str | None = None, used_for: Iterable[str] = (), **overrides: Any) -> Cited:
-    """What a metric comes from; see :func:`cite`."""
+    """List the sources of a metric; see :func:`cite`."""
     groups: dict[str, list[str]] = {}
     lacking: list[str] = []
     for part, key in _parts(str(name), configuration(name, revision, **overrides), overrides):

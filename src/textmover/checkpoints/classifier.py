@@ -153,7 +153,7 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
 
 
 def _usage(config: ClassifierConfig) -> str:
-    """How to tell classes with the folder, for its model card."""
+    """Usage example for the model card."""
     texts = '["a text"]' if config.encoding == "single" else '["a text"], ["another text"]'
     return (
         "```python\nfrom textmover.checkpoints.classifier import load_classifier\n\n"

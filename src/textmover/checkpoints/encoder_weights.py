@@ -29,7 +29,7 @@ def trained_encoder(metric: SegmentMetric) -> Encoder:
 
 
 def encoder_prefix(metric: SegmentMetric) -> str:
-    """What the names of the encoder's weights start with among those of its metric."""
+    """Prefix of the encoder's weights among those of its metric."""
     encoder = trained_encoder(metric)
     if not isinstance(metric, nn.Module):
         raise TypeError(f"Expected `metric` to be a torch module, but got {type(metric).__name__}.")
@@ -67,7 +67,7 @@ def name_weights(metric: Any) -> None:
 
 
 def encoder_entry(metric: Any) -> dict[str, Any]:
-    """What a run's checkpoint keeps of the encoder that training starts from: its base, or its name where it has none.
+    """Entry of a run's checkpoint for the encoder that training starts from: its base, or its name.
 
     Nothing is hashed here: an encoder knows its base from when it was read.
     """
@@ -76,7 +76,7 @@ def encoder_entry(metric: Any) -> dict[str, Any]:
 
 
 def encoder_misfit(metric: Any, entry: Mapping[str, Any]) -> str | None:
-    """How the encoder of a metric differs from the one that a run's checkpoint was trained from.
+    """Describe how a metric's encoder differs from the one that a run's checkpoint was trained from.
 
     Args:
         metric: The metric, built as the run's was.

@@ -279,7 +279,7 @@ def load_metric(
 
 
 def metric_named(name: object) -> str | None:
-    """Which metric has a name, in words; ``None`` if none has, and for a folder that is no checkpoint.
+    """Describe the metric of a name in words; ``None`` for an unknown name and a folder without a checkpoint.
 
     Example:
         >>> metric_named("twmd"), metric_named("roberta-base")

@@ -139,7 +139,7 @@ def check_known(name: str) -> None:
 
 
 def default_metric(fields: Collection[str]) -> str:
-    """What scores where no metric is named.
+    """Name of the metric that scores by default.
 
     Args:
         fields: Names of the fields of the configuration that are set.

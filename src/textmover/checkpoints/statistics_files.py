@@ -194,7 +194,7 @@ def _check_basis(path: Path, name: str, theirs: Mapping[str, str], ours: Mapping
 
 
 def _basis(metric: SegmentMetric, name: str) -> dict[str, str]:
-    """What the values of a statistic depend on beside its texts."""
+    """Settings, beside its texts, that the values of a statistic depend on."""
     basis = metric.statistic_basis(name)
     if not name.startswith("idf") and isinstance(metric, TrainableMetric):
         basis["encoder weights"] = _weights_print(metric)

@@ -1,4 +1,4 @@
-"""What all commands share: where they print, how they log, and how they end."""
+"""Streams, logging and exit codes of all commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_SENTENCE = 4_000
 
 @dataclass
 class Outcome:
-    """How a command ended: 0 well, 2 unusable input, 130 interrupted, 143 terminated."""
+    """Exit code of a command: 0 success, 2 unusable input, 130 interrupted, 143 terminated."""
 
     code: int = 0
 

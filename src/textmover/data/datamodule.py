@@ -34,7 +34,7 @@ ROUNDING = 1e-9
 
 
 class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
-    """What every data module has: sources, their batches to train on, and the parts kept from training.
+    """Base of all data modules: sources, training batches, and held-out parts.
 
     The tokeniser is that of the module that is trained.
 
@@ -90,7 +90,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         return [(source, part) for source in self.sources.values() for part in source.parts]
 
     def label(self, source: Source[Any], part: str) -> str:
-        """What results of a part are logged by: its name, with that of its source where there are several."""
+        """Prefix under which results of a part are logged: its name, with its source's if there are several."""
         return part if len(self.sources) == 1 else f"{source.name}/{part}"
 
     def batch_counts(self, batches: Sequence[int]) -> Sequence[int]:
@@ -128,7 +128,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         return texts[::step][:most]
 
     def describe(self) -> dict[str, str]:
-        """What the data are, for the model card."""
+        """Describe the data for the model card."""
         if len(self.sources) == 1:
             return next(iter(self.sources.values())).describe()
         return {f"{name}, {key}": value for name, one in self.sources.items() for key, value in one.describe().items()}
@@ -143,7 +143,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 
     @property
     def notices(self) -> list[str]:
-        """What a reader of the results must know about the data."""
+        """Notices about the data that a reader of the results needs."""
         return [source.notice.strip() for source in self.sources.values() if source.notice]
 
     def _trainer(self) -> pl.Trainer:

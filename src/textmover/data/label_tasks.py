@@ -17,7 +17,7 @@ UNLABELLED = ("-1", "-")
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """What the columns of a table of labelled texts mean.
+    """Columns of a table of labelled texts.
 
     Attributes:
         texts: The column of the text, or the two of a pair; empty for those that the task has on the hub.
@@ -85,7 +85,7 @@ TASKS: dict[str, LabelTask] = {
 
 @dataclass(frozen=True)
 class LabelNames:
-    """How the classes are written.
+    """Names of the classes.
 
     Attributes:
         classes: The classes, in the order of a classifier's outputs.

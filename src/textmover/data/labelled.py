@@ -92,7 +92,7 @@ class LabelledSource(Source[LabelledText]):
         )
 
     def counts(self, items: Sequence[LabelledText]) -> str:
-        """How many items each class has, for people to read."""
+        """Number of items of each class, as text."""
         counted = Counter(item.label for item in items)
         return ", ".join(f"{counted[number]} {name}" for number, name in enumerate(self.classes))
 

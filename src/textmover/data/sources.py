@@ -1,4 +1,4 @@
-"""What is learned from: items of one kind with the parts that are kept from training, and how they become batches.
+"""Training sources: items of one kind, their held-out parts, and their batches.
 
 A data module has one source or several; a training module learns one task from each.
 """
@@ -136,7 +136,7 @@ class Source(ABC, Generic[Item]):
         return [self.length(known, item) for item in items]
 
     def identity(self, item: Item) -> tuple[Any, ...]:
-        """What is learned from an item."""
+        """Content that identifies an item."""
         return self.texts(item)
 
     @property
@@ -160,7 +160,7 @@ class Source(ABC, Generic[Item]):
         return {**found, "batches": str(batches)}
 
     def describe(self) -> dict[str, str]:
-        """What the source is, for the model card."""
+        """Describe the source for the model card."""
         sizes = {f"{name} items": str(len(part)) for name, part in self.parts.items()}
         return {**self.about, "items": str(len(self.items)), **sizes}
 

@@ -1,4 +1,4 @@
-"""Which segments are held back, by a hash of their reference or by a group, and which of many are taken.
+"""Held-out splits, by a hash of the reference or by a group, and samples of many segments.
 
 The hash makes the choice the same for everyone: it depends on the text alone, not on the order of the file, on a seed,
 or on the version of Python.

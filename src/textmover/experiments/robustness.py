@@ -173,7 +173,7 @@ def change(
 
 
 def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
-    """What tables call the kinds of change, in their usual order: those that harm, then those that keep the meaning.
+    """Names of the kinds of change in tables: harmful ones first, then those that keep the meaning.
 
     Example:
         >>> kind_names({"synonym": (1,), "swap": (1, 9), "drop": (1,)})

@@ -31,7 +31,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """What :class:`~textmover.report.explanation.view.Explanation` says of a pair that RoMe judges.
+    """Explain RoMe's score of a pair: fields of :class:`~textmover.report.explanation.view.Explanation`.
 
     Args:
         metric: The metric, in evaluation mode.
@@ -80,7 +80,7 @@ def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
 
 
 def _spans(text: str, words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Where the words of a tokenizer stand, which are parts of the text in its order."""
+    """Character spans of a tokenizer's words, which follow the text's order."""
     spans, place = [], 0
     for word in words:
         start = text.index(word, place)

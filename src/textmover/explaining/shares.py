@@ -1,4 +1,4 @@
-r"""What each pair of words adds to a score: the values of plans carried through every step that follows them.
+r"""Contributions of word pairs to a score: the plans' values carried through every later step.
 
 A value is a sum over pairs of words, :math:`v = \sum_{ij} P_{ij} r_{ij} + \sum_k e_k`. Each step from there to the
 score is linear in it, or is written as one whose factor is that of the pair of texts at hand:
@@ -170,7 +170,7 @@ def rome_shares(metric: RomeMetric, match: ExplainedMatch, values: Mapping[str, 
 
 
 def feature_shares(metric: RomeMetric, values: Mapping[str, float]) -> dict[str, float]:
-    r"""What each feature adds to a score before calibration.
+    r"""Contribution of each feature to a score before calibration.
 
     For the mean it is a feature's value by their number. A network :math:`g` is not linear, so each feature gets its
     Shapley value, the mean over all orders of what it adds to those before it, where absent features are 0; these add

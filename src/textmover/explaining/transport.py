@@ -33,7 +33,7 @@ class _Read(NamedTuple):
 def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
-    """What :class:`~textmover.report.explanation.view.Explanation` says of the words of a pair.
+    """Explain the words of a pair: fields of :class:`~textmover.report.explanation.view.Explanation`.
 
     Args:
         metric: The metric, in evaluation mode.
@@ -174,7 +174,7 @@ def _matches(metric: MetricModel, given: _Read, found: _Read) -> list[ExplainedM
 
 
 def _extras(metric: MetricModel, plan: Tensor, rows: Side, columns: Side, similarity: Tensor) -> dict[str, float]:
-    """What a value has beside its plan: the entropy of a regularised one, or a penalty of order."""
+    """Parts of a value beside its plan: the entropy, or a penalty of order."""
     config = metric.config
     plan, a, b = plan.double(), rows.weights.double(), columns.weights.double()
     if config.matching == "emd" and config.order_penalty:

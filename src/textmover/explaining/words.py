@@ -114,7 +114,7 @@ def _static_words(metric: MetricModel, text: str, length: int) -> TokenWords:
 
 
 def _found(text: str, words: Sequence[str]) -> Iterator[Span | None]:
-    """Where words stand that come in the order of the text; ``None`` for one that the text spells differently."""
+    """Spans of words in the order of the text; ``None`` for a word that the text spells differently."""
     place = 0
     for word in words:
         start = text.find(word, place)
@@ -138,7 +138,7 @@ UNRELATED = 0.95
 
 
 def unrelated_closeness(metric: MetricModel) -> float:
-    """How close words of unrelated sentences come to be: a cosine that one word in twenty reaches by chance.
+    """Cosine that one word in twenty reaches by chance between unrelated sentences.
 
     Encoders differ in it: of all-MiniLM-L6-v2 it is .2 to .4 by what it was trained on, of encoders whose vectors all
     point the same way .9 and more. It is taken over the words of eight sentences, each beside those of seven pairs
@@ -244,7 +244,7 @@ def _lonely(
 
 @dataclass(frozen=True, eq=False)
 class WordAlignment:
-    """How the words of a reference were matched with those of a hypothesis.
+    """Matches of the words of a reference with those of a hypothesis.
 
     Attributes:
         hypothesis: ``N`` words, as they stand between white space.

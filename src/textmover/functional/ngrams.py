@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Units(NamedTuple):
-    """What is matched: vectors ``[B, L, D]``, those that take part ``[B, L]``, and their weights ``[B, L]``."""
+    """Units to match: vectors ``[B, L, D]``, their mask ``[B, L]``, and their weights ``[B, L]``."""
 
     vectors: Float[Tensor, "B L D"]
     mask: Bool[Tensor, "B L"]

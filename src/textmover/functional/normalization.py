@@ -1,4 +1,4 @@
-"""What is done to the values of a matching: the F score, and division by self-similarity."""
+"""Normalisation of a matching's values: the F score, and division by self-similarity."""
 
 from __future__ import annotations
 

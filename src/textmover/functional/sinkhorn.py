@@ -251,7 +251,7 @@ def _kappa(epsilon: Tensor, penalty: Tensor) -> Tensor:
 
 
 def _column_error(columns: Tensor, b: Tensor, g: Tensor, penalty: Tensor) -> Tensor:
-    """How far the columns are from what their condition asks for, ``[B]``; free ones are asked for nothing."""
+    """Error of the column marginals, ``[B]``; 0 for free ones."""
     if penalty == 0:
         return torch.zeros_like(columns[:, 0]).detach()
     asked = b if penalty.isinf() else b * (-g / penalty).exp()

@@ -37,7 +37,7 @@ def alignment_scores(
     *,
     position: Position = "penalty",
 ) -> Float[Tensor, "B M N"]:
-    r"""How well each word pair goes together: its cosine times a factor of its positions.
+    r"""Score each word pair: its cosine times a factor of its positions.
 
     ``penalty``: :math:`A_{ij} = \cos_{ij}\,e^{\gamma_{ij}\Delta_{ij}}` with :math:`\gamma` and :math:`\Delta` of
     :func:`aligned_distances`, so that an alignment is sought by the distances that it gives. It is mild, and finds
@@ -261,7 +261,7 @@ def _apart(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
 
 
 def _soft_factor(i: Tensor, j: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """What is left of a cosine after the soft penalty of Eq. 4, in (1/e, 1]."""
+    """Factor of the soft penalty of Eq. 4, in (1/e, 1]."""
     return (-(j - i).abs() / torch.maximum(p, q) * _apart(i, j, p, q)).exp()
 
 

@@ -135,7 +135,7 @@ class EvaluationModule:
     __call__ = compute
 
     def _feature_names(self) -> list[str]:
-        """What ``evaluate.combine`` hands on."""
+        """Feature names, which ``evaluate.combine`` passes on."""
         return ["predictions", "references"]
 
 

@@ -1,4 +1,4 @@
-"""What all interfaces share: a scorer from whatever names a metric, and scores as plain numbers."""
+"""Scorers from whatever names a metric, and scores as plain numbers, for all interfaces."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class ComputeMetrics:
 
     @property
     def scorer(self) -> Scorer:
-        """What scores; loaded now if it was not."""
+        """The scorer, loaded on first use."""
         if self._scorer is None:
             self._scorer = as_scorer(self.model, **self.options)
         return self._scorer
@@ -84,7 +84,7 @@ class ComputeMetrics:
 
 
 def compute_metrics(tokenizer: Any, model: Model = None, *, name: str = "textmover", **options: Any) -> ComputeMetrics:
-    """What ``Seq2SeqTrainer(compute_metrics=…)`` takes; see :class:`ComputeMetrics`.
+    """Build the function for ``Seq2SeqTrainer(compute_metrics=…)``; see :class:`ComputeMetrics`.
 
     Example:
         >>> from types import SimpleNamespace

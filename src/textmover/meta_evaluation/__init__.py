@@ -1,4 +1,4 @@
-"""How well a metric agrees with people: statistics, their uncertainty and their tests, on NumPy and SciPy alone.
+"""Agreement of metrics with people: statistics, uncertainty and tests, on NumPy and SciPy alone.
 
 :func:`evaluate` judges several metrics on a judgement set by a :class:`Protocol`; the other functions are its parts.
 """

@@ -1,4 +1,4 @@
-"""How well several metrics agree with people, how sure that is, and which differences between them are significant.
+"""Evaluation of several metrics: agreement with people, its uncertainty, and significant differences.
 
 The pure core of the command line and of the report: judgements and scores in, numbers out.
 """

@@ -1,4 +1,4 @@
-"""What goes into an evaluation and what comes out of it."""
+"""Inputs and results of an evaluation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MetricScores:
 
 @dataclass(frozen=True, eq=False)
 class MetricAgreement:
-    """How well one metric agrees with people.
+    """Agreement of one metric with people.
 
     Attributes:
         name: Of the metric.
@@ -96,7 +96,7 @@ class MetricAgreement:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """How well several metrics agree with the people of one judgement set.
+    """Agreement of several metrics with the people of one judgement set.
 
     Attributes:
         name: Of the judgement set.

@@ -1,4 +1,4 @@
-"""How a metric takes changes of a text: drops, pairs in order, and agreement with severity, by kind of change.
+"""Robustness of metrics by kind of change: drops, ordered pairs, and agreement with severity.
 
 Every *text* has one or more *versions*, each changed in a way that has a kind, a degree and a severity. Kinds that keep
 the meaning should cost little, all others much. All numbers of all metrics come from the same draws of whole texts, so
@@ -78,7 +78,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class KindRobustness:
-    """What one kind of change does to the scores of one metric.
+    """Effect of one kind of change on the scores of one metric.
 
     Attributes:
         kind: The kind.
@@ -116,7 +116,7 @@ class KindRobustness:
 
 @dataclass(frozen=True)
 class MetricRobustness:
-    """How one metric takes changes.
+    """Robustness of one metric.
 
     Attributes:
         name: Of the metric.
@@ -147,7 +147,7 @@ class MetricRobustness:
 
 @dataclass(frozen=True)
 class Robustness:
-    """How several metrics take the same changes.
+    """Robustness of several metrics to the same changes.
 
     Attributes:
         metrics: The metrics, in the order given.
@@ -175,7 +175,7 @@ def robustness(
     samples: int = 1000,
     seed: int = 0,
 ) -> Robustness:
-    """How metrics take changes of texts, by kind of change.
+    """Measure the robustness of metrics to changes of texts, by kind of change.
 
     ``share = Σ_v (s(t_v) - s(v)) / Σ_v u(t_v)`` over the versions ``v`` of a kind, ``t_v`` the text of a version and
     ``u(t)`` the mean drop of the yardstick's versions of a text: the unit in which metrics compare. Where the

@@ -1,4 +1,4 @@
-"""What the torchmetrics Metrics over a scorer have in common."""
+"""Base of the torchmetrics Metrics over a scorer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ScorerMetric(OrderedStates):
 
     @property
     def scorer(self) -> Scorer:
-        """What scores."""
+        """The scorer of the metric."""
         return self._scorer.target
 
     @property
@@ -164,5 +164,5 @@ def _means(value: Tensor | Mapping[str, Any]) -> Tensor | dict[str, Tensor]:
 
 
 def _tensors(values: Mapping[str, Any]) -> dict[str, Tensor]:
-    """What can be drawn of a result: all but the hash."""
+    """Values of a result that can be drawn: all but the hash."""
     return {name: value for name, value in values.items() if isinstance(value, Tensor)}

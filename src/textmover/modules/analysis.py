@@ -1,4 +1,4 @@
-"""How alike token vectors are, layer by layer: random words, the same word elsewhere, words of one text.
+"""Similarity of token vectors layer by layer: random words, the same word elsewhere, words of one text.
 
 Reference: Chen et al. 2020 (TWMD), section 5 and figures 1 and 2; Ethayarajh 2019.
 """
@@ -63,7 +63,7 @@ class LayerSimilarity(NamedTuple):
 
 
 class LayerAnalysis(NamedTuple):
-    """What was found, and in how much.
+    """Results of a layer analysis, with their sample sizes.
 
     Attributes:
         rows: By centring, then by layer.
@@ -236,7 +236,7 @@ def _grouped(keys: Indices, where: NDArray[np.bool_]) -> list[Indices]:
 
 
 class _Layer(NamedTuple):
-    """What is kept of a layer: the vectors that are needed ``[S, D]``, and the mean that belongs to each."""
+    """Vectors of a layer ``[S, D]``, and the mean that belongs to each."""
 
     vectors: Tensor
     text_means: Tensor

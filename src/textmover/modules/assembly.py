@@ -33,7 +33,7 @@ Layers = SingleLayer | PowerMeans | ScalarMix | Routing
 
 @dataclass(frozen=True)
 class Parts:
-    """What a metric reads texts with.
+    """Parts of a metric that read texts.
 
     Attributes:
         encoder: Gives the hidden states of the layers that are read.
@@ -89,7 +89,7 @@ def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
 
 
 def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
-    """What makes one vector per token of the layers that the encoder gives."""
+    """Build the module that makes one vector per token of the encoder's layers."""
     if config.aggregation == "power-means":
         return PowerMeans(layers, config.powers)
     if config.aggregation == "scalar-mix":
@@ -120,7 +120,7 @@ def save_parts(parts: Parts, folder: Path) -> dict[str, Any]:
 
 
 def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> Parts:
-    """What :func:`save_parts` wrote, with random weights; an adapter's with those of its base."""
+    """Rebuild what :func:`save_parts` wrote, with random weights; an adapter's with those of its base."""
     encoder_folder = folder / ENCODER_FOLDER
     if "static" in entry:
         return _static(config, StaticVectors.load(encoder_folder, config.unknown_words))

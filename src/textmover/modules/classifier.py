@@ -25,7 +25,7 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """What a classifier is made of, beside its encoder.
+    """Configuration of a classifier, beside its encoder.
 
     Attributes:
         classes: Names of the classes, in the order of the outputs.
@@ -60,7 +60,7 @@ class ClassifierConfig:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ClassifierConfig:
-        """What :meth:`to_dict` gave."""
+        """Rebuild the configuration from :meth:`to_dict`."""
         return cls(**{**fields, "classes": tuple(fields["classes"])})
 
 
@@ -79,7 +79,7 @@ class JoinedTexts(NamedTuple):
 
 
 class PairTemplate(NamedTuple):
-    """How a tokenizer joins two texts: the special tokens around them, and the token type of each stretch.
+    """Template by which a tokenizer joins two texts: special tokens, and the token type of each stretch.
 
     Attributes:
         opening: Ids before the first text.
@@ -280,12 +280,12 @@ class TextClassifier(nn.Module):
 
     @property
     def config(self) -> ClassifierConfig:
-        """What the classifier is made of."""
+        """Configuration of the classifier."""
         return self.head.config
 
     @property
     def device(self) -> torch.device:
-        """Where batches have to be."""
+        """Device of the weights, on which batches must be."""
         return self.metric.device
 
     def tokenize(self, texts: Sequence[str], others: Sequence[str] | None = None) -> tuple[TokenBatch, ...]:

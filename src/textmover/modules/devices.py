@@ -128,7 +128,7 @@ class _Settings:
 
 
 def _products() -> list[str]:
-    """How products are made: one word for all devices, or one for each kind where the newer interface was used."""
+    """Precision of matrix products: one word for all devices, or one for each kind with the newer interface."""
     try:
         return [torch.get_float32_matmul_precision()]
     except RuntimeError:
@@ -177,7 +177,7 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
 
 
 def machine_of(device: torch.device) -> str:
-    """What results depend on in their last digits, beside the versions of what computes them.
+    """Hardware that the last digits of results depend on.
 
     The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
     among it: each batch belongs to one, unless there is no other (docs/streaming.md).

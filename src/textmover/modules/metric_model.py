@@ -89,7 +89,7 @@ class MetricModel(nn.Module):
 
     @property
     def multi_reference(self) -> str:
-        """How the values against several references become one."""
+        """Rule that joins the values against several references."""
         return self.config.multi_reference
 
     @property
@@ -115,7 +115,7 @@ class MetricModel(nn.Module):
 
     @property
     def signature(self) -> Signature:
-        """What the scores depend on."""
+        """Signature of the scores."""
         config, limit = self.config, self.tokenizer.max_length
         entries = {"metric": config.matching, "encoder": self.encoder_identity}
         entries |= self.layers.signature_entries() | self.matching.signature_entries() | self._token_entries()
@@ -136,7 +136,7 @@ class MetricModel(nn.Module):
         return Signature({**entries, "precision": self.precision})
 
     def _token_entries(self) -> dict[str, str]:
-        """Which tokens take part, as far as it is not the default."""
+        """Entries about the tokens that take part, unless they are the default."""
         config = self.config
         entries: dict[str, str] = {"special": config.reference_special_tokens}
         if config.hypothesis_special_tokens != config.reference_special_tokens:
@@ -160,7 +160,7 @@ class MetricModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the encoder is, and batches have to be."""
+        """Device of the encoder, on which batches must be."""
         return self.encoder.device
 
     @property
@@ -299,7 +299,7 @@ class MetricModel(nn.Module):
         return found
 
     def statistic_basis(self, name: str) -> dict[str, str]:
-        """What the values of a statistic depend on beside its texts, as entries of the signature."""
+        """Entries of the signature that a statistic depends on beside its texts."""
         return statistic_basis(self, name)
 
     @property

@@ -128,7 +128,7 @@ class Clause:
         return self.text[self.parsed.spans[words[0]][0] : self.parsed.spans[words[-1]][1]]
 
     def of_verb(self, relation: str) -> tuple[int, ...]:
-        """What depends on the verb in a relation."""
+        """Words of a relation that depend on the verb."""
         return tuple(one for one in self.children[self.verb] if self.parsed.relations[one] == relation)
 
     def agreement(self, head: int) -> Agreement | None:
@@ -153,7 +153,7 @@ class Clause:
         return Agreement(3, number != "Sing") if number in ("Sing", "Plur", "Ptan") else None
 
     def chain(self, group: Iterable[int]) -> Chain | None:
-        """What stands between subject and verb, or ``None`` where it is not understood."""
+        """Auxiliaries between subject and verb; ``None`` if they are not understood."""
         parsed = self.parsed
         auxiliaries: list[int] = []
         adverbs: list[str] = []

@@ -30,7 +30,7 @@ ATTEMPTS = 4
 
 
 class Kind(NamedTuple):
-    """What there is to know of a perturbation.
+    """Properties of a perturbation.
 
     Attributes:
         summary: What it does.

@@ -262,7 +262,7 @@ def _in_case(clause: Clause, words: range, head: int, cases: dict[str, str]) -> 
 
 
 def _opened(start: str, subject: str) -> str:
-    """What stands before the subject, and the subject with a capital where it opens the sentence."""
+    """Words before the subject, and the subject, capitalised if it opens the sentence."""
     return start + (subject if start.strip() else subject[:1].upper() + subject[1:])
 
 
@@ -335,7 +335,7 @@ def _joined(words: list[str], chain: Chain) -> str:
 
 
 def _with_agent(clause: Clause, agent: str, behind: range) -> str:
-    """What follows the participle: one short phrase before *by*, anything else behind the agent."""
+    """Words after the participle: a short phrase before *by*, anything else after the agent."""
     parsed = clause.parsed
     words = [place for place in behind if parsed.tags[place] != "PUNCT"]
     rest = clause.text[parsed.spans[behind.start - 1][1] :]

@@ -171,7 +171,7 @@ VOWEL_SOUND = re.compile(
 
 
 class Edit(NamedTuple):
-    """What a perturbation made.
+    """Result of a perturbation.
 
     Attributes:
         text: The new text.

@@ -1,4 +1,4 @@
-"""How bad each perturbation is: the fixed table of ``severity.yaml``, read and checked."""
+"""Severity of each perturbation: the fixed table of ``severity.yaml``, read and checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class SeverityTable:
-    """How bad each perturbation is, by type, degree and share of the text.
+    """Severity of perturbations by type, degree and share of the text.
 
     Attributes:
         grades: Type to degree to grade.

@@ -94,7 +94,7 @@ COMPLEMENTS = frozenset(listed("of to at with from for that about on than as in 
 
 @dataclass(frozen=True)
 class AdjectiveTable:
-    """What stands for an adjective, and what it is no adjective beside.
+    """Synonyms and antonyms of adjectives, and words beside which they are not adjectives.
 
     Attributes:
         synonyms: Adjective to those that may take its place.
@@ -207,7 +207,7 @@ def _by_others(
 def _others(
     table: Mapping[str, tuple[str, ...]], phrase: Phrase, place: int, tags: tuple[str, ...] | None
 ) -> list[str]:
-    """What may stand for the word at a place in the same form; nothing where it is no adjective of the table."""
+    """Replacements of a word in the same form; none if it is not an adjective of the table."""
     word = phrase.words[place]
     base, form = _base(word.core, table)
     if not base or word.core != word.core.lower():

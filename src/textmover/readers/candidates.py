@@ -17,7 +17,7 @@ STANDARD_INPUT = "-"
 
 
 class Candidates(NamedTuple):
-    """What the text of one segment is chosen from.
+    """Texts that one segment's text is chosen from.
 
     Attributes:
         texts: One or more candidates; a text that comes several times counts several times.
@@ -66,11 +66,11 @@ class Candidates(NamedTuple):
 
 
 class CandidateSets(Protocol):
-    """Where candidates come from; each iteration reads the input anew."""
+    """Source of candidates; each iteration reads the input again."""
 
     @property
     def share(self) -> float | None:
-        """How much of the input has been read, between 0 and 1; ``None`` where nobody knows its length."""
+        """Share of the input that has been read, in [0, 1]; ``None`` if its length is unknown."""
 
     def __iter__(self) -> Generator[Candidates, None, None]:
         """Read the candidates of each segment."""
@@ -246,5 +246,5 @@ def _lines(path: str, position: Position | None) -> Generator[str, None, None]:
 
 
 def _shown(path: str) -> str:
-    """What errors call a file."""
+    """Name of a file in errors."""
     return "standard input" if path == STANDARD_INPUT else path

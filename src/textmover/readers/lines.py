@@ -50,7 +50,7 @@ class LineError(InputError):
 
 
 class Position:
-    """How far the reading of files has come, as a share of them between 0 and 1.
+    """Progress through files, in [0, 1].
 
     Example:
         >>> Position().share is None  # nothing is known of a pipe
@@ -147,7 +147,7 @@ def is_read_once(path: str | Path) -> bool:
 
 
 def told_once(path: str | Path) -> str:
-    """What errors call something that can be read only once."""
+    """Name, in errors, of an input that can be read only once."""
     return "standard input (-)" if str(path) == STANDARD_INPUT else f"the pipe or device {path}"
 
 
@@ -204,7 +204,7 @@ def _standard_input() -> IO[bytes]:
 
 
 class _Unpacker(NamedTuple):
-    """What unpacks a compressed file: an object for each of its members, and the errors that it raises."""
+    """Decompressor of a file: an object for each member, and its errors."""
 
     member: Callable[[], Any]
     error: type[Exception]
@@ -212,7 +212,7 @@ class _Unpacker(NamedTuple):
 
 
 def _unpacker(name: str) -> _Unpacker | None:
-    """What unpacks a file by its name; ``None`` if it is not compressed."""
+    """Decompressor of a file by its name; ``None`` if it is not compressed."""
     suffix = Path(name).suffix.lower()
     if suffix == ".gz":
         return _Unpacker(partial(zlib.decompressobj, wbits=zlib.MAX_WBITS | 16), zlib.error, padding=b"\0")

@@ -61,7 +61,7 @@ def as_number(value: object) -> float:
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table mean.
+    """Roles of the columns of a table.
 
     Attributes:
         hypothesis: Column of the texts to judge.
@@ -383,7 +383,7 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
 
 
 def _separator(name: str, columns: Sequence[str]) -> str | None:
-    """What separates the fields of a header that was read as one column."""
+    """Separator of a header that was read as one column."""
     return next((mark for mark in ";\t|," if len(columns) == 1 and name in columns[0].split(mark)), None)
 
 

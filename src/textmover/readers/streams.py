@@ -38,22 +38,22 @@ class Row(NamedTuple):
 
 
 class Rows(Protocol):
-    """Where rows come from; each iteration reads the input anew."""
+    """Source of rows; each iteration reads the input again."""
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """What the systems are called, in the order of the hypotheses."""
+        """Names of the systems, in the order of the hypotheses."""
 
     @property
     def share(self) -> float | None:
-        """How much of the input has been read, between 0 and 1; ``None`` where nobody knows its length."""
+        """Share of the input that has been read, in [0, 1]; ``None`` if its length is unknown."""
 
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows."""
 
 
 class _Reading:
-    """What text files and tables say of themselves in the same way."""
+    """Common parts of text files and tables."""
 
     hypotheses: tuple[str, ...]
     _position: Position
@@ -65,7 +65,7 @@ class _Reading:
 
     @property
     def share(self) -> float | None:
-        """How much has been read of the table, or of the first file whose length is known."""
+        """Share of the table that has been read, or of the first file of known length."""
         return self._position.share
 
 
@@ -219,7 +219,7 @@ def _counts(
     lines: Sequence[str | LineError | None],
     number: int,
 ) -> dict[str, str]:
-    """How many lines each file has, where some end before line ``number``; pipes are not waited for."""
+    """Number of lines of each file if some end before line ``number``; pipes are not waited for."""
     counts: dict[str, str] = {}
     for path, file, line in zip(paths, files, lines, strict=True):
         if line is None:
@@ -232,5 +232,5 @@ def _counts(
 
 
 def _shown(path: str) -> str:
-    """What errors call a file."""
+    """Name of a file in errors."""
     return "standard input" if path == STANDARD_INPUT else path

@@ -92,7 +92,7 @@ def is_table(path: str | Path) -> bool:
 
 
 def _shown(name: str) -> str:
-    """What errors call a file."""
+    """Name of a file in errors."""
     return "standard input" if name == "-" else name
 
 

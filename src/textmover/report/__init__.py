@@ -1,4 +1,4 @@
-"""What the commands find, to read: figures, tables in several formats, and a page of its own for an evaluation.
+"""Reports: figures, tables in several formats, and the page of an evaluation.
 
 Figures are drawn with matplotlib and the page is filled in by Jinja, which the extra ``report`` brings.
 """

@@ -1,4 +1,4 @@
-"""What a paper has to say of a metric, in words: its signature as a sentence."""
+"""Descriptions of metrics for a paper: the signature as a sentence."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _weights(value: str) -> str:
 
 
 def _compared(value: str) -> str:
-    """What candidates are compared with, in words."""
+    """Describe what candidates are compared with."""
     kind, _, weighted = value.partition("-")
     said = {"others": "the other candidates", "all": "all candidates", "references": "references of their own"}[kind]
     return f"each candidate compared with {said}" + (", which have weights," if weighted else "")

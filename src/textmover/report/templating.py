@@ -1,4 +1,4 @@
-"""What all pages are made with: templates that Jinja fills in, and the colours of both themes."""
+"""Templates of all pages, and the colours of both themes."""
 
 from __future__ import annotations
 

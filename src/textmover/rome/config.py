@@ -92,12 +92,12 @@ class RomeConfig:
 
     @property
     def semantic(self) -> SemanticConfig:
-        """How words are aligned and how far apart they are."""
+        """Options of the word alignment."""
         return replace(SEMANTICS[self.variant], threshold=self.delta)
 
     @property
     def syntactic(self) -> SyntacticOptions:
-        """How trees are compared."""
+        """Options of the tree comparison."""
         return SyntacticOptions(
             theta=self.theta,
             change=self.change,

@@ -155,7 +155,7 @@ class RomeMetric(nn.Module):
 
     @property
     def multi_reference(self) -> str:
-        """How the values against several references become one."""
+        """Rule that joins the values against several references."""
         return self.config.multi_reference
 
     @property
@@ -172,12 +172,12 @@ class RomeMetric(nn.Module):
 
     @property
     def signature(self) -> Signature:
-        """What the scores depend on."""
+        """Signature of the scores."""
         return rome_signature(self)
 
     @property
     def device(self) -> torch.device:
-        """Where the encoder is, and batches have to be."""
+        """Device of the encoder, on which batches must be."""
         return self.reader.metric.device
 
     @property
@@ -322,7 +322,7 @@ class RomeMetric(nn.Module):
         return {} if self.idf is None else {"idf": self.idf}
 
     def statistic_basis(self, name: str) -> dict[str, str]:
-        """What counts as a word hangs on the parser alone, or on the tokenizer."""
+        """Entries that a statistic depends on: words come from the parser alone, or from the tokenizer."""
         entries = self.signature.entries
         return {key: entries[key] for key in ("parser",) if key in entries} or {"encoder": entries["encoder"]}
 

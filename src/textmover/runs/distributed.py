@@ -35,7 +35,7 @@ LIGHTNING = ("pytorch_lightning", "lightning_fabric")
 
 @dataclass(frozen=True)
 class Work:
-    """What each process makes for itself, from the same texts and options.
+    """Objects that each process makes for itself, from the same texts and options.
 
     Attributes:
         scorer: The scorer, its statistics fitted.
@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the first process knows when all shards are there.
+    """Result that the first process has when all shards are there.
 
     Attributes:
         work: Its own work.
@@ -254,7 +254,7 @@ class _ScoringModule(pl.LightningModule):
 
     @property
     def meeting(self) -> Meeting:
-        """Where the processes meet."""
+        """Folder in which the processes exchange messages."""
         if self._meeting is None:
             raise RuntimeError("Expected processes that have been started, but they have not.")
         return self._meeting
@@ -309,7 +309,7 @@ class _ScoringModule(pl.LightningModule):
                     self.meeting.fail(error)
 
     def outcome(self) -> Outcome:
-        """What has come of it, when all others have ended; these end here."""
+        """Result when all other processes have ended; they end here."""
         if self.global_rank:
             flush_all()  # this process ends without the interpreter's leave
             self.meeting.leave(well=self._failure is None)

@@ -1,4 +1,4 @@
-"""Where the choices of ``textmover mbr`` go, and what is kept of them where the work ends early."""
+"""Output of ``textmover mbr``, and the choices kept if the work ends early."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Write = Callable[[Candidates, "Choice"], None]
 
 
 class Output(NamedTuple):
-    """Where choices go and how they are written; no path is standard output."""
+    """Path and format of the choices; no path is standard output."""
 
     format: str
     path: Path | None
 
 
 def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -> Output:
-    """What the options say of the output."""
+    """Output that the options ask for."""
     if path is None:
         return Output(format or "text", None)
     output = check_output(path, inputs)

@@ -24,7 +24,7 @@ Advance = Callable[[int, "float | None", bool], None]
 
 
 class Pace:
-    """How fast pairs are scored.
+    """Speed of scoring.
 
     Args:
         clock: Seconds that pass.
@@ -72,7 +72,7 @@ class Pace:
 
 
 class ShardProgress:
-    """What :func:`progress_bar` is told of shards, within them and at their end.
+    """Progress of :func:`progress_bar` by shards, within them and at their end.
 
     Args:
         advance: From :func:`progress_bar`.

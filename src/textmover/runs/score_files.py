@@ -1,4 +1,4 @@
-"""Where the scores of ``textmover score`` go: as they come to standard output, or in parts into a file or folder."""
+"""Output of ``textmover score``: a stream to standard output, or parts in a file or folder."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """Where scores go and how they are written.
+    """Path and format of the scores.
 
     Attributes:
         layout: How they are written.
@@ -81,7 +81,7 @@ class Target:
 
     @property
     def parts_folder(self) -> Path:
-        """Where shards are kept."""
+        """Folder of the shards."""
         return self.named if self.folder else self.named.with_name(f"{self.named.name}.parts")
 
     @property
@@ -97,7 +97,7 @@ class Target:
 
 
 def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs: Sequence[str]) -> Target:
-    """What the options say of the output."""
+    """Target that the options ask for."""
     if options.output is None:
         for name in ("resume", "overwrite"):
             if getattr(options, name):
@@ -238,7 +238,7 @@ def keeping(target: Target, parts: Parts | None) -> Iterator[None]:
 
 
 def kept_words(parts: Parts) -> str | None:
-    """How many finished shards are where, and how to go on; ``None`` where there are none."""
+    """Sentence about finished shards and how to resume; ``None`` if there are none."""
     kept = len(parts.kept())
     are = "1 finished shard is" if kept == 1 else f"{kept} finished shards are"
     return f"{are} kept in {parts.folder}, continue with --resume" if kept else None

@@ -1,4 +1,4 @@
-"""What a run of ``textmover score`` works with: its texts, its scorer, and where its shards are kept."""
+"""Inputs of a run of ``textmover score``: texts, scorer, and the folder of shards."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fit_on_input(scorer: Scorer, rows: TextFiles | TableFile, model: str) -> Non
 
 
 def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
-    """Where shards are kept, not yet begun."""
+    """Folder of the shards, not yet begun."""
     from textmover.modules.devices import machine_of
     from textmover.runs.shards.shards import Parts, describe
 

@@ -1,4 +1,4 @@
-"""What is known of scored rows without their scores: sums, counts and what was left out."""
+"""Summaries of scored rows: sums, counts and exclusions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textmover.types import InputError
 
 @dataclass(frozen=True)
 class Tally:
-    """What is known of the rows of a shard.
+    """Summary of the rows of a shard.
 
     Attributes:
         rows: How many there are.
@@ -39,7 +39,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Summary:
-    """What is known of all rows.
+    """Summary of all rows.
 
     Attributes:
         systems: What the systems are called.

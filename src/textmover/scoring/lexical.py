@@ -209,6 +209,6 @@ def _part(name: str, hypotheses: Sequence[str], references: Sequence[Sequence[st
 
 
 def _empty(hypotheses: Sequence[str]) -> dict[str, int]:
-    """How many hypotheses hold no word."""
+    """Number of hypotheses without a word."""
     number = sum(not text.strip() for text in hypotheses)
     return {"empty": number} if number else {}

@@ -33,7 +33,7 @@ MIRRORED = frozenset({"twmd", "trwmd", "bertscore"})
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for a segment.
+    """Choice for a segment.
 
     Attributes:
         index: Place of the chosen candidate, from 0; the first of those that are equally good.
@@ -53,7 +53,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class MbrResult:
-    """What was chosen for each of ``n`` segments.
+    """Choices for ``n`` segments.
 
     Attributes:
         choices: The choices, in input order.
@@ -190,7 +190,7 @@ def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[tuple[str, ..
 
 
 def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:
-    """What choices depend on: the metric's signature, and how its values are averaged.
+    """Signature of choices: the metric's, and how its values are averaged.
 
     Args:
         scorer: The metric.
@@ -220,7 +220,7 @@ def is_symmetric(metric: SegmentMetric) -> bool:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Which pairs of a segment's distinct texts are scored, and how their scores become expected utilities.
+    """Pairs of a segment's distinct texts to score, and their sums to expected utilities.
 
     Attributes:
         texts: The distinct texts.
@@ -244,7 +244,7 @@ class _Plan:
 
     @classmethod
     def of(cls, given: Candidates, *, include_self: bool | None, matrix: bool, symmetric: bool) -> _Plan:
-        """What is to be done for a segment."""
+        """Plan of a segment."""
         among = given.references is None
         compared = given.texts if given.references is None else given.references
         place = {text: number for number, text in enumerate(dict.fromkeys((*given.texts, *compared)))}

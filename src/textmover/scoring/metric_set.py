@@ -164,7 +164,7 @@ class Settings:
 
 @dataclass
 class _Shared:
-    """What the settings of a group share: encoder and tokenizer, and what was fitted for each of them."""
+    """Objects that the settings of a group share: encoder, tokenizer, and fitted statistics."""
 
     memory: EncoderMemory
     parts: Parts | None = None

@@ -96,7 +96,7 @@ def folder_limit(options: argparse.Namespace) -> int:
 
 
 def _memory(options: argparse.Namespace) -> EncoderMemory | None:
-    """What keeps hidden states on disk, where that is asked for."""
+    """Disk cache of hidden states, if it is asked for."""
     from textmover.scoring.cache.hidden_states import EncoderMemory
 
     limit = folder_limit(options)

@@ -1,4 +1,4 @@
-"""What happens when a fit has ended: the best weights, mixed with the untrained ones if wanted, judged and exported."""
+"""End of a fit: the best weights, mixed with the untrained ones if wanted, judged and exported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFIT_SEGMENTS = 2000
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What becomes of the trained metric.
+    """Export of the trained metric.
 
     Attributes:
         folder: Folder for the checkpoint that scores; ``None`` writes none.

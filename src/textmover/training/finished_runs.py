@@ -30,7 +30,7 @@ PREFIX = "metric."
 
 @dataclass(frozen=True)
 class Run:
-    """What a run's checkpoint says of its metric.
+    """Metric of a run's checkpoint.
 
     Attributes:
         path: The checkpoint.

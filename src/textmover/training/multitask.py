@@ -40,7 +40,7 @@ ENCODED = ("mean", "baseline")
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """How one source is learned from; what is not given is chosen by the kind of the source.
+    """Options of one source; those not given follow from the kind of the source.
 
     Attributes:
         weight: Weight of the source's loss, above 0.
@@ -74,7 +74,7 @@ class TaskOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is given, beside the weight."""
+        """Options that are given, beside the weight."""
         found = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "weight"}
         return {name: value for name, value in found.items() if value is not None}
 

@@ -69,7 +69,7 @@ class OptimizerConfig:
 
 
 def layer_depths(model: nn.Module) -> dict[str, int]:
-    """How deep each parameter of an encoder sits: 0 the embeddings, ``i`` the ``i``-th block, what follows as the last.
+    """Depth of each parameter of an encoder: 0 the embeddings, ``i`` the ``i``-th block, the rest as the last.
 
     The blocks are the first list of modules, as everywhere in Hugging Face encoders. Embedding tables count as
     embeddings wherever they are kept (those of relative positions, which all blocks read, stand behind the blocks).

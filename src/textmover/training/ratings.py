@@ -49,7 +49,7 @@ class RatingsModule(StageModule):
         self.losses, self.signals = dict(losses), dict(signals or {})
 
     def starting_overrides(self) -> dict[str, Any]:
-        """What the configuration names, and a calibration head."""
+        """Fields of the configuration, and a calibration head."""
         return {**self.overrides, "calibrate": True}
 
     def forward(self, hypotheses: TokenBatch, references: TokenBatch) -> PairScores:

@@ -113,7 +113,7 @@ def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
 
 
 def unfit_weights(error: RuntimeError) -> str:
-    """What is wrong with weights that torch cannot load: the first of what it lists."""
+    """Describe weights that torch cannot load: the first of its complaints."""
     lines = [line.strip() for line in str(error).splitlines()]
     found = lines[1] if len(lines) > 1 else str(error)
     return (

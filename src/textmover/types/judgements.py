@@ -1,4 +1,4 @@
-"""What people thought of texts: ratings, preferences, and what belongs together."""
+"""Human judgements of texts: ratings, preferences, and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a matching and a metric give, and the protocol behind every door."""
+"""Results of a matching and a metric, and the protocol behind every door."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PairScores:
 
 
 class Statistic(Protocol):
-    """What a metric fits on a corpus: a ``torch.nn.Module`` whose state holds its values."""
+    """Corpus statistic of a metric: a ``torch.nn.Module`` whose state holds its values."""
 
     @property
     def fitted(self) -> bool:
@@ -142,7 +142,7 @@ class RunnableEncoder(Protocol):
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """What makes hidden states of several texts side by side; ``None`` where each is read for itself."""
+        """Back-end that reads several texts side by side; ``None`` if each is read by itself."""
 
     def run_with(self, runner: EncoderRunner | None) -> None:
         """Let a back-end compute, or the model again."""
@@ -156,7 +156,7 @@ class RunnableEncoder(Protocol):
 
 @runtime_checkable
 class SegmentMetric(Protocol):
-    """What every metric is to every door.
+    """Protocol of every metric.
 
     A door tokenises texts, asks for features that it may keep per text, and asks for the scores of pairs. Where
     :meth:`text_features` answers ``None`` the texts must be read together, and :meth:`pair_scores` takes the token
@@ -186,7 +186,7 @@ class SegmentMetric(Protocol):
 
     @property
     def multi_reference(self) -> str:
-        """What several references are to a score.
+        """Rule that joins the values against several references.
 
         ``"best"``: the best of each value; ``"mean"``: their mean; ``"all"``: one text, made by :meth:`join`.
         """
@@ -196,7 +196,7 @@ class SegmentMetric(Protocol):
         """The statistics that the metric has room for, by name, such as ``mean``, ``idf`` and ``baseline``."""
 
     def statistic_basis(self, name: str) -> dict[str, str]:
-        """What the values of a statistic depend on beside its texts, as entries of the signature."""
+        """Entries of the signature that a statistic depends on beside its texts."""
 
     @property
     def needs_fit(self) -> bool:
@@ -212,11 +212,11 @@ class SegmentMetric(Protocol):
 
     @property
     def signature(self) -> Signature:
-        """What the scores depend on."""
+        """Signature of the scores."""
 
     @property
     def device(self) -> torch.device:
-        """Where batches have to be."""
+        """Device on which batches must be."""
 
     @property
     def token_bytes(self) -> int:
@@ -233,7 +233,7 @@ class SegmentMetric(Protocol):
         """Texts as token ids, on the CPU."""
 
     def text_features(self, batch: TokenBatch) -> TextFeatures | None:
-        """What is needed of each text, independent of its batch mates; ``None`` where texts are read together."""
+        """Features of each text, independent of its batch mates; ``None`` if pairs are read together."""
 
     def pair_scores(self, hypotheses: TextFeatures | TokenBatch, references: TextFeatures | TokenBatch) -> PairScores:
         """Scores of the pairs (hypothesis ``i``, reference ``i``), differentiable where the metric is."""
@@ -274,7 +274,7 @@ class CompositeMetric(Protocol):
 
 @runtime_checkable
 class TrainableMetric(SegmentMetric, Protocol):
-    """What training needs to know of a metric beside how it scores."""
+    """Protocol of metrics that can be trained."""
 
     def encoder_parameters(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Named parameters that were trained before and take a small learning rate."""

@@ -65,7 +65,7 @@ class ParsedText:
 
 @runtime_checkable
 class Parser(Protocol):
-    """What parses texts. A text's parse depends on that text alone."""
+    """A parser of texts. A text's parse depends on that text alone."""
 
     @property
     def identity(self) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SpecialToken:
-    """What a position of a text holds: an ordinary token, or a special one at the start or further on."""
+    """Kind of a position: an ordinary token, or a special one at the start or further on."""
 
     NONE = 0
     FIRST = 1
@@ -25,7 +25,7 @@ class SpecialToken:
 
 
 class TokenTrait:
-    """What a token is within its text, as bits that can be added up."""
+    """Traits of a token within its text, as bits that can be added up."""
 
     CONTINUATION = 1
     """A further piece of the word that the token before it belongs to."""
@@ -129,7 +129,7 @@ class TokenBatch:
 
 @runtime_checkable
 class TextFeatures(Protocol):
-    """What a metric makes of a batch of texts: opaque to the doors, which only keep it."""
+    """Features of a batch of texts: opaque to the doors, which only keep them."""
 
     def __len__(self) -> int:
         """Number of texts."""
@@ -207,7 +207,7 @@ class TokenEmbeddings:
 
 @runtime_checkable
 class PackedFeatures(Protocol):
-    """What a metric keeps of texts, without padding: opaque to the doors, which only select, join and pad it."""
+    """Features of texts without padding: opaque to the doors, which only select, join and pad them."""
 
     def __len__(self) -> int:
         """Number of texts."""
@@ -253,7 +253,7 @@ class Ragged:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Where each text starts among the tokens, int64 ``[N]``."""
+        """Start of each text among the tokens, int64 ``[N]``."""
         return np.cumsum(self.lengths) - self.lengths
 
     def select(self, rows: Sequence[int] | np.ndarray) -> Self:
@@ -279,7 +279,7 @@ class Ragged:
 
     @classmethod
     def from_padded(cls, lengths: np.ndarray, tokens: Mapping[str, Tensor], texts: Mapping[str, Tensor]) -> Self:
-        """What is left of a batch ``[B, L, …]`` without its padding."""
+        """Pack a batch ``[B, L, …]``, without its padding."""
         mask = np.zeros(next(iter(tokens.values())).shape[:2], dtype=bool)
         mask[:, : int(lengths.max(initial=0))] = _mask(lengths)
         flat = {name: tensor.flatten(0, 1) for name, tensor in tokens.items()}
@@ -325,7 +325,7 @@ class Ragged:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """Device of the tensors."""
         return next(iter(self.tokens.values())).device
 
 

@@ -1,4 +1,4 @@
-r"""How many sentences of a corpus hold each English word: what RoMe weighs words by where no other table was fitted.
+r"""Document frequencies of English words, which RoMe weighs words by if no other table was fitted.
 
 ``words.safetensors`` holds the words that at least three sentences hold, in lower case, with their numbers, and in its
 metadata the corpora with their licences, the parser that found the words, and the seed of the draw. Any other word has

@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _desk(options: argparse.Namespace) -> Desk:
-    """Where annotators work, once it is clear that the texts can be used."""
+    """Open the annotation session, after the texts have been checked."""
     from textmover.annotation import ItemColumns, Scale, clean_name, parse_criteria
     from textmover.app.annotation_session import Desk
 

@@ -78,5 +78,4 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What was typed."""
     return shlex.join(["textmover", *options.command_line])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Fitted(NamedTuple):
-    """What a command fits.
+    """A statistic that the command fits.
 
     Attributes:
         what: Its name in sentences.
@@ -118,7 +118,7 @@ def _with_room(options: argparse.Namespace) -> tuple[Scorer, dict[str, Any]]:
 
 
 def _names(scorer: Scorer, statistic: str) -> list[str]:
-    """What is fitted: the statistic, for both sides, and for a baseline whatever else it needs and is not there."""
+    """Statistics to fit: the one asked for, on both sides, and those that a baseline lacks."""
     names = list(scorer.metric.statistics)
     if statistic != "baseline":
         return [name for name in names if name in (statistic, f"{statistic}_hypothesis")]

@@ -69,7 +69,7 @@ def _released_entry(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _title(folder: Path) -> str:
-    """What a released metric is for, in a few words: what its card's heading says behind its name."""
+    """Purpose of a released metric, from the heading of its card."""
     for line in (folder / CARD).read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             return line.partition(": ")[2]

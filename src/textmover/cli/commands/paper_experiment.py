@@ -85,7 +85,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def _without_value(experiment: Experiment, gaps: Sequence[str], output: Path | None, kept: KeptScores) -> str:
-    """What could not be computed, and where everything else is."""
+    """Sentence about metrics without a value, and the place of the other results."""
     named = "; ".join(gaps[:NAMED]) + (f"; and {len(gaps) - NAMED:,} more" if len(gaps) > NAMED else "")
     places = [f"page: {output}"] if output is not None else []
     places += [f"scores: {kept.folder}"] if kept.written else []

@@ -104,7 +104,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _format(options: argparse.Namespace) -> str:
-    """How the output is written."""
     if options.format is not None or options.output is None:
         return options.format or "tsv"
     suffix = Path(options.output).suffix.lower()
@@ -128,7 +127,7 @@ def _check_one_line(texts: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _sink(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """What takes the lines: a file that appears when it is complete, or standard output."""
+    """Open the output: a file that appears when it is complete, or standard output."""
     if path is None:
         yield sys.stdout.write
         return
@@ -156,7 +155,7 @@ def _row(original: str, made: Perturbation, format: str) -> str:
 def _report(
     texts: int, types: dict[str, tuple[int, ...]], left_out: Sequence[str], made: Counter[str], target: Path | None
 ) -> None:
-    """How much there is of what, on standard error."""
+    """Print counts by kind on standard error."""
     versions, counts = made[""], ", ".join(f"{name} {made[name]:,}" for name in types)
     said = [
         f"{versions:,} version{'' if versions == 1 else 's'} of {texts:,} text{'' if texts == 1 else 's'}; "

@@ -80,7 +80,7 @@ OWN = (
 
 
 class _Files(NamedTuple):
-    """Where things go."""
+    """Paths of the outputs."""
 
     page: Path
     table: Path
@@ -214,7 +214,7 @@ def _types(options: argparse.Namespace) -> tuple[dict[str, tuple[int, ...]], lis
 
 
 def _notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
-    """What has to be known to read the tables."""
+    """Notes for reading the tables."""
     count, among = len(subjects.texts), subjects.among
     chosen = f"all {count:,}" if count == among else f"{count:,} of {among:,}"
     by_chance = "" if count == among else f" (chosen by seed {seed})"
@@ -232,7 +232,7 @@ def _notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], se
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What was asked for; the input by its name alone."""
+    """Command line with the input's name alone."""
     asked = [Path(one).name if one == options.input else one for one in options.command_line]
     return shlex.join(["textmover", *asked])
 

@@ -153,7 +153,7 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
 
 @contextlib.contextmanager
 def _begun(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Iterator[Parts | None]:
-    """Where shards are kept, ready to take them; ``None`` where they are not kept."""
+    """Open the folder of shards; ``None`` if shards are not kept."""
     if not target.in_parts:
         yield None
         return

@@ -51,7 +51,7 @@ OPTIMISTIC = (
 
 @dataclass(frozen=True)
 class _Result:
-    """How well one setting agrees.
+    """Agreement of one setting.
 
     Attributes:
         values: The swept fields with their values.

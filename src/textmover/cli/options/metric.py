@@ -40,7 +40,7 @@ def add_field_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _value_parser(hint: Any) -> Callable[[str], Any]:
-    """How the text of a flag becomes the value of a field: texts as they are, split at commas, or else as YAML."""
+    """Parser of a flag's text: a text as it is, a list split at commas, or else YAML."""
     alternatives = get_args(hint)
     if hint is str or get_origin(hint) is Literal:
         return str
@@ -86,7 +86,7 @@ def _metric_fields() -> dict[str, tuple[Any, str | None]]:
 
 
 def _field_comments(config_class: type) -> dict[str, str]:
-    """What the source says of each field, for the help."""
+    """Comments of the fields in the source, for the help."""
     try:
         source = inspect.getsource(config_class)
     except OSError:  # installed without source

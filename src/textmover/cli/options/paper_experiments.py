@@ -94,7 +94,7 @@ def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
 
 
 def page_path(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> Path | None:
-    """Where the page goes, checked before the work; figures need matplotlib.
+    """Path of the page, checked before the work; figures need matplotlib.
 
     Args:
         options: The command's options.
@@ -118,7 +118,7 @@ def page_path(options: argparse.Namespace, experiment: Experiment, files: Mappin
 
 
 def figure_path(page: Path, name: str) -> Path:
-    """Where a figure goes: beside its page.
+    """Path of a figure, beside its page.
 
     Example:
         >>> str(figure_path(Path("pages/twmd.md"), "heat"))
@@ -128,7 +128,7 @@ def figure_path(page: Path, name: str) -> Path:
 
 
 def rebuilding_command(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> str:
-    """What computes the page anew: every option that was changed and changes numbers; files by their names alone.
+    """Command that rebuilds the page: every changed option that changes numbers, and files by name.
 
     Args:
         options: The command's options.

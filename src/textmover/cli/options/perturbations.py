@@ -1,4 +1,4 @@
-"""What commands that perturb texts share: which kinds of change, how much of each, and what some of them need."""
+"""Options of commands that perturb texts: kinds, degrees, and resources."""
 
 from __future__ import annotations
 

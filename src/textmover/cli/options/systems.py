@@ -155,7 +155,7 @@ def scored_systems(options: argparse.Namespace) -> ScoredSystems:
 
 
 def _signature(paths: Sequence[str], scores: Sequence[NDArray[np.float64]]) -> str:
-    """Which values these are: their files, and the beginning of their digest."""
+    """Signature of given scores: their files and the start of their digest."""
     digest = hashlib.sha256(np.ascontiguousarray(np.stack(scores), dtype="<f8").tobytes()).hexdigest()[:12]
     return f"{READY}:{','.join(Path(path).name for path in paths)}|sha256:{digest}"
 

@@ -75,7 +75,7 @@ def _twice(option: str, *, several: bool = False) -> str:
 
 
 def _beyond(option: str, value: object) -> str | None:
-    """What is wrong with a number."""
+    """Describe a number outside its bounds."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"Expected {option} to be a finite number, but got {value}: correct it"
     if not isinstance(value, int) or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What ``textmover export`` does to weights on their way: averages, interpolation, and statistics fitted anew."""
+"""Weight changes of ``textmover export``: averages, interpolation, and refitted statistics."""
 
 from __future__ import annotations
 

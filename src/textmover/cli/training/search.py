@@ -53,7 +53,7 @@ OPTIMISTIC = (
 
 @dataclass(frozen=True)
 class _Search:
-    """What is searched.
+    """Settings of a search.
 
     Attributes:
         recipe: The recipe that the values are set in.
@@ -72,7 +72,7 @@ class _Search:
     folder: Path
 
     def asked(self) -> dict[str, Any]:
-        """What has to be the same for a search to go on."""
+        """Settings that must be equal for a search to resume."""
         digest = hashlib.sha256(json.dumps(self.recipe, sort_keys=True, default=str).encode()).hexdigest()
         space = {key: repr(one) for key, one in self.space.items()}
         return {
@@ -84,7 +84,7 @@ class _Search:
         }
 
     def values(self, trial: Any) -> dict[str, Any]:
-        """What a trial has set, by key."""
+        """Values that a trial has set, by key."""
         return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}
 
 

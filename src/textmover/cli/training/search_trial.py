@@ -27,7 +27,7 @@ CHECKPOINT = "ModelCheckpoint"
 
 
 class ObjectiveError(InputError):
-    """What is searched for is not among what validation logs: no trial can have a value."""
+    """The objective is not among the logged validation values, so that no trial can have one."""
 
 
 class _ConfigCLI(TrainCLI):

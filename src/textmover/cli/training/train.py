@@ -111,7 +111,7 @@ class TrainCLI(LightningCLI):
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
-        """What can be done: the modules have no steps to test or predict with, which `textmover` does."""
+        """Subcommands; the modules have no test or predict steps, which `textmover` provides."""
         return {name: taken for name, taken in LightningCLI.subcommands().items() if name in ("fit", "validate")}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:

@@ -133,7 +133,7 @@ class AcceptabilityDataModule(SourcesDataModule):
         ]
 
     def _people(self, labels: LabelsDataModule) -> LabelledSource:
-        """What people have labelled."""
+        """Labels given by people."""
         (source,) = labels.read()
         if not isinstance(source, LabelledSource) or source.classes != ACCEPTABILITY or source.pairs:
             raise InputError(

@@ -43,7 +43,7 @@ def _shipped() -> RecordBook:
 
 
 def _book(path: Path, otherwise: RecordBook | None = None) -> RecordBook:
-    """What a file holds, and another book's acts and severities where it has none."""
+    """Read a file; acts and severities that it lacks come from another book."""
     raw, file = _mapping(path), str(path)
     return RecordBook(
         _domains(raw["domains"], file),

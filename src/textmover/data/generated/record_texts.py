@@ -106,7 +106,7 @@ class _Teller:
         return one_by_chance(fact.says, self.rng).replace("{}", self._value(name, fact))
 
     def _described(self, names: Sequence[str]) -> str:
-        """What follows the kind: short additions first, then a relative clause."""
+        """Text after the kind: short additions first, then a relative clause."""
         added = {name for name in names if self.domain.facts[name].adds and self.rng.random() < 0.6}
         parts = [self._joined(map(self._added, (name for name in names if name in added)))] if added else []
         if len(added) < len(names):

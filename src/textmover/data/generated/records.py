@@ -29,7 +29,7 @@ KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "a
 
 @dataclass(frozen=True)
 class Fact:
-    """What can be said of a thing.
+    """A fact that may be true of a thing.
 
     Attributes:
         asked: How it is asked for, such as ``"number of rooms"``.
@@ -65,7 +65,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Act:
-    """What a text does, such as to confirm, how often among texts, and the ways to say it."""
+    """A speech act, such as confirming: its frequency and its wordings."""
 
     weight: float
     ways: tuple[str, ...]
@@ -73,7 +73,7 @@ class Act:
 
 @dataclass(frozen=True)
 class Record:
-    """What one text tells.
+    """Content of one text.
 
     Attributes:
         domain: Of the thing.
@@ -92,7 +92,7 @@ class Record:
 
 @dataclass(frozen=True)
 class RecordBook:
-    """What records are drawn from.
+    """Domains, facts and wordings that records are drawn from.
 
     Attributes:
         domains: Kinds of things.
@@ -129,7 +129,7 @@ class RecordBook:
         return changed
 
     def severity(self, reference: Record, told: Record) -> float:
-        r"""How bad it is to tell one record where another is meant.
+        r"""Severity of stating one record in place of another.
 
         With :math:`n`, the number of facts of the reference, and 1 for its name where that is told or half for what it
         does where it is not,

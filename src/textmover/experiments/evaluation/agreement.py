@@ -1,4 +1,4 @@
-"""What ``textmover evaluate`` finds: agreement with each kind of ratings, or why there is none."""
+"""Agreement that ``textmover evaluate`` computes for each kind of ratings, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Finding:
-    """How well metrics agree with one dimension.
+    """Agreement of metrics with one dimension.
 
     Attributes:
         question: What they should agree with.
@@ -105,7 +105,7 @@ class Judged:
         return [one for one in self.results if isinstance(one, Finding)]
 
     def notes(self, finding: Finding) -> list[str]:
-        """What has to be said of the set and of what was asked, whatever the protocol."""
+        """Notes about the set and the question, whatever the protocol."""
         notes = [*file_remarks(self.judgements), *finding.question.notes]
         if repeated := repeated_rows(self.judgements):
             rows = "1 row has" if repeated == 1 else f"{repeated:,} rows have"
@@ -143,7 +143,7 @@ def add_protocol_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_protocol(options: argparse.Namespace) -> Protocol:
-    """What agreement means."""
+    """Return the protocol that the options ask for."""
     statistic = options.statistic or ("darr" if options.set == "darr" else "pearson")
     of_systems = options.set == "coco-captions"
     if of_systems and options.level not in (None, "systems"):
@@ -164,7 +164,7 @@ def chosen_protocol(options: argparse.Namespace) -> Protocol:
 def questions(
     sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
 ) -> list[list[Question | Failure]]:
-    """What the metrics should agree with in each set, as far as people's part of it allows for agreement.
+    """Dimensions of each set that metrics can agree with, as far as its ratings allow.
 
     Args:
         sets: The sets.
@@ -254,7 +254,7 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
 def judge(
     question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
 ) -> Finding | Failure:
-    """How well metrics agree with a dimension.
+    """Compute the agreement of metrics with a dimension.
 
     Args:
         question: Set and dimension.

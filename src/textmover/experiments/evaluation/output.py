@@ -53,7 +53,7 @@ def report_section(
     notes: Sequence[str],
     scorers: Mapping[str, Scorer],
 ) -> ReportSection:
-    """What the page shows of one set and dimension.
+    """Build the section of the page for one set and dimension.
 
     Args:
         evaluation: How well the metrics agree.
@@ -78,7 +78,7 @@ def write_page(folder: str, sections: Sequence[ReportSection], options: argparse
 
 
 def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:
-    """How the metric matched the words of a segment with those of the reference that it took."""
+    """Words of a segment that the metric matched with those of its best reference."""
     if scorer is None:
         return None
     from textmover.explaining.words import align_words
@@ -186,7 +186,7 @@ SUFFIX = ".scores.tsv"
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
-    """Where the scores of each set go, checked before the work.
+    """Paths of the score tables of each set, checked before the work.
 
     Args:
         options: The command's options.

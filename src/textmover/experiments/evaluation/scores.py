@@ -78,7 +78,7 @@ def add_ready_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Given:
-    """What one ``--scores`` says.
+    """One value of ``--scores``.
 
     Attributes:
         labels: What the set that it is for may be called; none where it is for all.
@@ -211,7 +211,7 @@ def _check_kept(path: str, output: Path, options: argparse.Namespace, given: _Gi
 
 
 def _signature(path: str, column: str | None, values: np.ndarray) -> str:
-    """Which values these are: their file, their column, and the beginning of their digest."""
+    """Signature of given scores: file, column, and the start of their digest."""
     digest = hashlib.sha256(np.ascontiguousarray(values, dtype="<f8").tobytes()).hexdigest()[:12]
     parts = [f"{READY}:{Path(path).name}", *([] if column is None else [f"column:{column}"]), f"sha256:{digest}"]
     return "|".join(parts)
@@ -315,7 +315,7 @@ class Metrics:
 
     @property
     def steps(self) -> int:
-        """How many metrics have to be computed."""
+        """Number of metrics to compute."""
         return len(self.models) + len(self.baselines)
 
     def scores(self, judgements: Judgements, on_progress: Callable[[int], None]) -> list[MetricScores]:

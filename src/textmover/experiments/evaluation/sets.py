@@ -1,4 +1,4 @@
-"""What ``textmover evaluate`` reads and keeps: sets of judgements, and tables of their scores."""
+"""Judgement sets of ``textmover evaluate``, and tables of their scores."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[
 
 
 def _description(options: argparse.Namespace) -> SetDescription:
-    """What the columns mean: as described, or as the flags say."""
+    """Description of the columns: the given one, or one made from the flags."""
     columns = {
         "--hypothesis-column": options.hypothesis_column,
         "--reference-column": options.reference_column,

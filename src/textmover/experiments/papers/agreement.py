@@ -15,7 +15,7 @@ from textmover.types import InputError, Judgements
 
 
 class Question(NamedTuple):
-    """What agreement is asked for, of whichever metrics and groups.
+    """An agreement to compute, whatever the metrics and groups.
 
     Attributes:
         set: Name of the set.
@@ -35,7 +35,7 @@ class Question(NamedTuple):
 
     @classmethod
     def of(cls, column: Column, level: str) -> Question:
-        """What a column asks for."""
+        """Return the question of a column."""
         return cls(column.set, column.dimension, column.statistic, level)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Question(NamedTuple):
 
 
 def questions(experiment: Experiment, sets: Collection[str]) -> list[Question]:
-    """What tables and figures ask of the sets that were given, each question once.
+    """Questions of tables and figures about the given sets, each once.
 
     Args:
         experiment: The experiment.
@@ -127,7 +127,7 @@ class Agreements:
         return str(found) if isinstance(found, InputError) else None
 
     def count(self, column: Column, level: str, names: tuple[str, ...], *, whole: bool) -> int | None:
-        """How many segments, or preferences for DARR, a column is over, or all its groups where ``whole``."""
+        """Number of segments (preferences for DARR) behind a column, or behind all its groups if ``whole``."""
         found = self.evaluation(Question.of(column, level), names)
         if found is None:
             return None
@@ -138,7 +138,7 @@ class Agreements:
         return found.n if whole else found.groups.get(column.group)
 
     def remarks(self, asked: Sequence[Question], names: tuple[str, ...]) -> list[str]:
-        """What the evaluations say of themselves, with set and dimensions before what is not true of all of them."""
+        """Remarks of the evaluations; those of some sets alone name set and dimension."""
         said: dict[str, dict[tuple[str, str | None], None]] = {}
         answered: dict[str, dict[str | None, None]] = {}
         for one in asked:

@@ -29,7 +29,7 @@ Kind = TypeVar("Kind")
 
 
 class Place(NamedTuple):
-    """Where a value stands, as errors name it.
+    """Place of a value in the YAML, as errors name it.
 
     Example:
         >>> str(Place("a.yaml").inner("rows").inner(0)), str(Place("a.yaml"))

@@ -72,7 +72,7 @@ def given_files(experiment: Experiment, data: Sequence[str]) -> dict[str, str]:
 
 
 def absent_files(experiment: Experiment, name: str, files: Mapping[str, str]) -> str:
-    """What has to be given to run a set whose files were not given.
+    """Describe the files that a set still needs.
 
     Args:
         experiment: The experiment.
@@ -114,7 +114,7 @@ def _split(experiment: Experiment, entry: str) -> tuple[str, str]:
 
 
 def _how_to_give(experiment: Experiment, keys: Sequence[str]) -> str:
-    """How files are given, what they are and where they come from."""
+    """Describe how to give files, their content and their source."""
     alone = len(experiment.files) == 1
     given = " ".join("FILE" if alone else f"{key}=PLACE" for key in dict.fromkeys(keys))
     return f"give --data {given}, where {_listed(experiment, list(dict.fromkeys(keys)))}"

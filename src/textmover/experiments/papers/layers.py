@@ -85,7 +85,7 @@ NEAR_ZERO = 0.05
 
 @dataclass(frozen=True)
 class LayerResult:
-    """What was found of the layers.
+    """Results of a layer analysis.
 
     Attributes:
         spec: What was asked.
@@ -147,7 +147,7 @@ def _properties(found: LayerAnalysis, centerings: Sequence[str]) -> list[str]:
 
 
 def _change(first: Estimate, last: Estimate) -> str:
-    """How a similarity changes, as far as its standard errors let it be told.
+    """Change of a similarity, as far as its standard errors allow.
 
     Example:
         >>> _change(Estimate(0.5, 0.01, 9), Estimate(0.2, 0.01, 9)), _change(Estimate(0, 0.1, 9), Estimate(0.1, 0.1, 9))

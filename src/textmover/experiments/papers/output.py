@@ -25,7 +25,7 @@ TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")
 
 @dataclass(frozen=True)
 class Page:
-    """What an experiment found.
+    """Results of an experiment, as a page.
 
     Attributes:
         title: Its heading.

@@ -1,4 +1,4 @@
-"""What an experiment found: the cells of its tables and the points of its figures, ours and those of the paper."""
+"""Results of an experiment: table cells and figure points, ours and the paper's."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def table_sets(experiment: Experiment) -> list[str]:
 
 
 def point_name(line: str, value: Any) -> str:
-    """What the metric behind a point of a figure is called."""
+    """Name of the metric behind a point of a figure."""
     return f"{line} @ {value}"
 
 
@@ -129,7 +129,7 @@ def metrics_of_set(experiment: Experiment, name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Absences:
-    """What has no numbers, known before agreement is computed.
+    """Cells without numbers, known before agreement is computed.
 
     Attributes:
         sets: For each set that was not given, how to give it.
@@ -224,7 +224,7 @@ class Findings:
         return [ResultLine(row.name, HERE, name, scored[0].encoder, scored[0].scores.signature, tuple(cells))]
 
     def _partial(self, spec: TableSpec, column: Column, names: tuple[str, ...]) -> str:
-        """How many of the groups of the published mean ours is over, and how many others; nothing for the same ones."""
+        """Number of the published mean's groups in ours, and of others; nothing if they are the same."""
         found = self._agreements.evaluation(Question.of(column, spec.level), names)
         wanted = set(spec.averaged)
         if column.group != MEAN or spec.level == "pooled" or not wanted or found is None:
@@ -237,7 +237,7 @@ class Findings:
     # --- words --------------------------------------------------------------------------------------------------------
 
     def _how(self, spec: TableSpec | FigureSpec, names: tuple[str, ...]) -> list[str]:
-        """What the evaluations say of themselves, and which of them could not be made."""
+        """Remarks of the evaluations, and those that failed."""
         asked = list(dict.fromkeys(Question.of(column, spec.level) for column in spec.columns))
         said = self._agreements.remarks(asked, names)
         for one in asked:

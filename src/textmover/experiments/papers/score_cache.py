@@ -22,7 +22,7 @@ PERIOD = 30.0
 
 
 def scores_folder(origin: str, output: Path | None) -> Path:
-    """Where the scores go: beside the page, or where there is none in this folder under the experiment's name.
+    """Folder of the scores: beside the page, or named after the experiment in the current folder.
 
     Args:
         origin: File of the experiment.

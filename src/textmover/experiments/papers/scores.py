@@ -38,7 +38,7 @@ Variant = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What a metric gives to a set.
+    """Scores of a metric for a set.
 
     Attributes:
         scores: Its scores, with a signature for each variant.
@@ -100,7 +100,7 @@ class ExperimentMetrics:
             raise InputError(next(iter(self.failed.values())))
 
     def steps(self, names: Iterable[str]) -> int:
-        """How many of these metrics are computed."""
+        """Number of these metrics to compute."""
         return sum(name not in self.failed for name in names)
 
     def scores(
@@ -196,7 +196,7 @@ class ExperimentMetrics:
         return preset_config(model, **{**given, **fields})
 
     def _reading(self, model: str, fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-        """What the raw vectors of a preset's tokens depend on; nothing for a checkpoint."""
+        """Fields that the raw token vectors of a preset depend on; nothing for a checkpoint."""
         if model not in PRESETS:
             return ()
         config = self._config(model, fields)

@@ -13,7 +13,7 @@ MEAN = "mean"
 
 
 class Column(NamedTuple):
-    """What a column of a table is about.
+    """Subject of a table's column.
 
     Attributes:
         set: Name of the set.
@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Paper:
-    """Where the published numbers come from.
+    """Source of the published numbers.
 
     Attributes:
         name: What the paper is called here, such as ``MoverScore``.
@@ -236,13 +236,13 @@ class FigureSpec:
 
     @property
     def columns(self) -> tuple[Column]:
-        """What the vertical axis shows, as the one column of a table."""
+        """Column that the vertical axis shows."""
         return (Column(self.set, self.dimension, MEAN, self.statistic),)
 
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """How alike the token vectors of each layer are under each centring.
+    """Layer analysis: similarity of each layer's token vectors under each centring.
 
     Attributes:
         title: Its heading.

@@ -1,4 +1,4 @@
-"""What an experiment found as tables of text, with the published lines beside ours."""
+"""Results of an experiment as text tables, with the published lines beside ours."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Bloc
 
 
 def _labels(columns: Sequence[Column]) -> list[str]:
-    """What tells columns apart; the statistic where nothing does."""
+    """Labels that tell columns apart; the statistic if nothing does."""
     varying = [len({column[place] for column in columns}) > 1 for place in range(len(Column._fields))]
     found = []
     for column in columns:

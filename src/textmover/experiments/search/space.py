@@ -56,7 +56,7 @@ class Range:
         return trial.suggest_float(key, self.low, self.high, step=self.step, log=self.log)
 
     def value(self, stored: Any) -> Any:
-        """What a stored value stands for: itself."""
+        """Value of a stored choice: itself."""
         return stored
 
     @property
@@ -80,7 +80,7 @@ class Choices:
         return self.value(trial.suggest_categorical(key, [_label(one) for one in self.values]))
 
     def value(self, stored: Any) -> Any:
-        """What a stored value stands for."""
+        """Value of a stored choice."""
         return json.loads(stored)
 
     @property

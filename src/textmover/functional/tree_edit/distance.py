@@ -132,7 +132,7 @@ def tree_edit_mapping(
     delete: Costs = 1.0,
     insert: Costs = 1.0,
 ) -> TreeMapping:
-    """Which node becomes which in a cheapest sequence of edits.
+    """Return a mapping of nodes in a cheapest sequence of edits.
 
     Of several the one is taken that changes rather than deletes, and deletes rather than inserts, from the end of the
     postorder; always the same for the same trees and costs.

@@ -1,4 +1,4 @@
-"""How well annotators agree with one another: Cohen's κ, Fleiss' κ and Krippendorff's α, on NumPy alone.
+"""Inter-annotator agreement: Cohen's κ, Fleiss' κ and Krippendorff's α, on NumPy alone.
 
 Ratings are an array ``[annotators, items]`` with NaN where an annotator did not rate an item.
 """
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 class AnnotatorAgreement(NamedTuple):
-    """How well annotators agree on one criterion.
+    """Agreement of annotators on one criterion.
 
     Attributes:
         annotators: Number of those who rated an item that another one rated, too.

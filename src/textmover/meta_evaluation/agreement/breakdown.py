@@ -1,4 +1,4 @@
-"""Where a metric agrees with people and where not: by length, by quality, and beside other metrics."""
+"""Agreement by length and by quality, and beside other metrics."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class MetricCorrelations(NamedTuple):
 
 
 class IntervalOptions(NamedTuple):
-    """How intervals are drawn.
+    """Settings of bootstrap intervals.
 
     Attributes:
         samples: Number of bootstrap samples; 0 draws none.

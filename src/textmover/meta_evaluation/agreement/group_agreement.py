@@ -44,7 +44,7 @@ class Exclusion(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What a bootstrap draws from.
+    """Units that a bootstrap draws.
 
     Attributes:
         number: How many there are.
@@ -148,7 +148,7 @@ class Agreement(abc.ABC):
         return float(known.mean()) if len(known) else float("nan")
 
     def drawn(self) -> Drawn:
-        """What :meth:`draws` draws from."""
+        """Units that :meth:`draws` draws."""
         return self.group.drawn()
 
     @abc.abstractmethod
@@ -226,7 +226,7 @@ class PreferenceAgreement(Agreement):
         self.units = np.full(len(self.values), len(self.better))
 
     def drawn(self) -> Drawn:
-        """Of the clusters, those that preferences lie in."""
+        """Clusters that hold preferences."""
         return self.group.drawn(self.better)
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:

@@ -153,7 +153,7 @@ def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
 
 
 def draw_labels(judgements: Judgements) -> tuple[str, ...]:
-    """What each text is drawn with in a bootstrap: its group and item; its references where items are not known.
+    """Bootstrap cluster of each text: its group and item, or its references if items are unknown.
 
     Args:
         judgements: What people thought.
@@ -174,7 +174,7 @@ def _labels(judgements: Judgements, protocol: Protocol) -> tuple[str, ...]:
 
 
 def _torn(judgements: Judgements, protocol: Protocol) -> int:
-    """How many preferences lie across groups."""
+    """Number of preferences across groups."""
     if protocol.statistic != "darr" or judgements.preferences is None:
         return 0
     labels = _labels(judgements, protocol)

@@ -1,4 +1,4 @@
-"""How well predicted classes agree with true ones: accuracy, macro-F1, Matthews correlation, and how sure they are."""
+"""Agreement of predicted with true classes: accuracy, macro-F1, Matthews correlation, and intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHUNK_ENTRIES = 1 << 22
 
 
 def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
-    """How often each class (row) was predicted as each class (column), ``[C, C]``.
+    """Count how often each class (row) was predicted as each class (column), ``[C, C]``.
 
     Args:
         labels: True classes ``[n]``, from 0 to ``classes - 1``.
@@ -147,12 +147,12 @@ def bootstrap_share(
 
 
 def _without_ends(estimate: float, number: int) -> Interval:
-    """Of items that are all one cluster: every draw would be the same."""
+    """Value without an interval, for items of a single cluster: every draw would be the same."""
     return Interval(estimate, math.nan, math.nan, clusters=(("all", number),))
 
 
 def _owners(clusters: Sequence[str]) -> tuple[int, NDArray[np.int64]]:
-    """How many clusters there are, and the number of each item's."""
+    """Number of clusters, and the number of each item's."""
     names, owners = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
     return len(names), owners
 

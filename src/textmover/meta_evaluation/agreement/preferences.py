@@ -13,7 +13,7 @@ from textmover.types import InputError
 
 
 class PreferenceAgreement(NamedTuple):
-    """How many preferences a metric shares.
+    """Share of preferences that a metric agrees with.
 
     Attributes:
         tau: ``(C - D)/(C + D)``, in [-1, 1]; NaN if there is no preference.

@@ -1,4 +1,4 @@
-"""What "agrees with people" means: a statistic, and what it is computed over."""
+"""Protocols of agreement: a statistic, and its units."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """How agreement is measured.
+    """Protocol by which agreement is measured.
 
     Attributes:
         statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b), ``kendall-c``, ``acc23``, ``tau23`` (pairwise agreement

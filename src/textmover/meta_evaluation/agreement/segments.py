@@ -58,7 +58,7 @@ class CorrelationAgreement(_UnitAgreement):
             self.reasons[metric] = f"its scores are {where}"
 
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Of segments, whole clusters of them, where the group is one unit; else of units."""
+        """Draw segments (whole clusters of them) where the group is one unit, else units."""
         if not self.single:
             return draw_units(self.by_unit, samples, rng)
         if len(np.unique(self.group.clusters)) < 2:

@@ -163,7 +163,7 @@ def soft_pairwise_accuracy(
 
 
 def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Where the segment of each system and item stands.
+    """Position of the segment of each system and item.
 
     Args:
         items: What each segment is an output for.

@@ -1,4 +1,4 @@
-"""How sure a correlation is, and whether one metric agrees better with people than another: the bootstrap.
+"""Bootstrap intervals of a correlation, and of the difference of two metrics.
 
 A draw takes as many segments as there are, with replacement, from within each group; what was drawn is a table of
 *counts* (how often each segment was taken), and a correlation of the draw is a correlation with these counts as

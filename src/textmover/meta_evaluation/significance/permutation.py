@@ -187,7 +187,7 @@ def _differences(
     permutations: int,
     seed: int,
 ) -> Vector:
-    """Of each pair of metrics as they are and under each permutation, the mean over groups."""
+    """Difference of each pair of metrics as they are and under each permutation, the mean over groups."""
     if statistic not in CORRELATIONS:
         raise InputError(f"Expected the statistic to be {', '.join(CORRELATIONS)}, but got {statistic!r}: choose one.")
     if permutations < 1:

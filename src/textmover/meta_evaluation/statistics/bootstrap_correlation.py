@@ -123,7 +123,7 @@ def drawn_kendall_c(x: Vector, y: Vector, counts: Counts) -> Vector:
 
 
 def _pair_sums(x: Vector, y: Vector, counts: Counts) -> Vector:
-    """Of every draw ``2 (C - D)``, and twice the pairs untied in ``x`` and in ``y``: ``[3, samples]``."""
+    """``2 (C - D)`` of every draw, and twice the pairs untied in ``x`` and in ``y``: ``[3, samples]``."""
     weights = counts.astype(np.float64)
     sums = np.zeros((3, len(weights)))
     step = max(1, CHUNK_ENTRIES // len(x))
@@ -137,7 +137,7 @@ def _pair_sums(x: Vector, y: Vector, counts: Counts) -> Vector:
 
 
 def _distinct(x: Vector, counts: Counts) -> NDArray[np.int64]:
-    """How many distinct scores each draw holds, ``[samples]``."""
+    """Number of distinct scores in each draw, ``[samples]``."""
     order = np.argsort(x, kind="stable")
     starts = np.flatnonzero(np.diff(x[order], prepend=-np.inf))
     return np.asarray((np.add.reduceat(counts[:, order], starts, axis=1) > 0).sum(axis=1))

@@ -246,7 +246,7 @@ def _pair_signs(x: Vector) -> Vector:
 
 
 def _distinct(x: Vector) -> NDArray[np.int64]:
-    """How many distinct scores each row holds."""
+    """Number of distinct scores in each row."""
     return 1 + np.asarray((np.diff(np.sort(x, axis=-1), axis=-1) > 0).sum(axis=-1))
 
 

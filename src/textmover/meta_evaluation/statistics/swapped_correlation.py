@@ -278,7 +278,7 @@ def _tied_difference(
 
 
 def _class_sizes(a: Vector, b: Vector, signs: Vector) -> tuple[Vector, Vector]:
-    """How many entries of both metrics hold each score that several hold, and how many of them the first metric has.
+    """Number of entries of both metrics at each tied score, and those of the first metric among them.
 
     Args:
         a: Scores of the first metric ``[m]``.

@@ -259,7 +259,7 @@ def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], ep
 
 
 def agreeing_pairs(x: Vector, y: Vector, columns: slice, epsilon: float) -> NDArray[np.bool_]:
-    """Which pairs metric and people order alike, ties included.
+    """Pairs that metric and people order alike, ties included.
 
     Args:
         x: Metric scores ``[..., m]``.

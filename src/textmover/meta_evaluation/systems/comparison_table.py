@@ -53,7 +53,7 @@ class SystemPair(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What the two tests say of two systems.
+    """Decision of the two tests about two systems.
 
     Attributes:
         winner: The system that both find better; ``None`` where there is none.
@@ -66,7 +66,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ComparedSystems:
-    """What is known of systems on the same segments.
+    """Comparison of systems on the same segments.
 
     Attributes:
         systems: Their names, as they were given.
@@ -102,7 +102,7 @@ class ComparedSystems:
         return np.argsort(-scores if self.higher_is_better else scores, kind="stable").tolist()
 
     def decision(self, pair: SystemPair) -> Decision:
-        """Which of two systems is better, as far as both tests say so, and differ on enough segments to say it.
+        """Return the better of two systems if both tests find it and enough segments differ.
 
         Args:
             pair: One of :attr:`pairs`.

@@ -64,7 +64,7 @@ class SystemComparison(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """What the test depends on, in sacrebleu's manner.
+        """Signature of the test, in sacrebleu's form.
 
         Example:
             >>> paired_bootstrap([0.1, 0.3], [0.2, 0.3]).signature
@@ -74,7 +74,7 @@ class SystemComparison(NamedTuple):
 
 
 def comparison_signature(test: str, samples: int, seed: int) -> str:
-    """What a paired test depends on, before it is made as well."""
+    """Signature of a paired test, also before it is made."""
     return f"test:{test}|samples:{samples}|seed:{seed}"
 
 
@@ -280,7 +280,7 @@ def _comparison(
     samples: int,
     seed: int,
 ) -> SystemComparison:
-    """What is told of two systems, of whose samples so many have a larger difference; draws are bootstrap means."""
+    """Result for two systems with this many samples of a larger difference; draws are bootstrap means."""
     difference, room = _difference(first, second)
     # sacrebleu's count would call equal scores the most significant difference there is.
     p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)

@@ -267,7 +267,7 @@ def ranking_agreement(
     seed: int = SEED,
     higher_is_better: bool = True,
 ) -> dict[str, float]:
-    """How far mean scores order systems as mean ratings do.
+    """Agreement between the orders of systems by mean scores and by mean ratings.
 
     Args:
         scores: Score of each segment of one group, ``[n]``.

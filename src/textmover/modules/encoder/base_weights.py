@@ -46,7 +46,7 @@ class BaseEncoder:
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any], name: str, revision: str | None) -> BaseEncoder | None:
-        """What a checkpoint's ``encoder`` entry says of its base.
+        """Read the base from a checkpoint's ``encoder`` entry.
 
         Args:
             entry: The entry of ``config.json``.
@@ -60,7 +60,7 @@ class BaseEncoder:
         return cls(name, revision, sha256) if re.fullmatch(r"[0-9a-f]{8}", sha256) else None
 
     def entry(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """Entry for a checkpoint."""
         return {
             "name": self.name,
             "revision": self.revision,
@@ -70,7 +70,7 @@ class BaseEncoder:
         }
 
     def find(self) -> EncoderSource:
-        """Where the base is, looked for as :func:`resolve_encoder` does.
+        """Find the base, as :func:`resolve_encoder` does.
 
         Raises:
             InputError: If it is nowhere, or has another hash.
@@ -92,7 +92,7 @@ class BaseEncoder:
         return source
 
     def misfit(self, found: BaseEncoder) -> str | None:
-        """How another base differs from this one, as far as both are known.
+        """Describe how another base differs from this one, as far as both are known.
 
         Args:
             found: The other one, in a folder or as a checkpoint names it.
@@ -128,7 +128,7 @@ def remember_base(encoder: nn.Module, base: BaseEncoder | None) -> None:
 
 
 def base_of(encoder: object) -> BaseEncoder | None:
-    """What an encoder's weights started from; ``None`` where that is not known, or there is no encoder."""
+    """Base that an encoder's weights started from; ``None`` if it is unknown or there is no encoder."""
     found = getattr(encoder, "base", None)
     return found if isinstance(found, BaseEncoder) else None
 

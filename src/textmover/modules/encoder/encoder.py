@@ -105,12 +105,12 @@ class Encoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.model.parameters()).device
 
     @property
     def runner(self) -> EncoderRunner | None:
-        """What computes the hidden states in place of the model while no gradients are asked for."""
+        """Back-end that computes the hidden states while no gradients are asked for."""
         return self._runner
 
     def run_with(self, runner: EncoderRunner | None) -> None:
@@ -134,7 +134,7 @@ class Encoder(nn.Module):
 
     @property
     def row_runner(self) -> RowRunner | None:
-        """What makes hidden states of several texts side by side; ``None`` where each is read for itself.
+        """Back-end that reads several texts side by side; ``None`` if each is read by itself.
 
         States that are shared are looked up text by text.
         """
@@ -205,7 +205,7 @@ class Encoder(nn.Module):
         return self
 
     def _weights_place(self) -> tuple[Any, ...]:
-        """Where the weights are and in what form; another one after they were moved or cast."""
+        """Address and dtype of the weights, which change when they are moved or cast."""
         weight = next(self.model.parameters())
         return weight.device, weight.dtype, weight.data_ptr()
 
@@ -228,7 +228,7 @@ class Encoder(nn.Module):
         return not (self.training or torch.is_grad_enabled() or torch.is_autocast_enabled(self.device.type))
 
     def _wanted(self, states: list[Tensor]) -> list[Tensor]:
-        """Of the states of the computed layers, those that are read."""
+        """States of the layers that are read, among those computed."""
         return states if self.computed == self.layers else [states[self.computed.index(one)] for one in self.layers]
 
     def encode(self, batch: TokenBatch) -> list[Tensor]:

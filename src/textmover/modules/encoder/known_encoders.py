@@ -1,4 +1,4 @@
-"""What is known of encoders beforehand: which types can be cut, which layers to read, how long texts may be."""
+"""Known encoders: types that can be cut, recommended layers, and longest texts."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class SingleLayer(nn.Module):
         """Layers that the encoder has to give, in this order."""
 
     def signature_entries(self) -> dict[str, str]:
-        """What a score depends on."""
+        """Entries of the signature."""
         return {"layer": str(self.needed[0])}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
@@ -50,7 +50,7 @@ class _UnitLayers(nn.Module):
         """Layers that the encoder has to give, in this order."""
 
     def signature_entries(self) -> dict[str, str]:
-        """What a score depends on."""
+        """Entries of the signature."""
         return {"layers": _ranges(self.needed)}
 
     def unit_layers(self, hidden_states: Sequence[Tensor]) -> Tensor:

@@ -1,4 +1,4 @@
-"""What an encoder's model computes, as modules on plain tensors: for each text a row, or several side by side."""
+"""Encoder models as modules on plain tensors, for one text a row or several side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an encoder comes from: a local folder, the Hugging Face cache, the embedded package, or the hub, in this order.
+"""Sources of encoders, in order: a local folder, the Hugging Face cache, the embedded package, the hub.
 
 Offline machines are the rule in evaluation, so whatever is at hand is taken before anything is asked of a network, and
 a failure tells everything that was tried.

@@ -163,7 +163,7 @@ class StaticEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the output goes; the vectors stay on the disk."""
+        """Device of the output; the vectors stay on the disk."""
         return self.anchor.device
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:

@@ -115,7 +115,7 @@ def _empty(path: Path) -> InputError:
 
 
 def _numbers(fields: list[bytes]) -> int:
-    """How many fields at the end of a line are numbers; the first is always a word."""
+    """Number of numeric fields at the end of a line; the first field is always a word."""
     return sum(1 for _ in itertools.takewhile(_is_number, reversed(fields[1:])))
 
 
@@ -236,7 +236,7 @@ def _renamed(beside: Path, folder: Path) -> Path:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes whenever the file does."""
+    """Values that change whenever the file does."""
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 

@@ -18,7 +18,7 @@ Encode = Callable[[Tensor, Tensor], list[Tensor]]
 
 
 class Windows(NamedTuple):
-    """Where the tokens of each window stand.
+    """Positions of the tokens of each window.
 
     Attributes:
         rows: Text of each window, int64 ``[W]``, ascending.

@@ -17,7 +17,7 @@ from textmover.types import MatchResult
 
 
 class Matching(nn.Module):
-    """How the similarity block of a pair of texts becomes recall, precision and F."""
+    """Base of matchings: from the similarity block of a pair of texts to recall, precision and F."""
 
     has_sides: ClassVar[bool] = True
     """False where recall and precision are one and the same number."""
@@ -46,7 +46,7 @@ class Matching(nn.Module):
         return cls()
 
     def signature_entries(self) -> dict[str, str]:
-        """What a score depends on beside the matching's name."""
+        """Entries of the signature beside the matching's name."""
         return {}
 
     def learned_fields(self) -> dict[str, float]:

@@ -64,7 +64,7 @@ REGISTERED: dict[str, Registered] = {}
 
 
 def registered_matching(name: str) -> Registered | None:
-    """What was registered under a name, here or by the entry point of an installed package; ``None`` if nothing was."""
+    """Matching registered under a name, here or by an installed package's entry point, or ``None``."""
     if name not in REGISTERED:
         for point in entry_points(group=ENTRY_POINTS, name=name):
             point.load()

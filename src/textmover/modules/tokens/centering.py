@@ -1,4 +1,4 @@
-"""What is subtracted from the token vectors before they are scaled to unit length."""
+"""Centring: the mean subtracted from token vectors before they are scaled to unit length."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class CorpusMean(nn.Module):
 
 
 class IdfTable(nn.Module):
-    r"""How many documents of a corpus hold each token, and the weight that follows from it.
+    r"""Document frequencies of tokens in a corpus, and their idf weights.
 
     ``smooth``: :math:`\log\frac{n+1}{df+1}` (BERTScore, MoverScore), 0 for a token that every document holds.
     ``plus-one``: :math:`\log(1 + \frac{n+1}{df+1})` (YiSi), above 0 for every token. Repeated documents count as often

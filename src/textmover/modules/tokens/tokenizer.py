@@ -40,7 +40,7 @@ LETTER = "\N{REPLACEMENT CHARACTER}"
 
 
 class _Encoded(NamedTuple):
-    """What Hugging Face says of texts; the words are ``None`` where nobody asks or the tokenizer does not know."""
+    """Output of a Hugging Face tokenizer; words are ``None`` if not asked for or unknown to it."""
 
     ids: list[list[int]]
     special: list[list[int]]
@@ -227,7 +227,7 @@ class Tokenizer:
         return tuple(word.group() for word in found), tuple(numbers)
 
     def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
-        """Where the tokens of each text stand in it.
+        """Character spans of the tokens of each text.
 
         Args:
             texts: The texts, as they are given to :meth:`__call__`, which also checks them.
@@ -373,7 +373,7 @@ def _surfaces(pieces: Sequence[str], marker: str, unknown: str | None) -> list[s
 
 
 def _byte(piece: str) -> str:
-    """What ``<0x2C>``, a byte that stands for itself, is in a text."""
+    """Character of ``<0x2C>``, a token that stands for a byte."""
     digits = re.fullmatch(r"<0x([0-9A-F]{2})>", piece)
     return bytes.fromhex(digits[1]).decode("utf-8", "replace") if digits else piece
 

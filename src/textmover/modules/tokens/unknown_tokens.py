@@ -56,7 +56,7 @@ def apart(references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Tok
 
 
 def token_keys(tokens: TokenEmbeddings) -> Tensor:
-    """What tokens are told apart by: their ids, and for unknown ones a number below -1, int64 ``[B, L]``."""
+    """Keys that tell tokens apart: their ids, and numbers below -1 for unknown ones, int64 ``[B, L]``."""
     ids = tokens.input_ids
     return ids if tokens.unknown is None else ids.where(tokens.unknown == 0, -1 - tokens.unknown)
 

@@ -110,7 +110,7 @@ class TokenWeighting(nn.Module):
         return tokens.mask if choices & {"keep", "targets"} else tokens.mask & kept
 
     def sides(self, references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[Side, Side]:
-        """What is matched of pairs of texts, the references first; unknown tokens match their like alone.
+        """Units of pairs of texts, the references first; unknown tokens match only their like.
 
         Texts without a token that is known are empty, unless both texts of the pair are the same.
         """
@@ -122,7 +122,7 @@ class TokenWeighting(nn.Module):
         return reference._replace(empty=reference.empty & other), hypothesis._replace(empty=hypothesis.empty & other)
 
     def forward(self, tokens: TokenEmbeddings, role: Role) -> Side:
-        """What of the texts is matched in a role; the vectors of the tokens are unit vectors unless they are pooled."""
+        """Units of texts in a role; token vectors are unit vectors unless they are pooled."""
         choice = self.special_tokens[role]
         ordinary = tokens.special == SpecialToken.NONE
         present = tokens.mask

@@ -103,7 +103,7 @@ UNWRITTEN = "the description"
 
 @dataclass(frozen=True)
 class SetDescription:
-    """Which columns of a file of judgements mean what.
+    """Roles of the columns of a file of judgements.
 
     The name of a column may be a path into nested JSON, ``annotations.expert.fluency``, where ``*`` stands for every
     entry of a list: ``annotations.*.fluency`` is their mean where a number is wanted, and all of them where references
@@ -199,7 +199,7 @@ class SetDescription:
         return found
 
     def place(self, key: str, value: str | None = None) -> str:
-        """Where a key can be changed, for the way out of an error.
+        """Place where a key can be changed, for errors.
 
         Args:
             key: The key.

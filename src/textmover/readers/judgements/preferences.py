@@ -155,7 +155,7 @@ class _Rows:
 
 
 class _Output(NamedTuple):
-    """What a system made of a test set, line by line with the references and, if they are there, the sources."""
+    """Output of a system for a test set, line by line with references and, if present, sources."""
 
     path: Path
     lines: list[str]

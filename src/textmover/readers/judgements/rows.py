@@ -105,7 +105,7 @@ def check_unique(texts: Sequence[JudgedText], way_out: str) -> None:
 
 
 def repeated_rows(judgements: Judgements) -> int:
-    """How many rows have the group, item and system of an earlier row; 0 where items are not known.
+    """Number of rows that repeat group, item and system of an earlier row; 0 if items are unknown.
 
     Args:
         judgements: The set.
@@ -205,7 +205,7 @@ def number(row: TableRow, column: str, *, missing: bool, hint: str) -> float:
 
 
 def place_of(row: TableRow) -> str:
-    """Where a row stands."""
+    """Place of a row, as errors name it."""
     return f"{row.unit} {row.number} of {row.name}"
 
 

@@ -94,7 +94,7 @@ def read_judgements(
 
 
 def set_name(path: str | Path) -> str:
-    """What tables call a set that nobody named: its file without suffixes.
+    """Default name of a set: its file without suffixes.
 
     Example:
         >>> set_name("data/newstest2017.tsv.gz"), set_name("hub:owner/name")

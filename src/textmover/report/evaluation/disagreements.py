@@ -1,4 +1,4 @@
-"""Where a metric and people see a text most differently, and how its words were matched."""
+"""Largest disagreements of a metric with people, and the matches of their words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a metric matched the words of a hypothesis with those of a reference.
+    """Matches of the words of a hypothesis with those of a reference.
 
     Attributes:
         hypothesis: Words, in order.
@@ -92,7 +92,7 @@ class Disagreement:
 
     @property
     def difference(self) -> float:
-        """How much better the metric finds it than people do, in standard deviations."""
+        """Metric minus people, in standard deviations."""
         return self.metric_z - self.rating_z
 
 

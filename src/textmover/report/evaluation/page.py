@@ -60,7 +60,7 @@ MOST_GROUP_COLUMNS = 10
 
 @dataclass(frozen=True, eq=False)
 class ReportSection:
-    """What the page shows of one judgement set and dimension.
+    """Section of the page for one judgement set and dimension.
 
     Attributes:
         evaluation: Values, intervals and tests.
@@ -301,7 +301,7 @@ def _groups(evaluation: Evaluation, selection: Selection) -> tuple[str, ...] | N
 
 
 def _statistic(evaluation: Evaluation) -> str:
-    """Of segments: the protocol's own, or Pearson's r where that is no correlation."""
+    """Statistic over segments: the protocol's, or Pearson's r if that is not a correlation."""
     return evaluation.protocol.statistic if evaluation.protocol.statistic in CORRELATIONS else "pearson"
 
 
@@ -311,7 +311,7 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class ReportHead:
-    """What stands at the top of the page.
+    """Head of the page.
 
     Attributes:
         date: As it is written; the page asks no clock, so that the same input gives the same page.

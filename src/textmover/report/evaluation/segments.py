@@ -72,7 +72,7 @@ class ShownText:
 
 
 def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
-    """How long the longest folded text may be so that all of them together stay within a budget.
+    """Longest folded text for which all of them together stay within a budget.
 
     Args:
         sizes: Characters of each.
@@ -204,7 +204,7 @@ def segment_views(
 
 
 def _where(one: Disagreement, judgements: Judgements) -> str:
-    """What identifies the segment: its group, its item and system where known, and its row."""
+    """Identity of a segment: group, item and system if known, and row."""
     parts = [one.group]
     parts += [f"item {one.item}"] if one.item is not None else []
     parts += [f"system {one.system}"] if one.system is not None else []

@@ -1,4 +1,4 @@
-"""What tables and the report page say about an evaluation, in the same words everywhere."""
+"""Sentences about an evaluation, the same in tables and on the page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STATISTIC_NAMES = {
 
 
 def set_title(evaluation: Evaluation, among: Sequence[Evaluation] = ()) -> str:
-    """What a table is headed with: the set, and its dimension and protocol where needed to tell tables apart.
+    """Heading of a table: the set, with dimension and protocol if needed to tell tables apart.
 
     Args:
         evaluation: What the table shows.
@@ -161,7 +161,7 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
 
 
 def file_remarks(judgements: Judgements) -> list[str]:
-    """What the reader of a judgement set left out, as sentences.
+    """Sentences about what the reader of a judgement set left out.
 
     Args:
         judgements: The set.
@@ -185,7 +185,7 @@ def _capital(text: str) -> str:
 
 
 def _level(evaluation: Evaluation) -> str:
-    """What the statistic is computed over; of a single group there is no mean."""
+    """Units of the statistic; a single group has no mean."""
     if evaluation.protocol.statistic == "soft-accuracy":
         return "over the p-values of all pairs of systems on the items that both have, mean over groups"
     if evaluation.protocol.level != "per-group" or len(evaluation.groups) > 1:
@@ -195,7 +195,7 @@ def _level(evaluation: Evaluation) -> str:
 
 
 def _over_units(evaluation: Evaluation, units: set[int]) -> str:
-    """How many units there are, where they are something else than groups."""
+    """Number of units, unless they are groups."""
     name = _unit(evaluation)
     if name == "group" or not units:
         return ""
@@ -205,7 +205,6 @@ def _over_units(evaluation: Evaluation, units: set[int]) -> str:
 
 
 def _unit(evaluation: Evaluation) -> str:
-    """What a value is computed in, or of."""
     if evaluation.protocol.statistic in ("darr", "soft-accuracy"):
         return {"darr": "preference", "soft-accuracy": "pair of systems"}[evaluation.protocol.statistic]
     levels = {"per-item": "item", "per-system": "system", "systems": "system"}
@@ -213,7 +212,7 @@ def _unit(evaluation: Evaluation) -> str:
 
 
 def _on_chance(evaluation: Evaluation) -> list[str]:
-    """Where intervals, ranks and marks come from."""
+    """Source of intervals, ranks and marks."""
     found = []
     if any(not math.isnan(one.low) for one in evaluation.metrics):
         lost = ""

@@ -46,7 +46,7 @@ BAR, FALLING = oklch(0.62, 0.12, 252), oklch(0.68, 0.13, 55)
 
 
 class _Place(NamedTuple):
-    """Where everything stands, in inches."""
+    """Layout of the figure, in inches."""
 
     cell: float
     left: float
@@ -207,7 +207,7 @@ def _cells(axes: Axes, grid: Grid) -> None:
 
 
 def _plan(axes: Axes, grid: Grid) -> None:
-    """What is moved as discs, half a disc for each of two plans."""
+    """Moved mass as discs, half a disc for each of two plans."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Wedge
 
@@ -240,7 +240,7 @@ def _names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], place: _Plac
 
 
 def _sides(figure: Figure, place: _Place) -> None:
-    """Which text is which, in the corner between the words."""
+    """Labels of the two texts, in the corner between the words."""
     width, height = place.size
     top = place.below + place.height
     for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), ("reference \N{DOWNWARDS ARROW}", 0.12)):
@@ -254,7 +254,7 @@ def _style(line: Line, size: float) -> dict[str, Any]:
 
 
 def _bars(figure: Figure, place: _Place, grid: Grid) -> None:
-    """What words add to the score: of the reference on the right, of the hypothesis below."""
+    """Contributions of words: the reference's on the right, the hypothesis' below."""
     values = [one.adds for one in (*grid.rows, *grid.columns)]
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
@@ -279,7 +279,7 @@ def _bars(figure: Figure, place: _Place, grid: Grid) -> None:
 
 
 def _legend(figure: Figure, place: _Place, grid: Grid, notes: Sequence[str]) -> None:
-    """What colours and discs mean, and how the bars become the score, under the picture."""
+    """Legend of colours, discs and bars, under the picture."""
     from matplotlib.patches import Rectangle, Wedge
 
     width = place.size[0]

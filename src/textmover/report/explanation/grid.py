@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """What is drawn.
+    """Rows, columns and values of the picture.
 
     Attributes:
         rows: Words of the reference.
@@ -108,7 +108,7 @@ def stretches(count: int, most: int) -> list[tuple[int, int]]:
 
 
 def blank_words(found: ExplanationValues, side: SideName) -> list[bool]:
-    """Which words of a text the metric leaves out, so that they were compared with nothing, as ``[SEP]`` is by some.
+    """Words that the metric leaves out, so that they were compared with nothing, as some do with ``[SEP]``.
 
     Args:
         found: The explanation.
@@ -141,7 +141,7 @@ def _lines(found: ExplanationValues, side: SideName, places: Sequence[tuple[int,
 
 
 def _alike(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[Sequence[int]]) -> np.ndarray:
-    """How alike stretches are: what the words of each find in the other, on average."""
+    """Mean similarity of stretches: the best match of each word in the other one."""
     lengths = np.array(sizes[0])[:, None], np.array(sizes[1])[None]
     down = np.add.reduceat(np.maximum.reduceat(values, starts[1], axis=1), starts[0], axis=0) / lengths[0]
     across = np.add.reduceat(np.maximum.reduceat(values, starts[0], axis=0), starts[1], axis=1) / lengths[1]

@@ -1,4 +1,4 @@
-"""Where explanations go: as text, JSON or a page to standard output or a file, or as a picture into a file."""
+"""Output of explanations: text, JSON or a page to standard output or a file, or a picture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUFFIXES = {".txt": "text", ".json": "json", ".jsonl": "jsonl", ".html": "html",
 
 @dataclass(frozen=True)
 class Target:
-    """What is written where.
+    """Path and format of the output.
 
     Attributes:
         format: One of :data:`FORMATS`, or ``picture``.
@@ -54,7 +54,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
-    """What the options say of the output; whether it can be made and written is found out before the work."""
+    """Target that the options ask for, checked before the work."""
     if options.output is None:
         format, path = options.format or "text", None
     else:

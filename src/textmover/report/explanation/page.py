@@ -112,7 +112,7 @@ def frame(found: ExplanationValues) -> str:
 
 
 def line_view(given: ExplainedLine, *, of: int = 1) -> PageView:
-    """What the page shows of a pair.
+    """View of a pair for the page.
 
     Args:
         given: The explanation and its line.
@@ -194,7 +194,7 @@ def _direction(text: str) -> str:
 
 
 def _end(spans: Sequence[tuple[int, int] | None], most: int) -> int:
-    """Where the words that are shown end in the text."""
+    """End of the shown words in the text."""
     return max((span[1] for span in spans[:most] if span is not None), default=0)
 
 

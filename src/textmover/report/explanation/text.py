@@ -96,7 +96,7 @@ def _style(closeness: float, alone: bool = False) -> str:
 
 
 def _print_scale(found: ExplanationValues) -> None:
-    """What the colours mean."""
+    """Print the meaning of the colours."""
     scale = Text("            cosine 0 ", style="dim")
     for step in range(SEQUENTIAL):
         scale.append("  ", _style((step + 0.5) / SEQUENTIAL))
@@ -111,7 +111,7 @@ def _print_scale(found: ExplanationValues) -> None:
 
 
 def _print_words(found: ExplanationValues) -> None:
-    """Which words belong together, what they add, and which are left."""
+    """Print matched words with their contributions, and those without a counterpart."""
     words, others = found.hypothesis, found.reference
     adds = found.adds("hypothesis")
     largest = float(abs(adds).max(initial=0))
@@ -145,7 +145,7 @@ def _print_words(found: ExplanationValues) -> None:
 
 
 def _added(value: float, largest: float) -> str:
-    """What a word adds, with a bar on a terminal."""
+    """Contribution of a word, with a bar on a terminal."""
     number = f"{value:.4f}".rjust(7)
     stream = console()
     if not stream.is_terminal or largest <= 0 or not stream.encoding.lower().startswith("utf"):
@@ -159,7 +159,7 @@ def _partner(others: ExplainedText, pair: WordPair, drawn: float) -> str:
 
 
 def _print_trees(trees: ExplainedTrees) -> None:
-    """What becomes of the words on the way from tree to tree."""
+    """Print the edits of words from tree to tree."""
     if not trees.largest:
         _say("Trees: none to compare, since a side has no words")
         return

@@ -51,7 +51,7 @@ class WordPair(NamedTuple):
 
 
 class NodeEdit(NamedTuple):
-    """What becomes of a node on the way from the tree of the reference to that of the hypothesis.
+    """Edit of a node on the way from the reference's tree to the hypothesis'.
 
     Attributes:
         kind: ``"kept"`` for words that match, ``"changed"`` for one that becomes another, ``"deleted"`` for one of the
@@ -109,7 +109,7 @@ class ExplainedMatch:
 
     @property
     def contributions(self) -> np.ndarray:
-        """What each pair of words adds to the value, ``[M, N]``."""
+        """Contribution of each pair of words to the value, ``[M, N]``."""
         return self.plan * self.rates
 
     @property
@@ -120,7 +120,7 @@ class ExplainedMatch:
 
 @dataclass(frozen=True, eq=False)
 class ExplainedTrees:
-    """How one dependency tree becomes the other.
+    """Edits that turn one dependency tree into the other.
 
     Attributes:
         reference: Parse of the reference.
@@ -141,7 +141,7 @@ class ExplainedTrees:
 
     @property
     def similarity(self) -> float:
-        """How alike the trees are, in [0, 1]; 0 where a text has no words."""
+        """Similarity of the trees, in [0, 1]; 0 if a text has no words."""
         return 1 - self.distance / self.largest if self.largest else 0.0
 
 
@@ -203,15 +203,15 @@ class ExplanationValues:
 
     @property
     def by_words(self) -> float:
-        """What all words together add to the score; the rest are the remainders."""
+        """Sum of all words' contributions; the rest of the score are the remainders."""
         return float(self.contributions.sum())
 
     def adds(self, side: SideName) -> np.ndarray:
-        """What each word of a side adds to the score: float64, one value a word, the same sum for both sides."""
+        """Contribution of each word of a side to the score, float64; both sides have the same sum."""
         return self.contributions.sum(axis=0 if side == "hypothesis" else 1)
 
     def closeness(self, side: SideName) -> np.ndarray:
-        r"""How well each word of a side is matched: :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`.
+        r"""Closeness of each word of a side to its matches: :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`.
 
         Args:
             side: Which words.

@@ -61,7 +61,7 @@ class Explanation(ExplanationValues):
         return path
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows: the page in a frame of its own; the plain text where Jinja is not installed."""
+        """HTML for notebooks: the page in a frame of its own; the plain text if Jinja is not installed."""
         from textmover.report.explanation.page import frame
 
         try:

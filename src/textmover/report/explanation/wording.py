@@ -26,7 +26,7 @@ def flag_notes(found: ExplanationValues) -> list[str]:
 
 
 def plan_words(name: str, *, several: bool) -> str:
-    """What the disc of a plan stands for.
+    """Meaning of a plan's discs.
 
     Example:
         >>> plan_words("recall", several=True), plan_words("cost", several=False)
@@ -36,12 +36,12 @@ def plan_words(name: str, *, several: bool) -> str:
 
 
 def signed_terms(found: ExplanationValues) -> list[tuple[str, float]]:
-    """What the score is the sum of: all words together, and each remainder by its name."""
+    """Terms of the score: all words together, and each remainder by its name."""
     return [("words", found.by_words), *((one.name, one.value) for one in found.remainders)]
 
 
 def decomposition(found: ExplanationValues, *, plain: bool = False) -> str:
-    """How words and remainders add up to the score, such as ``"words 0.72 - baseline 0.13 = score 0.59"``.
+    """Sum of words and remainders, such as ``"words 0.72 - baseline 0.13 = score 0.59"``.
 
     Args:
         found: The explanation.

@@ -139,7 +139,7 @@ def _cell(axes: Axes, column: float, row: float, value: float, text: str) -> Non
 
 
 def _legend(axes: Axes, low: str, high: str) -> None:
-    """What the colours say, from below 0 to 1."""
+    """Legend of the colours, from below 0 to 1."""
     values = [-1 / DIVERGING, *((step + 0.5) / SEQUENTIAL for step in range(SEQUENTIAL))]
     labels = ["< 0", "0", *[""] * (SEQUENTIAL - 2), "1"]
     for column, (value, text) in enumerate(zip(values, labels, strict=True)):

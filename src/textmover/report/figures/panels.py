@@ -78,7 +78,7 @@ def check_matplotlib() -> None:
 
 
 def report_files(output: str, name: str) -> tuple[Path, Path]:
-    """Where a table and its figure go, given the one place that the user gave.
+    """Paths of a table and its figure, from the one path that was given.
 
     Args:
         output: A folder, or a name for both files; of a known suffix, that of a figure says how it is drawn.
@@ -231,7 +231,7 @@ SHAPED = (("\u0590", "\u08ff"), ("\u0900", "\u0dff"), ("\u0e00", "\u109f"), ("\u
 
 
 class Fonts(NamedTuple):
-    """What texts are drawn with.
+    """Fonts of a picture.
 
     Attributes:
         families: Names for matplotlib, in the order in which they are asked for a character.

@@ -98,7 +98,7 @@ def shown_range(values: Vector) -> tuple[float, float]:
 
 
 def outside_words(*axes: Vector) -> str:
-    """How many segments a picture leaves out, empty for none.
+    """Number of segments outside a picture in words; empty for none.
 
     Args:
         axes: Values along each axis, ``[n]`` each.
@@ -146,7 +146,7 @@ def level_of(count: int, steps: Sequence[int]) -> int:
 
 
 def step_labels(steps: Sequence[int]) -> list[str]:
-    """What a legend says of the depths.
+    """Labels of the legend's depths.
 
     Example:
         >>> step_labels([1, 2, 4, 31])
@@ -202,7 +202,7 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
 
 
 def distribution_plot(name: str, scores: Vector) -> str:
-    """How often which scores occur: a histogram, with the median marked.
+    """Histogram of scores, with the median marked.
 
     Args:
         name: Of the metric, or of the ratings.

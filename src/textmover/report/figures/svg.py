@@ -286,7 +286,7 @@ def _candidates() -> list[_Candidate]:
 
 
 def _place(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
-    """Where in OKLab the colour lies that sRGB has for it."""
+    """OKLab coordinates of an sRGB colour."""
     chroma = _shown_chroma(lightness, chroma, hue)
     return lightness, chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
 

@@ -1,4 +1,4 @@
-"""What ``textmover compare`` says: as text, JSON, LaTeX or a page."""
+"""Output of ``textmover compare``: text, JSON, LaTeX or a page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Comparison(NamedTuple):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader has to know before all else."""
+        """Remarks that a reader needs first."""
         count = self.found.scores.shape[1]
         these = "This is 1 segment" if count == 1 else f"These are {count} segments"
         few = [f"{these}: intervals and tests say little of fewer than {FEW}."] if count < FEW else []
@@ -140,7 +140,7 @@ def system_table(found: ComparedSystems) -> tuple[tuple[str, ...], list[tuple[st
 
 
 def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
-    r"""What is known of two systems, in a sentence.
+    r"""Describe the comparison of two systems in a sentence.
 
     Example:
         >>> from textmover.meta_evaluation import compare_systems

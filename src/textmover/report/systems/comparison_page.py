@@ -236,7 +236,7 @@ def _pair(
     gaps: NDArray[np.float64],
     range_: tuple[float, float],
 ) -> dict[str, Any]:
-    """What is known of two systems, the second of which is better by ``gaps``."""
+    """View of two systems, the second of which is better by ``gaps``."""
     parts = (("better", pair.wins), ("equal", pair.ties), ("worse", pair.losses))
     return {
         "first": pair.first,
@@ -258,7 +258,7 @@ def _pair(
 
 
 def verdict(pair: SystemPair, found: ComparedSystems) -> str:
-    """Which of two systems is better, if both tests say so and enough segments differ for them to say it."""
+    """Sentence that names the better system if both tests find it and enough segments differ."""
     decision = found.decision(pair)
     if pair.differing and pair.least > found.significant:
         return "Too few segments differ to tell them apart."

@@ -1,4 +1,4 @@
-"""What ``textmover rank`` says: tables of systems as text, JSON, CSV, LaTeX or a page."""
+"""Output of ``textmover rank``: text, JSON, CSV, LaTeX or a page."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def cells(ranking: Ranking, place: int) -> tuple[tuple[str, ...], list[tuple[str
 
 
 def remarks(ranking: Ranking, place: int) -> list[str]:
-    """What a reader has to know of a table."""
+    """Remarks about a table."""
     table = ranking.tables[place]
     found = []
     if not table.complete:
@@ -157,7 +157,7 @@ def mean_cells(ranking: Ranking) -> tuple[tuple[str, ...], list[tuple[str, ...]]
 
 
 def mean_remarks(ranking: Ranking) -> list[str]:
-    """What a reader has to know of all groups."""
+    """Remarks about all groups."""
     count = len(ranking.tables)
     if count < 2:
         return _lone(ranking)

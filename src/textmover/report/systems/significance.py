@@ -1,4 +1,4 @@
-"""What a paper has to say of the tests of ``textmover compare`` and ``textmover rank``, in words and as a signature."""
+"""Descriptions of the tests of ``compare`` and ``rank`` for a paper, in words and as a signature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textmover.meta_evaluation.systems.paired_tests import comparison_signature
 
 
 def rank_tests(options: argparse.Namespace) -> str:
-    """What the clusters and intervals of ``textmover rank`` depend on.
+    """Settings of the clusters and intervals of ``textmover rank``.
 
     Example:
         >>> rank_tests(argparse.Namespace(test="randomisation", samples=1000, trials=10000, seed=1, fewest=5))

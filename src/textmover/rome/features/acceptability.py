@@ -1,4 +1,4 @@
-"""How acceptable a sentence is as English: RoMe's grammatical feature, from a classifier trained on CoLA."""
+"""Acceptability of English sentences, RoMe's grammatical feature: a classifier trained on CoLA."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class AcceptabilityModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where batches have to be."""
+        """Device on which batches must be."""
         return self.classifier.device
 
     def tokenize(self, texts: Sequence[str]) -> TokenBatch:

@@ -96,7 +96,7 @@ class WordNeighbours:
         return self._near[word]
 
     def __call__(self, word: str, sentence: str) -> list[str]:
-        """What may stand for ``word`` in ``sentence``, best first."""
+        """Return replacements of ``word`` in ``sentence``, best first."""
         found = self.nearest(word.lower())
         if self._sentences is None or not found:
             return found

@@ -31,7 +31,7 @@ WordWeighting = Literal["uniform", "idf", "tf-idf"]
 
 @dataclass(frozen=True)
 class SemanticConfig:
-    """How words are aligned and how far apart aligned words are.
+    """Alignment of words, and the distance of aligned words.
 
     Attributes:
         align: Whether words are aligned one to one; else every word may go to every other at 1 - cos (plain EMD).

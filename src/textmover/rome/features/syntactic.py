@@ -86,7 +86,7 @@ class SyntacticSimilarity(NamedTuple):
 
 
 class WordEdit(NamedTuple):
-    """What becomes of a word on the way from the reference to the hypothesis.
+    """Edit of a word on the way from the reference to the hypothesis.
 
     Attributes:
         reference: Position of the word in the reference; ``None`` where one is inserted.
@@ -117,7 +117,7 @@ def syntactic_similarity(
     cosines: Tensor | np.ndarray | Sequence[ArrayLike | Tensor],
     options: SyntacticOptions = DEFAULT,
 ) -> SyntacticSimilarity:
-    r"""How alike the dependency trees of ``B`` references and hypotheses are, words being compared by meaning.
+    r"""Similarity of the dependency trees of ``B`` references and hypotheses, words compared by meaning.
 
     .. math:: F = 1 - \frac{\mathrm{TED}(R, H)}{\mathrm{TED}_{\max}(R, H)}
 
@@ -192,7 +192,7 @@ def syntactic_edits(
     cosines: ArrayLike | Tensor,
     options: SyntacticOptions = DEFAULT,
 ) -> list[WordEdit]:
-    """What becomes of each word in a cheapest way from the reference's tree to the hypothesis', for plots and tables.
+    """Edits of each word in a cheapest way from the reference's tree to the hypothesis', for plots and tables.
 
     Args:
         reference: Parse of the reference.

@@ -40,7 +40,7 @@ class ReadText:
 
 @dataclass(frozen=True, slots=True)
 class RomeFeatures:
-    """What RoMe needs of ``B`` texts.
+    """RoMe's features of ``B`` texts.
 
     Attributes:
         vectors: Word vectors ``[B, W, D]``, 0 where a word has none.
@@ -73,7 +73,7 @@ class RomeFeatures:
 
 @dataclass(frozen=True, eq=False)
 class PackedRome:
-    """What RoMe needs of texts, without padding.
+    """RoMe's features of texts, without padding.
 
     Attributes:
         words: Vectors of the words, and whether they have one.
@@ -176,7 +176,7 @@ class KeptFeatures:
         return found
 
     def judged(self, texts: Sequence[str], judge: Callable[[list[str]], Tensor]) -> Tensor:
-        """What ``judge`` gives of texts ``[n]``; each is judged once, however often it comes back."""
+        """Results of ``judge`` for texts ``[n]``; each distinct text is judged once."""
         found = {text: self._judged.get(text) for text in texts}  # another thread may clear it
         missing = [text for text, value in found.items() if value is None]
         new = dict(zip(missing, judge(missing).tolist(), strict=True))
@@ -261,14 +261,14 @@ class WordReader(nn.Module):
     def _spans(
         self, batch: TokenBatch, offsets: Tensor
     ) -> tuple[list[tuple[Span, ...]], list[ParsedText] | list[None]]:
-        """Where the words of each text stand, and its parse."""
+        """Character spans of the words of each text, and its parse."""
         if self.parser is None:
             return word_spans(batch, offsets), [None] * len(batch)
         parses = self.parser(batch.texts)
         return [one.spans for one in parses], parses
 
     def signature_entries(self) -> dict[str, str]:
-        """What words and vectors depend on."""
+        """Entries of the signature for words and vectors."""
         entries = {"encoder": self.metric.encoder_identity, **self.metric.layers.signature_entries()}
         return entries if self.parser is None else {**entries, "parser": self.parser.identity}
 

@@ -63,7 +63,7 @@ def word_vectors(vectors: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 
 def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
-    """Where the words of :func:`word_vectors` stand in their texts.
+    """Character spans of the words of :func:`word_vectors`.
 
     Args:
         batch: The texts as tokens, with traits.
@@ -130,7 +130,7 @@ def word_vectors_of_spans(
 
 
 def token_offsets(tokenizer: Any, texts: Sequence[str]) -> Tensor:
-    """Where the tokens of texts stand: :meth:`textmover.modules.tokens.tokenizer.Tokenizer.offsets`."""
+    """Character spans of tokens: :meth:`textmover.modules.tokens.tokenizer.Tokenizer.offsets`."""
     offsets = tokenizer.offsets(texts) if hasattr(tokenizer, "offsets") else None
     if offsets is None:
         raise InputError(
@@ -154,7 +154,7 @@ def _traits(batch: TokenBatch) -> Tensor:
 
 
 class WordIdf(IdfTable):
-    r"""How many documents of a corpus hold each word, in lower case, and the weight that follows from it.
+    r"""Document frequencies of lower-case words in a corpus, and their idf weights.
 
     The formulas are those of :class:`~textmover.modules.tokens.statistics.IdfTable`; a word that no document holds has
     the highest weight. The words are part of the state, so that a checkpoint brings them along.
@@ -235,5 +235,5 @@ class WordIdf(IdfTable):
 
 
 def word_key(word: str) -> str:
-    """What a word is counted by: lower case, one space for any white space."""
+    """Key by which a word is counted: lower case, one space for any white space."""
     return " ".join(word.lower().split())

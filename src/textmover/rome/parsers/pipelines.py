@@ -195,7 +195,7 @@ class SpacyParser(CachedParser):
 
 
 def parsed_doc(doc: Any) -> ParsedText:
-    """What a document of spaCy's says of its words."""
+    """Convert a document of spaCy."""
     return ParsedText(
         words=tuple(word.text for word in doc),
         lemmas=tuple(word.lemma_ or word.lower_ for word in doc),

@@ -184,7 +184,7 @@ class FeatureScorer(nn.Module):
 
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> FeatureScorer:
-        """What :meth:`entries` described.
+        """Rebuild a scorer from its :meth:`entries`.
 
         Raises:
             InputError: If something is missing, or the weights do not fit the layers.

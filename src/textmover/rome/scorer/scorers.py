@@ -161,7 +161,7 @@ def shipped_scorers() -> dict[str, Path]:
 
 
 def official_file() -> Path:
-    """Where the authors' network is kept once it has been converted: in the user's cache."""
+    """Path of the converted network of RoMe's authors, in the user's cache."""
     return cache_folder() / "rome" / "official.json"
 
 

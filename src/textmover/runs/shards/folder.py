@@ -176,7 +176,7 @@ ROW_DIGITS = 8
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of a finished shard beside its file.
+    """Record of a finished shard, beside its file.
 
     Attributes:
         manifest: Digest of the manifest that it was scored under.
@@ -221,7 +221,7 @@ class Record:
 
 
 class Finished(NamedTuple):
-    """What is known of all shards together.
+    """Summary of all shards.
 
     Attributes:
         tallies: Of each.

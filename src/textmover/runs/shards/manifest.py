@@ -25,7 +25,7 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a result was made from.
+    """Inputs and settings of a result.
 
     Attributes:
         manifest: What its bytes depend on beside the texts.
@@ -46,7 +46,7 @@ class Receipt:
 
 
 def receipt_path(path: Path) -> Path:
-    """Where the receipt of a single file is."""
+    """Path of the manifest of a single file."""
     return path.with_name(f".{path.name}.textmover.json")
 
 
@@ -144,7 +144,7 @@ def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple
 
 
 def digest(content: bytes) -> str:
-    """What tells contents apart."""
+    """Digest of contents."""
     return digest_of((content,))
 
 

@@ -1,4 +1,4 @@
-"""How scores stand in files: the bytes of a shard, and whole files made of them."""
+"""File formats of scores: the bytes of a shard, and whole files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Layout:
-    """How scores are written.
+    """Layout of written scores.
 
     Attributes:
         format: ``text``, ``json``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``.
@@ -82,7 +82,7 @@ class Layout:
         return self.systems if self.several else tuple(names)
 
     def header(self, names: Iterable[str]) -> str:
-        """What stands above all rows, if anything does; ``names`` are the values of each row."""
+        """Header above all rows, if there is one; ``names`` are the values of each row."""
         if self.format == "text":
             return "\t".join(self.systems) + "\n" if self.several else ""
         if self.format == "tsv":

@@ -102,7 +102,7 @@ def read_shards(rows: Rows, size: int) -> Generator[Shard, None, None]:
 
 
 def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
-    """How many rows all shards have, and the digest of their texts that a receipt keeps."""
+    """Number of rows of all shards, and the digest of their texts for the manifest."""
     rows, found = 0, []
     for shard in shards:
         rows += len(shard.rows)
@@ -191,7 +191,7 @@ class Parts:
         return kept_shards(self.folder)
 
     def finished(self, shard: Shard) -> Tally | None:
-        """What is known of a shard that has been written; ``None`` if it has to be scored."""
+        """Record of a written shard; ``None`` if it has to be scored."""
         record = self._record(shard.index)
         if record is None:
             return None
@@ -226,7 +226,7 @@ class Parts:
             stream.write(record.dump())
 
     def tallies(self, shards: int) -> list[Tally]:
-        """What is known of each shard.
+        """Summary of each shard.
 
         Args:
             shards: How many the input has.
@@ -285,7 +285,7 @@ class Parts:
         self.tidy()
 
     def _checked(self, shards: int) -> Finished:
-        """What is known of all shards, once it is certain that their files are those that were written."""
+        """Records of all shards, after their files have been checked."""
         found = self._finished(shards)
         if self._files(shards) != found.files:
             raise InputError(
@@ -305,7 +305,7 @@ class Parts:
         return Receipt({**self.manifest, "values": "mean alone" if only_mean else "all"}, rows, texts, scores)
 
     def sealed_receipt(self) -> tuple[Receipt, str]:
-        """What a sealed folder says that it was made from, and the digest of what its files are now."""
+        """Manifest of a sealed folder, and the digest of its present files."""
         try:
             manifest, summary = read_json(self.folder / MANIFEST), read_json(self.folder / SUMMARY)
             receipt = Receipt.from_json({**summary, "manifest": {**manifest, "values": "all"}})
@@ -336,7 +336,7 @@ class Parts:
             self.folder.rmdir()
 
     def file(self, index: int) -> Path:
-        """Where the scores of a shard are."""
+        """Path of a shard's scores."""
         return self.folder / f"{index:06d}.{FORMATS[self.layout.format]}"
 
     def _record_file(self, index: int) -> Path:

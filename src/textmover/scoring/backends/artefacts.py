@@ -82,7 +82,7 @@ _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an artefact has to be of.
+    """Properties that an artefact must have.
 
     Attributes:
         backend: ``openvino`` or ``onnxruntime``.
@@ -139,7 +139,7 @@ class Refused:
 
 
 def cache_folder() -> Path:
-    """Where artefacts of encoders are kept that no checkpoint brings along."""
+    """Folder of artefacts that no checkpoint brings along."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "textmover" / FOLDER
 
@@ -190,7 +190,7 @@ def find(folder: Path, wanted: Wanted) -> Artefact | Refused | None:
 
 
 def _changed(folder: Path, files: Mapping[str, Any]) -> str | None:
-    """What is not as the record says, as a clause."""
+    """Describe how the files differ from the record, as a clause."""
     if not files:
         return f"its {RECORD} names no files"
     for name, about in files.items():

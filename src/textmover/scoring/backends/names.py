@@ -65,7 +65,7 @@ def check_backend(backend: str, device: torch.device) -> None:
 
 
 def lacking(backend: str, precision: str) -> str | None:
-    """What to install before an artefact can be made, as a sentence; ``None`` where everything is there."""
+    """Sentence about packages that an artefact still needs; ``None`` if all are there."""
     extra, *packages = MAKING[backend, precision]
     missing = [name for name in (backend, *packages) if util.find_spec(name) is None]
     if not missing:

@@ -93,7 +93,7 @@ def packed_linear(linear: nn.Linear) -> nn.Module:
 
 
 def packed_runner(graph: nn.Module) -> PackedRunner | None:
-    """What runs a graph with packed weights; ``None`` where it is not in float32 on a processor that gains by it."""
+    """Runner with packed weights; ``None`` unless in float32 on a processor that gains by it."""
     weights = next(graph.parameters())
     able = (
         platform.machine() in MACHINES

@@ -281,7 +281,7 @@ def _check_packages(wanted: Wanted) -> None:
 
 
 def _runner(found: Artefact, wanted: Wanted, precision: str) -> ArtefactRunner:
-    """What runs an artefact; metrics that are loaded with the same one share it, since each copy holds the weights."""
+    """Runner of an artefact; metrics that load the same one share it, since each copy holds the weights."""
     arithmetic = "bf16" if precision == "fast" else precision
     record = (found.folder / artefacts.RECORD).stat()
     made = (str(found.folder.resolve()), record.st_ino, record.st_mtime_ns)

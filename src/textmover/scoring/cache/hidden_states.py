@@ -269,7 +269,7 @@ class _Group:
 
     @property
     def device(self) -> str:
-        """Where the states are."""
+        """Device of the states."""
         return self.kind[1]
 
     def let_go(self) -> bool:

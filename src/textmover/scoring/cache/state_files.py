@@ -250,7 +250,7 @@ class StateFiles:
 
 
 class _Entry(NamedTuple):
-    """Where the states of a text are, and the sum that they have to give."""
+    """Place and checksum of a text's states."""
 
     path: Path
     start: int

@@ -1,4 +1,4 @@
-"""What lies in a folder of hidden states: its places, whichever version of textmover wrote them, and their removal."""
+"""Folders of cached hidden states: their content, for every version of textmover, and their removal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Place:
 
 
 def places(folder: Path) -> list[Place]:
-    """What a folder holds, the largest first; what is of another version is left out."""
+    """Content of a folder, the largest first; other versions are left out."""
     found = []
     for told in sorted((folder / f"v{FORMAT}").glob(f"*/{IDENTITY}")):
         identity = identity_in(told)
@@ -100,7 +100,7 @@ def is_ours(path: Path) -> bool:
 
 
 def identity_in(path: Path) -> dict[str, str]:
-    """What a record says, question marks where it is damaged."""
+    """Identity in a record; question marks if it is damaged."""
     try:
         told = read_json(path)
     except (OSError, ValueError):

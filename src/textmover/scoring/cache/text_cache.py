@@ -1,4 +1,4 @@
-"""What was computed of texts, kept in memory and bounded in bytes."""
+"""Cache of computed texts in memory, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textmover.modules.devices import new_lock, renew_in_child
 
 
 class _Chunk(Protocol):
-    """What was computed of texts together, without padding."""
+    """Texts that were computed together, without padding."""
 
     def __len__(self) -> int: ...
 

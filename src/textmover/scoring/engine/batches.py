@@ -133,7 +133,7 @@ def best_fit(lengths: Sequence[int], capacity: int) -> list[list[int]]:
 
 
 class RowBatch(NamedTuple):
-    """What a back-end reads at a time, int64 ``[R, C]`` each; see :class:`~textmover.types.RowRunner`."""
+    """One call of a back-end, int64 ``[R, C]`` each; see :class:`~textmover.types.RowRunner`."""
 
     input_ids: np.ndarray
     positions: np.ndarray
@@ -313,7 +313,7 @@ def encoded_in_rows(
     budget: int,
     workers: int,
 ) -> Iterator[Result]:
-    """What becomes of each text, given its tokens and its hidden states, which are made in rows.
+    """Yield the result of each text from its tokens and hidden states, which are made in rows.
 
     The states of one group are made while those of the group before it are used.
 

@@ -285,7 +285,7 @@ class Engine(TextWork):
             start += count
 
     def _tokens_to_a_character(self, texts: Sequence[Sequence[str]]) -> float:
-        """Of some of the texts, at least one for every twenty."""
+        """Estimate tokens per character from at least every twentieth text."""
         every = max(1, len(texts) // SAMPLE)
         some = [text for group in texts[::every] for text in group[:2]]
         tokens = int(self.metric.tokenize(some).mask.sum())

@@ -43,7 +43,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def in_room(
     work: Callable[[], Result], device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False
 ) -> Result:
-    """What some work gives; where it finds no room, what it held and what the allocator has set aside is given back.
+    """Return the result of some work; after an out-of-memory error, free its memory and the allocator's.
 
     It is tried again, once, if anything that others have kept there was let go.
 

@@ -82,7 +82,7 @@ READS_THEM = "take an encoder that does, such as xlm-roberta-base for other scri
 
 
 def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
-    """How many segments were out of the ordinary, and how.
+    """Number of flagged segments by flag.
 
     Args:
         kind: What they were.

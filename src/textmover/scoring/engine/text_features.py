@@ -139,7 +139,7 @@ class TextWork:
         self._examples: dict[str, None] = {}
 
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
-        """What is needed of each text, from the cache or made now; ``None`` where texts are read together."""
+        """Features of each text, from the cache or made now; ``None`` if pairs are read together."""
         table = TextTable()
         for names, chunk in self._in_room(lambda: self._cache.find(texts), last=True):
             table.add(names, chunk)
@@ -155,7 +155,7 @@ class TextWork:
         return table
 
     def _encoded(self, texts: Sequence[str]) -> Iterator[tuple[list[str], TextChunk | None]]:
-        """What is needed of each text, in batches; they are tokenised in a thread of its own."""
+        """Yield features in batches; texts are tokenised in a thread."""
         runner = None if self.metric.runnable_encoder is None else self.metric.runnable_encoder.row_runner
         if runner is not None and self.batch_tokens >= math.prod(runner.row_shape):
             longest = ROW_CHARACTERS * runner.row_shape[1]
@@ -192,7 +192,7 @@ class TextWork:
         return [one for part in parts for one in self._encode(part)]
 
     def _in_room(self, work: Callable[[], Result], *, last: bool) -> Result:
-        """What some work on the device gives; see :func:`~textmover.scoring.engine.out_of_memory.in_room`.
+        """Run some work on the device; see :func:`~textmover.scoring.engine.out_of_memory.in_room`.
 
         Where it finds no room, what is kept on the device goes first, since it can be made again.
         """

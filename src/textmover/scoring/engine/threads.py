@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 def worker_count(device: torch.device) -> int:
-    """How many batches are worked on at a time: one on a GPU, else one for each thread that torch may use.
+    """Number of batches at a time: one on a GPU, else one for each thread of torch.
 
     Two threads that each take a batch of their own are faster than two that share every matrix product, since they
     never wait for one another and small batches stay in their caches.

@@ -153,7 +153,7 @@ def _partner_row(task: ContrastiveTask, start: Any, metric: Any, part: str, name
 
 @torch.no_grad()
 def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str) -> NDArray[np.float64]:
-    """What the task says of each item of a part, read by this process alone."""
+    """Outcome of each item of a part, read by this process alone."""
     found = np.zeros(len(task.source.parts[part]))
     with evaluating(task), evaluating(metric):
         for batch in PartLoader(task.source, part, metric.tokenize):

@@ -157,7 +157,7 @@ class LearningCurves(pl.Callback):
         logger.info("Learning curves: %s", self._place / ("curves.png" if self._draws else "curves.csv"))
 
     def state_dict(self) -> dict[str, Any]:
-        """What was collected, as tensors ``[n, 2]`` of steps and values."""
+        """Collected values, as tensors ``[n, 2]`` of steps and values."""
         return {
             "values": {
                 name: torch.tensor(list(of.items()), dtype=torch.float64).reshape(-1, 2)

@@ -24,7 +24,7 @@ ClassWeights = Literal["balanced"] | dict[str, float] | None
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """How classes are learned.
+    """Options of learning classes.
 
     Attributes:
         encoding: ``joint`` reads both texts of a pair in one sequence, ``separate`` each by itself. Single texts are

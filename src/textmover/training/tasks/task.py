@@ -1,4 +1,4 @@
-"""What is learned from one source: how its batches are lost, and how its kept-back parts are judged."""
+"""Tasks: the loss of a source's batches, and the judgement of its held-out parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SourceType = TypeVar("SourceType", bound=Source[Any])
 
 @dataclass(frozen=True)
 class Judgement:
-    """How the metric does on a part that was kept from training.
+    """Result of the metric on a held-out part.
 
     Attributes:
         values: Statistics by name, of which higher is better.
@@ -33,7 +33,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Context:
-    """What a task may need to get ready, beside the metric that is trained.
+    """Resources that a task may need, beside the metric.
 
     Attributes:
         start: The metric as it is before training, with its statistics fitted; made anew when it is called.
