@@ -39,7 +39,7 @@ print(json.dumps({
 }))
 """  # noqa: E501
 DRAWN = {"random", "numpy", "seed"}
-"""What each process draws anew."""
+"""What each process draws again."""
 
 SPOIL = """
 import logging, os, random, signal, sys, warnings

@@ -21,7 +21,7 @@ KINDS: dict[str, type[SegmentMetric]] = {"transport": MetricModel, "rome": RomeM
 
 @dataclass(frozen=True)
 class Preset:
-    """A named configuration and what there is to know about it.
+    """A named configuration with its description.
 
     Attributes:
         config: The configuration, of the class that its ``kind`` names.

@@ -116,7 +116,7 @@ def test_ratings_of_texts_that_change_or_go_are_kept_and_left_out(folder, projec
     assert (set(changed.said("Ada")), changed.outdated()) == ({"i2"}, 2)
     rate_all(changed, "Ada", {changed.find("i0"): 2})
     assert (set(changed.said("Ada")), changed.outdated()) == ({"i0", "i2"}, 1)
-    # The first texts come back: what was said of the one that was rated anew is gone, the rest is there.
+    # The first texts come back: what was said of the one that was rated again is gone, the rest is there.
     (folder / "items.json").write_text(json.dumps(json.loads(json.dumps(rows))))
     assert set(open_project(folder).said("Ada")) == {"i0", "i1", "i2"}
 

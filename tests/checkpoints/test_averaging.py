@@ -109,7 +109,7 @@ def test_idf_tables_have_to_be_equal_or_fitted_anew(trained):
     same = average_metrics(metrics)
     assert torch.equal(same.weighting.table("reference").counts, metrics[0].weighting.table("reference").counts)
     metrics[1].fit(TEXTS[:2])
-    with pytest.raises(InputError, match="give texts to fit them on anew"):
+    with pytest.raises(InputError, match="give texts to fit them on again"):
         average_metrics(metrics)
     assert average_metrics(metrics, texts=TEXTS).signature.entries["weights"] == same.signature.entries["weights"]
 
@@ -215,7 +215,7 @@ def test_an_encoder_that_training_added_to_is_refused(trained):
         interpolate(metric, 0.5)
 
 
-# --- fitting anew -----------------------------------------------------------------------------------------------------
+# --- fitting again ----------------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_fitted_is_refused(trained):

@@ -133,7 +133,7 @@ MISFITS = {
     "no mean": ("mean", {}, r"got mean: choose centering='corpus', or leave the file out"),
     "no idf": ("idf", {"centering": "corpus"}, r"got idf: choose weights='idf'"),
     "no baseline": ("baseline", {}, r"got baseline: choose rescale=True"),
-    "another layer": ("mean", {"centering": "corpus", "layer": 1}, r"was for layer:3 instead of layer:1: fit it anew"),
+    "another layer": ("mean", {"centering": "corpus", "layer": 1}, r"was for layer:3 instead of layer:1: fit it again"),
     "several layers": ("mean", {"centering": "corpus", "aggregation": "scalar-mix", "last_layers": 2}, "layer"),
     "another matching": ("baseline", {**EVERYTHING, "matching": "twmd"}, r"metric:bertscore instead of metric:twmd"),
     "another mean": ("baseline", EVERYTHING, r"for centering:corpus@\w{8} instead of centering:corpus@"),

@@ -306,3 +306,8 @@ def test_a_precision_that_waits_for_statistics_is_chosen_once_all_are_there(tiny
     assert chosen == ["auto", "auto"]
     Scorer.from_pretrained("twmd", statistics=[path], **options)
     assert chosen == ["auto", "auto", "auto"]
+
+
+def test_a_name_in_place_of_a_metric_names_the_way():
+    with pytest.raises(TypeError, match=r"got the name 'twmd': call Scorer\.from_pretrained\('twmd'\)"):
+        Scorer("twmd")

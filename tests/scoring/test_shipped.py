@@ -1,4 +1,4 @@
-"""The mean that comes along: for presets on the embedded encoder alone, and made anew by anyone."""
+"""The mean that comes along: for presets on the embedded encoder alone, and made again by anyone."""
 
 import json
 import logging
@@ -101,7 +101,7 @@ def test_the_shipped_mean_is_close_to_that_of_each_kind_of_text(embedded, shared
         assert torch.cosine_similarity(shipped_mean, own.statistics["mean"].mean, dim=0) > 0.8
 
 
-# --- made anew --------------------------------------------------------------------------------------------------------
+# --- made again -------------------------------------------------------------------------------------------------------
 
 
 def test_sentences_are_drawn_by_seed_from_the_distinct_ones_in_file_order(tmp_path):

@@ -157,7 +157,7 @@ def test_numbers_that_are_none_stop_the_run_and_name_the_batch_and_the_checkpoin
     hypotheses = [line.split("\t")[2] for line in (tmp_path / "ratings.tsv").read_text().splitlines()[1:]]
     assert set(quoted.groups()) <= set(hypotheses), "whoever reads it finds the lines"
     resume = tmp_path / "checkpoints" / "resume.ckpt"
-    assert message.endswith(f"the last good checkpoint, or an earlier one, or start anew: --ckpt_path {resume}")
+    assert message.endswith(f"the last good checkpoint, or an earlier one, or start again: --ckpt_path {resume}")
     kept = torch.load(resume, weights_only=True)
     assert kept["global_step"] == 5
     assert all(value.isfinite().all() for value in kept["state_dict"].values() if value.is_floating_point())

@@ -1,4 +1,4 @@
-"""Collecting ratings: items, what annotators say of them, how well they agree, and a table to train on.
+"""Collecting ratings: items, annotators' ratings, their agreement, and a table to train on.
 
 Knows nothing of how ratings are asked for; :mod:`textmover.app` does that in a browser.
 """

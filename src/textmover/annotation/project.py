@@ -93,7 +93,7 @@ def open_project(
     if scale is not None and known is not None and str(scale) != str(known):
         raise InputError(
             f"Expected the scale {known}, on which {name} has been rated, but got {scale}: leave it out, or move "
-            f"{place} away to begin anew."
+            f"{place} away to begin again."
         )
     criteria = criteria or known_criteria(folder, name) or CRITERIA
     return Project(folder, name, found, tuple(criteria), scale or known or Scale(), place)

@@ -256,7 +256,7 @@ def _entry(rated: Rated) -> dict[str, Any]:
 def _rated(entry: Mapping[str, Any]) -> Rated:
     ratings = {str(name): float(value) for name, value in entry["ratings"].items()}
     if not all(map(math.isfinite, ratings.values())):
-        raise ValueError("a rating that is no number")
+        raise ValueError("a rating that is not a number")
     return Rated(
         str(entry["item"]), str(entry["texts"]), ratings, str(entry.get("comment", "")), str(entry.get("time", ""))
     )

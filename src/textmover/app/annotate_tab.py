@@ -41,7 +41,7 @@ class AnnotateTab:
     """The components of the tab, laid out where this is called.
 
     All that is needed to go on (who rates, which file, which item) stands in the page, so that it goes on after the
-    server has been started anew.
+    server has been started again.
 
     Args:
         desk: Who annotates what.

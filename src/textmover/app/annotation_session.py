@@ -277,7 +277,7 @@ class Desk:
         )
 
     def _now(self) -> int:
-        """The time, by which the page draws its parts anew and keeps what is newest, also where a clock is set back."""
+        """Time stamp by which the page redraws its parts and keeps the newest, also if a clock is set back."""
         with self._lock:
             self._told = max(time.time_ns(), self._told + 1)
             return self._told

@@ -213,7 +213,7 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
     for name in stored:
         weight, at, end = name.rpartition("@")
         if weight not in found or f"{at}{end}" not in (LEFT, RIGHT, WHOLE):
-            raise InputError(f"Expected an adapter of weights that its base has, but got {name}: export it anew.")
+            raise InputError(f"Expected an adapter of weights that its base has, but got {name}: export it again.")
     for weight, old in found.items():
         left, right, whole = (stored.get(f"{weight}{end}") for end in (LEFT, RIGHT, WHOLE))
         if left is None and right is None and whole is None:
@@ -224,7 +224,7 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
             shapes = [tuple(one.shape) for one in (left, right, whole) if one is not None]
             raise InputError(
                 f"Expected what the adapter holds of {weight} to fit the base's shape {tuple(old.shape)}, but got "
-                f"{shapes}: export it anew."
+                f"{shapes}: export it again."
             ) from error
     return found
 

@@ -1,7 +1,7 @@
 """Averages of the weights of several metrics, and of a trained metric with the untrained encoder.
 
 Corpus mean, baseline and calibration depend on the encoder in no linear way, so the average of their values is only
-near what a fit with the new weights would give: both functions take texts and rated segments to fit them anew.
+near what a fit with the new weights would give: both functions take texts and rated segments to fit them again.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def interpolate(
 
 
 def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: Sequence[Segment] | None = None) -> None:
-    """Fit statistics and calibration of a metric anew, in place; statistics that each call fits are left to it.
+    """Fit statistics and calibration of a metric again, in place; statistics that each call fits are left to it.
 
     Args:
         metric: The metric.
@@ -201,7 +201,7 @@ def _mean(name: str, tensors: Sequence[Tensor], shares: Sequence[float], *, refi
     if not name.endswith(".count") or bool((counts == 0).any()):
         raise InputError(
             f"Expected {name} to be the same in all metrics, but it is not, so their statistics were fitted on other "
-            "texts or in some of them only: give texts to fit them on anew."
+            "texts or in some of them only: give texts to fit them on again."
         )
     return counts.max(dim=0).values.to(first)
 

@@ -36,7 +36,7 @@ def write_card(
         title: What it is.
         origin: What it was made from, behind "Exported by textmover".
         metric: The metric.
-        fields: Its configuration, where that is told otherwise than the metric's own.
+        fields: Its configuration, if it differs from the metric's own.
         data: What it was trained on, where that is known.
         notices: What a reader of its results must know about these data.
     """

@@ -144,7 +144,7 @@ def load_classifier(folder: Path | str, *, metric: str | None = None) -> TextCla
         )
     path = folder / HEAD
     if not path.is_file() or file_sha256(path) != entries["files"].get(HEAD):
-        raise InputError(f"Expected {path} to be the file that {CONFIG} names, but it is not: copy the folder anew.")
+        raise InputError(f"Expected {path} to be the file that {CONFIG} names, but it is not: copy the folder again.")
     try:
         classifier.head.load_state_dict(load_file(str(path)))
     except (SafetensorError, RuntimeError) as error:

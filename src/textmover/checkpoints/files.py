@@ -62,12 +62,12 @@ def check_checkpoint(folder: Path) -> dict[str, Any]:
         path = folder / name
         if not path.is_file():
             raise InputError(
-                f"Expected the checkpoint {folder} to hold {name}, but it is missing: export or copy it anew."
+                f"Expected the checkpoint {folder} to hold {name}, but it is missing: export or copy it again."
             )
         if file_sha256(path) != expected:
             raise InputError(
                 f"Expected {path} to have the hash that {CONFIG} names, but it differs, so the file is damaged or was "
-                "exchanged: export or copy the checkpoint anew."
+                "exchanged: export or copy the checkpoint again."
             )
     return entries
 
@@ -104,6 +104,6 @@ def _read_config(folder: Path) -> dict[str, Any]:
     lacking = [key for key in ("metric", "files") if not isinstance(held.get(key), Mapping)]
     if lacking:
         raise InputError(
-            f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint anew."
+            f"Expected {path} to hold `{lacking[0]}`, but it does not: export or copy the checkpoint again."
         )
     return held

@@ -202,7 +202,7 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"Expected {folder / CONFIG} to describe a metric, but reading it gave {type(error).__name__}: {error}: "
-            "export or copy the checkpoint anew."
+            "export or copy the checkpoint again."
         ) from error
     try:
         state = load_file(str(folder / WEIGHTS))
@@ -221,7 +221,7 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
         raise InputError(
             f"Expected {folder / WEIGHTS} to fit {CONFIG}, but {misfits[0]} "
             f"{'is missing' if misfits[0] in found.missing_keys else 'is not described there'}: "
-            "export or copy the checkpoint anew."
+            "export or copy the checkpoint again."
         )
     return metric.eval()
 

@@ -43,8 +43,8 @@ def push_to_hub(
         Address of the repository.
 
     Raises:
-        InputError: If the folder is no whole checkpoint, the name is no repository's, or the hub cannot be reached or
-            refuses.
+        InputError: If the folder is not a whole checkpoint, the name not a repository's, or the hub cannot be reached
+            or refuses.
     """
     from huggingface_hub import HfApi
 

@@ -16,7 +16,7 @@ from textmover.types import InputError
 
 
 class LengthBuckets:
-    """Batches of items of like length, shuffled anew in each epoch.
+    """Batches of items of like length, shuffled again in each epoch.
 
     The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool, cut into batches,
     and the batches shuffled. Padding shrinks to almost nothing, while which items meet stays random. The order follows
@@ -212,7 +212,7 @@ class PartLoader(DataLoader[Any]):
     """Loader of a part that was kept from training, sorted by length, the longest first.
 
     Batches are the same for any number of processes, so that what is found within one is, too. Each process takes every
-    ``world``-th; one for which none is left repeats another's, whose items are told by their positions.
+    ``world``-th; one for which none is left repeats another's, whose items are recognised by their positions.
 
     Args:
         source: What the part is of.

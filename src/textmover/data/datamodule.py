@@ -281,7 +281,7 @@ class RatingsDataModule(SourcesDataModule):
         return [source]
 
     def _training_part(self) -> tuple[list[Segment], list[Segment], dict[str, str]]:
-        """The segments to train on, those held back, and what the card says of them."""
+        """The segments to train on, those held back, and their description on the card."""
         about = {"training files": ", ".join(self.train_files)}
         rated = {name: self._read(name, self.where, self.splits[0]) for name in self.train_files}
         validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}

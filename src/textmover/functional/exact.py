@@ -229,7 +229,7 @@ def partial_transport(cost: Float[Tensor, "B M N"], a: Float[Tensor, "B M"], b: 
     rows, columns = a.sum(dim=1), b.sum(dim=1)
     most, mass = torch.maximum(rows, columns), torch.minimum(rows, columns)
     surplus = rows - columns
-    # What rounding leaves of equal sums is no surplus.
+    # What rounding leaves of equal sums is not a surplus.
     noise = (a.shape[1] + b.shape[1]) * torch.finfo(a.dtype).eps * most
     surplus = torch.where(surplus.abs() <= noise, 0.0, surplus)
     points = cost, a, b

@@ -84,7 +84,7 @@ class EvaluationModule:
             references: The same as ``reference``.
 
         Raises:
-            InputError: If one of the two lacks, or is no text.
+            InputError: If one of the two lacks, or is not text.
         """
         text = predictions if prediction is None else prediction
         wanted = references if reference is None else reference

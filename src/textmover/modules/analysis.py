@@ -221,7 +221,7 @@ def _draw(choices: int, times: int, rng: np.random.Generator) -> list[int]:
 
 
 def _two_texts(members: Indices, text: Indices, rng: np.random.Generator) -> Indices:
-    """Two of the tokens, of different texts: drawn anew until they are."""
+    """Two of the tokens, of different texts: drawn again until they are."""
     while True:
         pair = members[rng.integers(len(members), size=2)]
         if text[pair[0]] != text[pair[1]]:

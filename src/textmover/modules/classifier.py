@@ -158,7 +158,7 @@ def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, li
     Where both texts were cut to the limit before, they count as equally long: one token may then go to the other text.
 
     Args:
-        first: The first texts, tokenised by themselves, ``B`` rows.
+        first: The first texts, tokenised alone, ``B`` rows.
         second: The second texts, likewise.
         template: How they are joined.
         limit: Longest sequence in tokens, special ones included.

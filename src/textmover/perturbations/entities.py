@@ -67,7 +67,7 @@ PLACED = frozenset(("in", "near", "at", "around", "outside", "inside", "througho
 """Words before the name of a place."""
 
 LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("surnames",)}
-"""The lists that others are taken from, one for each word, where the kind is told by more than one word's list."""
+"""The lists that others are taken from, one for each word, where more than one word's list."""
 
 
 class Name(NamedTuple):

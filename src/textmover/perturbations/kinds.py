@@ -20,7 +20,7 @@ NEIGHBOURS = 128
 """Texts that give one another words, names and unrelated sentences."""
 
 FEW = 16
-"""Texts at the end of a list that are too few to be neighbours by themselves."""
+"""Texts at the end of a list that are too few to be neighbours of one another."""
 
 LONGEST = 10_000
 """Words of a text at most: the work grows with their square, and the changes are those of sentences."""

@@ -176,7 +176,7 @@ def _lemma(clause: Clause) -> str:
 
 
 def _is_somebody(clause: Clause, place: int) -> bool:
-    """Whether a phrase is *by* with a name that is no time, or with a pronoun."""
+    """Whether a phrase is *by* with a name that is not a time, or with a pronoun."""
     by = any(clause.lower(one) == "by" for one in clause.children[place] if clause.parsed.relations[one] == "case")
     return by and clause.parsed.tags[place] in ("PROPN", "PRON") and not TIMES.match(clause.lower(place))
 

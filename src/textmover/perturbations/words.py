@@ -47,7 +47,7 @@ def substitute(
 ) -> Edit | None:
     """``degree`` content words replaced by neighbours, as a perturbation once the two callables are bound.
 
-    A word takes the first of its neighbours that is no other form of it, has the same ending, and, where there is a
+    A word takes the first of its neighbours that is not another form of it, has the same ending, and, where there is a
     parse, the same part of speech in the new sentence. Names stay. (The greedy word-by-word attack of TextFooler
     without its search for the words that matter most to a classifier, since there is none here.)
 

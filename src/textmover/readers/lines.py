@@ -1,6 +1,6 @@
 """Lines of text files, one at a time: plain, compressed, or from standard input.
 
-A line that is no text is handed out as a :class:`LineError` instead of being raised, so that whoever reads decides
+A line that is not text is handed out as a :class:`LineError` instead of being raised, so that whoever reads decides
 whether it ends the work. What makes the rest of a file unreadable is raised.
 """
 
@@ -31,7 +31,7 @@ DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 where the last reader has stopped, even in a file."""
 
 LONGEST_LINE = 1 << 26
-"""Bytes to a line at most: what is longer is no text, and must not fill the memory before that is found out."""
+"""Bytes to a line at most: what is longer is not text, and must not fill the memory before that is found out."""
 
 PACKED_CHUNK = 1 << 13
 """Compressed bytes that are unpacked at a time; small, since a few of them can stand for a thousand times as many."""
@@ -41,7 +41,7 @@ class LineError(InputError):
     """Why a line cannot be used.
 
     Attributes:
-        text: The line with the replacement character for what is no text, for a parser that has to find its end.
+        text: The line with the replacement character for what is not text, for a parser that has to find its end.
     """
 
     def __init__(self, message: str, text: str) -> None:
@@ -112,7 +112,7 @@ def iter_lines(path: str | Path, position: Position | None = None) -> Generator[
         where = f"behind line {number}" if number else "at its beginning"
         raise InputError(
             f"Expected {name} to be a whole compressed file, but {where} got '{str(error).rstrip('.')}': it is damaged "
-            "or cut off, so make it anew."
+            "or cut off, so make it again."
         ) from error
     except OSError as error:
         raise unreadable(name, error) from error

@@ -150,7 +150,7 @@ def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vect
 
 
 def _whole_object(row: TableRow, columns: Sequence[str] | None) -> SystemScores | None:
-    """The scores of one JSON object as ``textmover score --format json`` writes it; ``None`` where it is no such."""
+    """The scores of one JSON object as ``textmover score --format json`` writes it; ``None`` where it is not one."""
     cells = row.cells
     systems = cells.get(SYSTEMS)
     if isinstance(systems, dict):

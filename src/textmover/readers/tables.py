@@ -170,7 +170,7 @@ def _parquet_rows(
 
 
 def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]:
-    """The rows of a batch; one whose text is not UTF-8 is told from the others."""
+    """The rows of a batch; one whose text is not UTF-8 is found."""
     try:
         return batch.to_pylist()
     except UnicodeDecodeError as error:

@@ -87,7 +87,9 @@ def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> s
     """
     entries = signature.entries
     if "metric" not in entries:
-        raise InputError("Expected a signature that names its metric, but got one that does not: load the metric anew.")
+        raise InputError(
+            "Expected a signature that names its metric, but got one that does not: load the metric again."
+        )
     matching = MATCHINGS.get(entries["metric"], f"the matching {entries['metric']}")
     said = [_said(key, value) for key, value in entries.items() if key not in LEFT_OUT]
     better = "higher is better" if metric.higher_is_better else "lower is better"
@@ -107,7 +109,7 @@ def latex_paragraph(paragraph: str) -> str:
     from textmover.report.evaluation.latex import latex_text
 
     words, mark, signature = paragraph.partition("Signature: ")
-    # A hyphen in front of a digit is no minus sign here.
+    # A hyphen in front of a digit is not a minus sign here.
     parts = [re.sub(r"\$-\$", "-", latex_text(one)) for one in signature.split("|")]
     return f"{latex_text(words).rstrip()} {mark}" + "\\texttt{" + r"\textbar{}\allowbreak{}".join(parts) + "}"
 

@@ -107,7 +107,7 @@ class Processes:
             environment: Any = self._trainer.strategy.cluster_environment
             self.starts_others = not environment.creates_processes_externally
             environment.validate_settings(num_devices=devices, num_nodes=nodes)
-        except (ValueError, RuntimeError) as error:  # what Lightning says of an environment that does not fit
+        except (ValueError, RuntimeError) as error:  # raised by Lightning for an environment that does not fit
             raise InputError(
                 f"Expected a launcher that starts --devices {devices} times --num-nodes {nodes} processes, but got: "
                 f"{' '.join(str(error).split())}"

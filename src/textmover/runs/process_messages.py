@@ -198,7 +198,7 @@ class Meeting:
             well: Whether its work is done. If not, it stays until the first process has said why and ended: launchers
                 that see another one end with an error would kill the first before it can.
         """
-        if not well:  # what torch says of a lost connection is no news
+        if not well:  # torch reports the lost connection as well
             self._explained = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
         self.post(f"stop {self.rank}", "")
@@ -249,7 +249,7 @@ class AllPairs:
     Args:
         systems: Pairs to a row.
         counted: Gives the pairs that the others have scored so far, and those that they found scored.
-        advance: Is told of pairs that are finished, the share of the input that all are behind with (``None`` where
+        advance: Called with pairs that are finished, the share of the input that all are behind with (``None`` where
             its length is unknown), and whether they were scored just now.
         clock: Seconds that pass.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textmover.runs.shards.streaming import Done
 
 Advance = Callable[[int, "float | None", bool], None]
-"""Is told of pairs that are finished, the share of the input behind them, and whether they were scored just now."""
+"""Called with pairs that are finished, the share of the input behind them, and whether they were scored just now."""
 
 
 class Pace:

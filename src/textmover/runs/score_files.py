@@ -127,7 +127,9 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         pass
     target = Target(Layout(format, systems), options.only_mean, path, in_parts=path.is_file() or not path.exists())
     if not target.in_parts and (format == "parquet" or is_compressed(path)):
-        raise InputError(f"Expected a file for what is no plain text, but got the device or pipe {path}: give another.")
+        raise InputError(
+            f"Expected a file for anything but plain text, but got the device or pipe {path}: give another."
+        )
     return _checked(target)
 
 

@@ -39,7 +39,7 @@ def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) ->
 
     Raises:
         InputError: If a text is not Unicode, statistics lack, or the metric or the texts cannot be explained.
-        TypeError: If something is no text.
+        TypeError: If something is not text.
 
     Example:
         >>> from textmover import Scorer

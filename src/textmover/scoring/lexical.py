@@ -26,7 +26,7 @@ EXTRA = "lexical"
 """The extra that brings both packages."""
 
 STEP = 64
-"""Segments that a process takes at a time, and after which progress is told."""
+"""Segments that a process takes at a time, and after which progress is reported."""
 
 WORTH_PROCESSES = 1000
 """Scores from which on processes of their own pay, which take about two seconds to start."""
@@ -41,7 +41,7 @@ class LexicalMetric:
     Attributes:
         package: The package that computes it.
         make: Gives a function of one hypothesis and its references.
-        settings: What the signature says of it, beside the package's version.
+        settings: Entries of the signature, beside the package's version.
         higher_is_better: False for an error rate.
     """
 

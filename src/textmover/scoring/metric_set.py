@@ -132,7 +132,7 @@ class Settings:
         if options.precision == "auto":
             raise InputError(
                 "Expected `--precision` to be exact, fast or int8, but got auto, which would choose for each setting "
-                "anew."
+                "again."
             )
         self.options = argparse.Namespace(**{**vars(options), "quiet": True})  # a bar for all, none for each
         self.grid = grid

@@ -162,7 +162,7 @@ def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> 
     """The metric with the fastest of bfloat16, int8 and float32 that stays close to float32 on torch."""
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
-    # Where there is hardware for bfloat16, int8 is no faster, but on OpenVINO with AVX-512 alone.
+    # Where there is hardware for bfloat16, int8 is not faster, except on OpenVINO with AVX-512 alone.
     first = ("openvino",) if _processor() == "AVX-512" else ()
     chosen = (
         _close_int8(metric, backend, beside, first)
@@ -177,7 +177,7 @@ def _close_int8(
 ) -> SegmentMetric | None:
     if metric.device.type != "cpu" or metric.runnable_encoder is None:
         return None
-    # Without instructions for it, int8 on OpenVINO is no faster than float32.
+    # Without instructions for it, int8 on OpenVINO is not faster than float32.
     faster = {"onnxruntime": True, "openvino": has_int8(metric.device)}
     wanted = among if backend == "auto" else {backend}.intersection(among)
     tried = tuple(name for name in wanted if faster.get(name) and name in names.installed())

@@ -59,6 +59,11 @@ class Scorer(ScorerStatistics):
         cache_bytes: int = CACHE_BYTES,
         progress: bool = False,
     ) -> None:
+        if isinstance(metric, str | Path):
+            raise TypeError(
+                f"Expected `metric` to be a metric, but got the name {str(metric)!r}: call "
+                f"Scorer.from_pretrained({str(metric)!r})."
+            )
         engine = Engine(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes)
         super().__init__(metric, engine, progress=progress)
 
@@ -120,7 +125,7 @@ class Scorer(ScorerStatistics):
             if precision == "auto":
                 raise InputError(
                     "Expected `precision` to be named where metrics share their encoder, but got 'auto', which would "
-                    "choose for each of them anew: choose 'exact', 'fast' or 'int8'."
+                    "choose for each of them again: choose 'exact', 'fast' or 'int8'."
                 )
             memory.join(metric, f"{precision} {backend}")
         run_with = functools.partial(
@@ -181,7 +186,7 @@ class Scorer(ScorerStatistics):
         Raises:
             InputError: If a segment cannot be scored, which is said with the place of its shard, or a statistic has not
                 been fitted.
-            TypeError: If something is no pair of texts.
+            TypeError: If something is not a pair of texts.
 
         Example:
             >>> from textmover import Scorer

@@ -45,7 +45,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         """Read a checkpoint to go on from.
 
         Raises:
-            InputError: If it is no local file, damaged, or no checkpoint of tensors and plain values.
+            InputError: If it is not a local file, damaged, or not a checkpoint of tensors and plain values.
         """
         return read_run_checkpoint(os.fspath(path), resume=True)
 

@@ -85,7 +85,7 @@ class MultiTaskModule(StageModule):
     Each source has a task of its own with its own head, and each batch is of one source; how often a source comes up is
     the business of :class:`~textmover.data.datamodule.MixtureDataModule`. Where there are ratings, those of the first
     such source set the scale of the scores. Where there are none, the corpus mean (if the metric has one) is fitted
-    anew to the changing weights at every validation and at the end.
+    again to the changing weights at every validation and at the end.
 
     Args:
         metric: What to start from: a preset, a checkpoint folder or a hub id.
@@ -208,7 +208,7 @@ class MultiTaskModule(StageModule):
         self.metric = calibrated.to(self.device).train()
 
     def _refit(self) -> None:
-        """Fit what follows from the weights anew: batches of labels and paraphrases do not track it."""
+        """Fit what follows from the weights again: batches of labels and paraphrases do not track it."""
         names = [name for name in ENCODED if name in self.metric.statistics]
         if names and not any(isinstance(task, RatingTask) for task in self.tasks.values()):
             with self._autocast():

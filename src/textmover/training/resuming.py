@@ -55,7 +55,7 @@ def load_module(
 
 
 def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
-    """Refuse what a checkpoint says of its metric, where the module has another one.
+    """Refuse a checkpoint of another metric than the module's.
 
     Args:
         module: The module that is to go on.
@@ -73,7 +73,7 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
             )
     misfit = encoder_misfit(module.metric, saved.get("encoder", {}))
     if misfit is not None:
-        raise InputError(f"{misfit}: put that one back, or start anew without the checkpoint.")
+        raise InputError(f"{misfit}: put that one back, or start again without the checkpoint.")
 
 
 def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
@@ -118,5 +118,5 @@ def unfit_weights(error: RuntimeError) -> str:
     found = lines[1] if len(lines) > 1 else str(error)
     return (
         f"Expected weights that fit the module of this recipe, but got: {found.rstrip('. ')}. Give a checkpoint of "
-        "this recipe, put back the encoder that it was trained from, or start anew without it."
+        "this recipe, put back the encoder that it was trained from, or start again without it."
     )

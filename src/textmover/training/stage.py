@@ -106,7 +106,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.tasks = nn.ModuleDict()
         self._settings: list[dict[str, Any]] = []
         self._batch: Any = None
-        self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is no part of the checkpoints
+        self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is not part of the checkpoints
         self.validation: dict[str, Judgement] = {}
         """What the last validation found of each part, by the name that it is logged by."""
         self.moved = False
@@ -130,7 +130,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
             **arguments: Arguments of the module in place of those of the run; ``weights_only`` is always true.
 
         Raises:
-            InputError: If the file is no checkpoint of such a module, or what training started from has changed.
+            InputError: If the file is not a checkpoint of such a module, or what training started from has changed.
         """
         arguments.pop("weights_only", None)
         return load_module(cls, checkpoint_path, map_location, strict, arguments)

@@ -289,7 +289,8 @@ def test_a_single_segment_has_no_small_p_in_any_format(run, write, form, said):
     assert "< 0.001" not in out.replace("&lt;", "<")
     assert "0.0005" not in out
     (pair,) = json.loads(run("compare", "--scores", table, "--format", "json").out)["pairs"]
-    assert pair["least_p_value"] == 1
+    assert pair["bootstrap"]["p_value"] == pair["randomisation"]["p_value"] == 1
+    assert pair["bootstrap"]["sacrebleu_p_value"] < 0.001
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

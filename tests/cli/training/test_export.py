@@ -219,7 +219,7 @@ def test_a_preparation_is_said_once_and_damage_too(score, tmp_path):
     (model,) = (tmp_path / "cache" / "textmover" / "backends").glob("*/openvino-*-exact/model.bin")
     model.write_bytes(bytes(model.stat().st_size))
     said = score().splitlines()
-    assert said[0] == f"{model.parent} is made anew, since its file model.bin does not hold what was written."
+    assert said[0] == f"{model.parent} is made again, since its file model.bin does not hold what was written."
     assert said[1].startswith(preparing)
     assert len(said) == 2
     assert score() == ""
@@ -350,7 +350,7 @@ def test_a_run_of_an_encoder_that_was_replaced(refused, run, tmp_path, tiny_enco
     torch.save(content, path)
     assert run("export", path, "before", *options).code == 0
     replace()
-    begin()  # the checkpoint that training started from is made anew, over the other encoder
+    begin()  # the checkpoint that training started from is made again, over the other encoder
     said = refused("export", path, "metric", *options)
     assert content["textmover"]["encoder"]["base"]["sha256"] in said
     assert f"but those in {encoder} have" in said

@@ -258,7 +258,7 @@ def test_each_seed_may_have_parts_of_its_own_and_only_a_trial_that_ends_well_cou
     for values, said in (
         ({"a": 3, "data.b": [2]}, "leave a out of the space"),
         ({"a": 3, "data.b": [4]}, "leave data.b out of the space"),
-        ({"a": 1, "data.b": [2]}, "the files have changed: search anew"),
+        ({"a": 1, "data.b": [2]}, "the files have changed: search again"),
     ):
         with pytest.raises(InputError, match=said):
             JudgedParts(study, values).check(2, "x")

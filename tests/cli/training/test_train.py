@@ -83,7 +83,7 @@ def test_an_adapter_mixed_with_the_untrained_weights_is_what_is_judged_and_expor
     assert str(scorer.signature) in card
     human = [float(line.rsplit("\t", 1)[1]) for line in ratings.read_text().splitlines()[1:]]
     scores = scorer.score("old cat sat on mat", "old cat sat on mat").scores
-    assert abs(scores[0] - max(human)) < 30, "the scale was fitted anew for the mixed weights"
+    assert abs(scores[0] - max(human)) < 30, "the scale was fitted again for the mixed weights"
     assert not (tmp_path / "metric" / "encoder").exists()
 
 

@@ -188,7 +188,7 @@ def test_frozen_layers_are_the_lowest(saved, kind, count, frozen_layers):
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_padding_to_a_longer_text_does_not_move_windows(saved, kind):
-    """Nine tokens in windows of five, with six and with a text that fits: each type finds its positions anew."""
+    """Nine tokens in windows of five, with six and with a text that fits: each type finds its positions again."""
     encoder, batch = encoder_from(saved(kind), 1, 3), token_batch(rows=6)
     encoder.window = 5
     with torch.no_grad():

@@ -144,7 +144,7 @@ def test_the_first_of_repeated_words_wins_and_they_are_counted(tmp_path, caplog)
         (["a 1 2 3", ". . . 1 2"], r"3 numbers, but line 2 holds '\.', which is no finite number"),
         (["a 1 nan 3"], "3 numbers, but line 1 holds 'nan', which is no finite number"),
         (["a 1 2 3", "b 1 2 -inf"], "3 numbers, but line 2 holds '-inf', which is no finite number"),
-        (["a 1 2 3", "b 1 2 1e39"], "3 numbers, but line 2 holds '1e39', which is no finite number of float32"),
+        (["a 1 2 3", "b 1 2 1e39"], "3 numbers, but line 2 holds '1e39', which is not a finite number of float32"),
         (["3 2", "a 1 2", "b 3 4"], "to hold 3 words, as its line 1 says, but got 2: "),
         (["1 2", "a 1 2", "b 3 4"], "to hold 1 words, as its line 1 says, but got 2: "),
         ([], "to hold word vectors, but it holds none: "),

@@ -125,7 +125,7 @@ def test_one_of_another_format_is_made_anew(made, caplog):
     change(folder, format=1)
     attach(metric, "openvino", "exact")
     first, second = warned(caplog)
-    assert first == f"{folder} is made anew, since it is of another format (1) than wanted ({artefacts.FORMAT})."
+    assert first == f"{folder} is made again, since it is of another format (1) than wanted ({artefacts.FORMAT})."
     assert second == (
         "Preparing backend openvino (exact) for this encoder, once: this takes about ten seconds, and longer for a "
         f"large one. It is kept in {folder}."
@@ -189,7 +189,7 @@ def test_a_damaged_one_is_made_anew(made, caplog):
     flip(folder / "model.bin")
     apply_precision(metric, "exact", "auto")
     first, second = warned(caplog)
-    assert first == f"{folder} is made anew, since its file model.bin does not hold what was written."
+    assert first == f"{folder} is made again, since its file model.bin does not hold what was written."
     assert second.startswith("Preparing backend openvino (exact)")
     assert metric.encoder.runner.folder == folder
     caplog.clear()
@@ -204,7 +204,7 @@ def test_one_that_cannot_be_opened_is_made_anew(made, caplog):
     adopt(folder)
     attach(metric, "openvino", "exact")
     first, second = warned(caplog)
-    assert first.startswith(f"{folder} is made anew. Expected {folder} to hold a graph for OpenVINO")
+    assert first.startswith(f"{folder} is made again. Expected {folder} to hold a graph for OpenVINO")
     assert second.startswith("Preparing backend openvino (exact)")
     assert metric.encoder.runner is not None
 
@@ -252,7 +252,7 @@ def test_nonsense_is_refused_whatever_its_record_says(tiny_metric, cache, precis
     folder = cache(metric, "openvino", precision)
     silence(folder)
     aim = "exact to 1e-05" if precision == "exact" else rf"within 0\.[15] in {precision}"
-    told = rf"to be {aim}, but on the probe pairs it deviates from torch by .*: remove {folder} to have it made anew"
+    told = rf"to be {aim}, but on the probe pairs it deviates from torch by .*: remove {folder} to have it made again"
     with pytest.raises(BackendError, match=told):
         attach(metric, "openvino", precision)
     assert metric.encoder.runner is None
@@ -275,7 +275,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_without(tiny_metric, tm
     metric = tiny_metric()
     attach(metric, "openvino", "exact")
     _, warning = warned(caplog)
-    assert "cannot be kept, so it will be made anew in each process" in warning
+    assert "cannot be kept, so it will be made again in each process" in warning
     assert metric.encoder.runner is not None
     batch = metric.tokenize(TEXTS[0])
     with torch.inference_mode():
@@ -348,7 +348,7 @@ def test_a_checkpoint_with_a_damaged_artefact_is_named(tiny_metric, cache, tmp_p
     shutil.copytree(cache(metric), folder)
     flip(folder / "model.bin")
     for backend in ("auto", "openvino"):
-        with pytest.raises(InputError, match=f"Expected {folder} to hold .* export or copy the checkpoint anew, or"):
+        with pytest.raises(InputError, match=f"Expected {folder} to hold .* export or copy the checkpoint again, or"):
             apply_precision(metric, "exact", backend, beside)
 
 

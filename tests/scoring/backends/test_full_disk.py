@@ -68,7 +68,7 @@ def test_a_full_cache_is_said_and_does_without(tiny_metric, cache, monkeypatch, 
     apply_precision(metric, "exact", asked)
     _, kept = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
     assert kept.startswith(str(cache))
-    assert "cannot be kept, so it will be made anew in each process" in kept
+    assert "cannot be kept, so it will be made again in each process" in kept
     assert "but got: No space left on device." in kept
     assert metric.encoder.runner.folder.is_relative_to(tempfile.gettempdir())
     assert not metric.encoder.runner.folder.is_relative_to(cache)

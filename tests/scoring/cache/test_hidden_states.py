@@ -331,7 +331,7 @@ def test_states_of_other_versions_of_packages_are_ignored_and_said(load, tmp_pat
         (said,) = said_by_us(caplog)
         assert said == (
             f"States of texts in {tmp_path / 'v3'} were made with other versions ({versions}) and are ignored: texts "
-            "are encoded anew."
+            "are encoded again."
         )
         assert rerun(load, tmp_path, monkeypatch) == []
     assert rerun(load, tmp_path, monkeypatch) == []  # both are there
@@ -402,7 +402,7 @@ def test_damaged_files_are_removed_and_said_once(load, tmp_path, caplog, monkeyp
     scorer.score(HYPOTHESES, REFERENCES)
     assert set(read) == TEXTS
     first, second = sorted(said_by_us(caplog))
-    assert re.fullmatch(rf"{path} is damaged \(.*\) and has been removed: its texts are encoded anew\.", first)
+    assert re.fullmatch(rf"{path} is damaged \(.*\) and has been removed: its texts are encoded again\.", first)
     assert second.startswith(f"{foreign} is damaged (")
     assert "and is ignored, since textmover has not named it" in second
     assert (path.exists(), foreign.exists()) == (False, True)

@@ -80,7 +80,7 @@ def encoded() -> dict[tuple[object, ...], list[torch.Tensor]]:
 
 @pytest.fixture
 def batches_encoded_once(monkeypatch, encoded):
-    """Each batch is encoded once for all presets that read the same layers; another batch is encoded anew."""
+    """Each batch is encoded once for all presets that read the same layers; another batch is encoded again."""
     encode = Encoder.encode
 
     def remembered(self, batch):

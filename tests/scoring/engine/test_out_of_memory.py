@@ -78,7 +78,7 @@ def test_what_can_be_made_again_goes_before_the_second_attempt(emptied, last):
 
 
 def test_what_goes_goes_once(emptied):
-    """Work may fill what was let go anew, and find no room again."""
+    """Work may fill what was let go again, and find no room again."""
     work, found = emptied
     work.fails = 5
     went = []

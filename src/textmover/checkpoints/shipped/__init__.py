@@ -2,7 +2,7 @@ r"""The corpus mean that comes along for the embedded encoder, so that ``twmd-b`
 
 ``all-MiniLM-L6-v2.safetensors`` holds the mean token vector of each of its layers (0: the embeddings), special tokens
 included, and in its metadata the hash of the encoder, the corpora with their licences and their numbers of sentences
-and tokens, and the seed of the draw. Plain text files make it anew::
+and tokens, and the seed of the draw. Plain text files make it again::
 
     python -m textmover.checkpoints.shipped all-MiniLM-L6-v2.safetensors --column sentence \
         --corpus "UD English EWT, CC BY-SA 4.0" ud_ewt_sentences.txt all \

@@ -2,7 +2,7 @@ r"""Document frequencies of English words, which RoMe weighs words by if no othe
 
 ``words.safetensors`` holds the words that at least three sentences hold, in lower case, with their numbers, and in its
 metadata the corpora with their licences, the parser that found the words, and the seed of the draw. Any other word has
-the highest weight. Plain text files make it anew::
+the highest weight. Plain text files make it again::
 
     python -m textmover.checkpoints.shipped.words words.safetensors --column sentence \
         --corpus "UD English EWT, CC BY-SA 4.0" ud_ewt_sentences.txt all \

@@ -1,4 +1,4 @@
-"""``textmover list``: the released metrics and the presets, and what there is to know about each."""
+"""``textmover list``: the released metrics and the presets, with a description of each."""
 
 from __future__ import annotations
 

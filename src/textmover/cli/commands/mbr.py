@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
             "--references-column: leave one out."
         )
     reading = _reading(sets, output.format)
-    first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
+    first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
     scorer = load_scorer(options)
     # Not before it is known that the options make sense: these bring torch along.
     from textmover.scoring.mbr import fit_on_candidates, mbr_signature
@@ -143,7 +143,7 @@ def _choices(
     counts: Counter[str],
     advance: Advance,
 ) -> Iterator[tuple[Candidates, Choice]]:
-    """Each segment with what was chosen for it; the bar is told how far the work is."""
+    """Each segment with what was chosen for it; the bar shows the progress."""
     from textmover.scoring.mbr import choose_each
 
     read = finished = 0

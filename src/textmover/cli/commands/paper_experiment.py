@@ -1,4 +1,4 @@
-"""``textmover evaluate --experiment``: an experiment of a paper anew, with what the paper printed beside it."""
+"""``textmover evaluate --experiment``: an experiment of a paper again, with what the paper printed beside it."""
 
 from __future__ import annotations
 

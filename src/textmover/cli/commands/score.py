@@ -116,7 +116,7 @@ def _scored(options: argparse.Namespace, rows: TextFiles | TableFile, target: Ta
     size = rows_per_shard(options.shard_size, len(rows.systems))
     with contextlib.ExitStack() as stack:
         reading = stack.enter_context(contextlib.closing(shards_of(rows, size)))
-        first = list(itertools.islice(reading, 1))  # texts that cannot be used are told before the metric is loaded
+        first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
         scorer = load_scorer(options)
         if scorer.metric.fits_on_call:
             reading.close()  # to be read again from the start

@@ -1,4 +1,4 @@
-"""Options of an experiment: which ones are refused, where the page goes, and the command that computes it anew."""
+"""Options of an experiment: which ones are refused, where the page goes, and the command that computes it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--signature`` and ``--cite``: what a paper has to say of a metric, for every command that has one."""
+"""``--signature`` and ``--cite``: the description of a metric for a paper, for every command that has one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Instead(argparse.Action):
 
 
 def add_citing_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that print what a paper has to say of the metric, and end the command."""
+    """Add the options that print the metric's description for a paper, and end the command."""
     group = parser.add_argument_group(
         "for a paper", "These need no texts: they tell of the metric, and nothing is done."
     )

@@ -54,7 +54,7 @@ class ScoredSystems:
 
 
 def add_system_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name systems, their texts, ready scores, and the metric that scores them."""
+    """Add the options that name systems, their texts, existing scores, and the metric that scores them."""
     texts = parser.add_mutually_exclusive_group()
     texts.add_argument(
         "--hypotheses",
@@ -227,7 +227,7 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
 
 
 def _rows(files: TextFiles | TableFile) -> list[Row]:
-    """All rows; texts that cannot be used are told before the metric is loaded."""
+    """All rows; texts that cannot be used are refused before the metric is loaded."""
     with flags_named():
         rows = list(files)
     if not rows:

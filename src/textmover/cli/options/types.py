@@ -57,7 +57,7 @@ class SingleOption(argparse.Action):
 def given_twice(arguments: Sequence[str]) -> str | None:
     """Return what is wrong where Lightning's command line gets an option twice; ``None`` if nothing is.
 
-    Several ``--config`` are merged, and ``+=`` begins another entry of a list, whose options come anew.
+    Several ``--config`` are merged, and ``+=`` begins another entry of a list, whose options come again.
 
     Example:
         >>> given_twice(["--trainer.max_epochs=1", "--trainer.max_epochs", "2"])

@@ -24,7 +24,7 @@ from textmover.training.finished_runs import metric_and_card
 from textmover.types import InputError, SegmentMetric
 
 ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
-"""What an adapter's model card says of it as such."""
+"""Section of an adapter's model card about the adapter."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ def add_mix_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ratings",
         metavar="FILE",
-        help="table of rated segments that corpus statistics and calibration are fitted on anew, after the mixing",
+        help="table of rated segments that corpus statistics and calibration are fitted on again, after the mixing",
     )
     add_column_options(parser, score=True)
 
@@ -137,6 +137,6 @@ def _tell_unlike_scales(metrics: Sequence[SegmentMetric]) -> None:
     if slopes and max(slopes) > UNLIKE * min(slopes):
         logger.warning(
             "The metrics that are averaged were calibrated to ratings of different scales (%s), so the scores of their "
-            "mean are on none of them: fit the calibration anew on ratings of one scale (--ratings FILE).",
+            "mean are on none of them: fit the calibration again on ratings of one scale (--ratings FILE).",
             ", ".join(f"{float(head.scale.detach()):.4g} s + {float(head.offset.detach()):.4g}" for head in heads),
         )

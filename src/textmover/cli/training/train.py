@@ -206,7 +206,7 @@ class SayHowToResume(pl.Callback):
         if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
             logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
         elif isinstance(exception, NotFiniteError):
-            way = "Go on from the last good checkpoint, or an earlier one, or start anew"
+            way = "Go on from the last good checkpoint, or an earlier one, or start again"
             exception.args = (f"{exception} {way}: --ckpt_path {path}",)
 
 
@@ -305,7 +305,7 @@ def _check_writable(folder: Path) -> None:
 
 
 def quiet_lightning() -> None:
-    """Leave out what Lightning says of hardware that is not there and of workers that would bring nothing."""
+    """Leave out warnings of Lightning about absent hardware and useless workers."""
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*LightningCLI's args parameter.*")
     warnings.filterwarnings("ignore", message=".*isinstance\\(treespec, LeafSpec\\).*")  # Lightning on recent PyTorch

@@ -48,7 +48,7 @@ class AcceptabilityDataModule(SourcesDataModule):
         sentences: How many distinct sentences to take, chosen by ``seed``; all if None.
         words: Least and greatest number of words of a sentence.
         kinds: Kinds of damage and their weights; all with the same weight if None.
-        bare: Share of the sentences that lose their end mark, in both versions: its absence is no damage.
+        bare: Share of the sentences that lose their end mark, in both versions: its absence is not damage.
         labels: Sentences that people have labelled, which are trained on in the same epochs; None for none. Their
             held-back part is judged as ``held-back``, that of the damaged sentences then as ``damaged``.
         held_back: Share of the plain sentences to hold back for validation.

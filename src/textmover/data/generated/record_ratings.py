@@ -35,8 +35,8 @@ ATTEMPTS = 4
 class RecordsDataModule(SourcesDataModule):
     """Facts about made-up things, told twice: as reference, and with changed facts or none as hypothesis.
 
-    The rating says how much of what the reference tells is told, and told rightly, whatever the words: what makes texts
-    of data informative. No text of a person is needed, and none is used.
+    The rating is the share of the reference's facts that are stated, and stated rightly, whatever the words: what makes
+    texts of data informative. No text of a person is needed, and none is used.
 
     Args:
         records: Distinct references.

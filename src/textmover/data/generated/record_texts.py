@@ -49,7 +49,7 @@ class _Teller:
     """The parts of a text about one record.
 
     Args:
-        record: What is told.
+        record: The record to state.
         domain: Of the record.
         rng: Decides on words and order.
     """

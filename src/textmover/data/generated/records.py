@@ -1,4 +1,4 @@
-"""Records: facts about made-up things, as a file describes them, drawn at random and changed for the worse."""
+"""Records: facts about made-up things, as a file describes them, drawn at random and corrupted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = {
 """Numbers of facts that a text of each act has, one by chance."""
 
 CHANGES = (0, 1, 1, 1, 2, 2, 3)
-"""Numbers of changes, one by chance: a text without one is the same record told anew."""
+"""Numbers of changes, one by chance: a text without one is the same record told again."""
 
 KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "act": 0.7}
 """Weights of the changes; `name` changes the number where results are counted."""
@@ -131,8 +131,8 @@ class RecordBook:
     def severity(self, reference: Record, told: Record) -> float:
         r"""Severity of stating one record in place of another.
 
-        With :math:`n`, the number of facts of the reference, and 1 for its name where that is told or half for what it
-        does where it is not,
+        With :math:`n`, the number of facts of the reference, and 1 for its name where that is stated or half for what
+        it does where it is not,
 
         .. math::
             \min\Bigl(s_{most},\ \frac{s_{omitted} O + s_{altered} A + s_{added} B + s_{name} N}{n}
@@ -144,7 +144,7 @@ class RecordBook:
 
         Args:
             reference: What is meant.
-            told: What is told.
+            told: The stated record.
 
         Returns:
             From 0, for what says the same, to what the table has at most; rounded to three places, so that ratings are
@@ -166,7 +166,7 @@ class RecordBook:
                 of_facts += cost["name"] * (told.name != reference.name)
             if reference.act == told.act == "count":
                 total += cost["count"] * (told.count != reference.count)
-            # What is told of a thing counts with its name; of what only seeks one, the seeking counts half a fact.
+            # A stated fact counts with the name of its thing; of what only seeks one, the seeking counts half a fact.
             total += of_facts / (len(reference.facts) + (1.0 if reference.act == "state" else 0.5))
         return round(min(cost["most"], total), 3)
 

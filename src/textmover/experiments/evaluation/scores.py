@@ -34,7 +34,7 @@ READY = "scores of a file"
 """The signature of scores that were computed elsewhere begins with it."""
 
 ROLES = ("group", "item", "system")
-"""What the columns of a table of scores can say of a row."""
+"""Roles of the columns of a score table."""
 
 FLAGS = {
     "metrics": "--scores NAME,NAME=FILE",
@@ -168,7 +168,7 @@ def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -
 
 
 def _keys(options: argparse.Namespace, given: Sequence[_Given]) -> dict[str, str] | None:
-    """The columns that ``--score-key`` names, by what they say of a row."""
+    """The columns that ``--score-key`` names, by their role."""
     keys: dict[str, str] = {}
     for entry in options.score_key or ():
         role, _, column = entry.partition("=")

@@ -65,7 +65,7 @@ def add_set_options(parser: argparse.ArgumentParser) -> None:
         "--set",
         metavar="NAME",
         help="what the columns of --data mean: a built-in description (see docs/judgement-sets.md) or a YAML file; or "
-        f"a set that is no table: {', '.join(READERS)}; if not given, the columns named below",
+        f"a set that is not a table: {', '.join(READERS)}; if not given, the columns named below",
     )
     parser.add_argument(
         "--dimension",
@@ -148,7 +148,7 @@ def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Ju
         sets = [read_judgements(one.paths["path"], description, split=options.split or "train") for one in files]
     if len(sets) > 1:
         names, paths = [one.name for one in sets], [next(iter(one.paths.values())) for one in files]
-        # Several files of one description are told apart by their paths.
+        # Several files of one description are distinguished by their paths.
         sets = [
             one if names.count(one.name) == 1 else replace(one, name=path)
             for one, path in zip(sets, paths, strict=True)

@@ -31,7 +31,7 @@ class Page:
         title: Its heading.
         paper: Where the published numbers come from.
         experiment: Name of its file.
-        command: What computes it anew.
+        command: What computes it again.
         notes: Where it differs from the paper.
         blocks: Its tables and figures.
     """

@@ -162,7 +162,7 @@ class TableSpec:
         level: What the statistics are computed over.
         scale: What published values are divided by: 100 where they were printed in percent.
         digits: Behind the point of published values, once they have been divided.
-        n: What the paper says of the size of each set and group, in the order of the columns.
+        n: Sizes of each set and group in the paper, in the order of the columns.
         notes: What has to be known to read it.
     """
 

@@ -251,7 +251,7 @@ class JudgedParts:
             return
         other = [key for key, value in self.values.items() if known["values"].get(key) != value]
         likely = [key for key in other if key.startswith("data.")] or other
-        way = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search anew"
+        way = f"leave {' and '.join(likely)} out of the space" if likely else "the files have changed: search again"
         raise InputError(
             "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
             f"{way}."

@@ -110,7 +110,7 @@ def tree_edit_distance(
         at the sum of the other's.
 
     Raises:
-        InputError: If a side is no tree, a cost is negative or NaN, shapes do not fit, or numba is not installed.
+        InputError: If a side is not a tree, a cost is negative or NaN, shapes do not fit, or numba is not installed.
 
     Example:
         >>> chain, star = [-1, 0, 1], [-1, 0, 0]

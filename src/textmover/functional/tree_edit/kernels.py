@@ -31,7 +31,7 @@ def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
-            # Neither the folder of the package nor the user's cache can be written: compile anew in each process.
+            # Neither the folder of the package nor the user's cache can be written: compile again in each process.
             return numba.njit(signature, nogil=True)(plain)
 
     return compile_

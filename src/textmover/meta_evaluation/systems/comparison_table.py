@@ -141,7 +141,7 @@ def compare_systems(
         scores: Scores of each of ``S`` systems on the same ``n`` segments, by its name.
         samples: Bootstrap samples.
         trials: Trials of the randomisation.
-        seed: Seed of both, for each two systems anew.
+        seed: Seed of both, for each two systems again.
         tie: Largest difference between two scores of a segment that counts as a tie.
         significant: Largest p-value that sets two systems apart.
         higher_is_better: False for distances.

@@ -116,7 +116,7 @@ def rank_systems(
     A mean is over all segments of a system. Each two systems are compared by a paired test (two-sided, not corrected
     for the number of comparisons) on the items that both have; ranks follow from the p-values by the rule of
     :func:`~textmover.meta_evaluation.significance_clusters`. Two systems that share fewer than ``fewest`` items are
-    not told apart by themselves.
+    not told apart from one another.
 
     Args:
         scores: Score of each segment, ``[n]``.
@@ -128,7 +128,7 @@ def rank_systems(
             :func:`~textmover.meta_evaluation.paired_bootstrap` with ``two_sided``.
         samples: Bootstrap samples, for the intervals of the means and for the test.
         trials: Trials of the randomisation.
-        seed: Seed of both, for each system and each two systems anew.
+        seed: Seed of both, for each system and each two systems again.
         significant: Largest p-value that sets two systems apart.
         fewest: Shared items below which two systems are not compared.
         higher_is_better: False for distances.

@@ -232,7 +232,7 @@ class Encoder(nn.Module):
         return states if self.computed == self.layers else [states[self.computed.index(one)] for one in self.layers]
 
     def encode(self, batch: TokenBatch) -> list[Tensor]:
-        """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made anew."""
+        """Hidden states of the layers in :attr:`computed`, ``[B, L, D]`` each, made again."""
         if self.window is None or batch.mask.shape[1] <= self.window:
             return self._hidden_states(batch.input_ids, batch.mask, batch.padded)
         return encode_windows(self._hidden_states, batch, self.window)

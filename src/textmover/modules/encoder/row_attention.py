@@ -36,7 +36,8 @@ class EncoderGraph(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Hidden states of the wanted layers, ``[B, L, D]`` each, of ids and mask, int64 ``[B, L]``.
 
-        Where positions are given as well, the mask may say of each token which others it sees, bool ``[B, 1, L, L]``.
+        Where positions are given as well, the mask may hold for each token the others that it sees, bool ``[B, 1, L,
+        L]``.
         """
         told = {} if position_ids is None else {"position_ids": position_ids}
         output = self.model(
@@ -79,7 +80,7 @@ def row_graph(graph: nn.Module) -> RowGraph | None:
     """The computation of an encoder for rows of several texts; ``None`` where its model reads each for itself."""
     import transformers
 
-    # Hugging Face 4 refuses masks that say of each token what it sees.
+    # Hugging Face 4 refuses masks with the tokens that each token sees.
     if not isinstance(graph, EncoderGraph) or int(transformers.__version__.split(".")[0]) < 5:
         return None
     first = first_position(graph.model.config)

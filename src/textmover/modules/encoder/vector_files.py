@@ -55,7 +55,7 @@ def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
         raise _empty(path)
     if stated not in (None, count):
         raise InputError(
-            f"Expected {path} to hold {stated} words, as its line 1 says, but got {count}: fetch or save it anew."
+            f"Expected {path} to hold {stated} words, as its line 1 says, but got {count}: fetch or save it again."
         )
 
 
@@ -68,7 +68,7 @@ def readable(path: Path) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"Expected {path} to be a file of word vectors that can be read, but got: {reason.rstrip('.')}. "
-            "Fetch it anew or give another one."
+            "Fetch it again or give another one."
         ) from error
 
 
@@ -111,7 +111,7 @@ def _header(path: Path, start: list[tuple[int, bytes]]) -> tuple[int | None, int
 
 
 def _empty(path: Path) -> InputError:
-    return InputError(f"Expected {path} to hold word vectors, but it holds none: fetch or save it anew.")
+    return InputError(f"Expected {path} to hold word vectors, but it holds none: fetch or save it again.")
 
 
 def _numbers(fields: list[bytes]) -> int:
@@ -138,10 +138,10 @@ def _row(path: Path, number: int, line: bytes, dimension: int) -> tuple[str, NDA
             if np.isfinite(row).all() and b"_" not in line[len(word) :]:
                 return word.strip().decode(errors="replace"), row
         wrong = next(field for field in fields if not _is_number(field) or not abs(float(field)) <= LARGEST)
-        holds = f"{wrong.decode(errors='replace')!r}, which is no finite number of float32"
+        holds = f"{wrong.decode(errors='replace')!r}, which is not a finite number of float32"
     raise InputError(
         f"Expected every line of {path} to hold a word and {dimension} numbers, but line {number} holds {holds}: "
-        "fetch or save the file anew."
+        "fetch or save the file again."
     )
 
 
@@ -149,7 +149,7 @@ logger = logging.getLogger(__name__)
 
 MATRIX, WORDS, MEAN, ENTRY = "vectors.npy", "words.txt", "mean.npy", "entry.json"
 """What the cache keeps of a file: float32 rows, their words line by line, the mean of the rows, and the sizes of these
-three, by which a damaged folder is told."""
+three, which reveal a damaged folder."""
 
 LAYOUT = "static-vectors-1"
 """Folder of the cache; its number changes with what is kept."""

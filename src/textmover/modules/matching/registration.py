@@ -25,7 +25,7 @@ def register_matching(name: str, matching: type[Matching], reads: Collection[str
 
     Raises:
         InputError: If the name is one of the project's own, or a field does not exist.
-        TypeError: If it is no such class.
+        TypeError: If it is not such a class.
     """
     if not isinstance(name, str) or not name.strip() or name in get_args(Names):
         raise InputError(f"Expected a name for the matching that is not taken, but got {name!r}: give another.")

@@ -37,7 +37,7 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
             if not isinstance(text, str):
                 raise TypeError(
                     f"Expected texts to be strings, but got {type(text).__name__} in segment {position + 1}: convert "
-                    "numbers, for instance with `astype(str)`, and leave out what is no text."
+                    "numbers, for instance with `astype(str)`, and leave out what is not text."
                 )
             if not is_unicode(text):
                 raise InputError(

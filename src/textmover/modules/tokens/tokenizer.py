@@ -90,7 +90,7 @@ class Tokenizer:
     def _own_backend(self) -> Any:
         """The compiled tokenizer, set up once and for all; ``None`` where there is only one written in Python.
 
-        Hugging Face's own wrapper sets limits anew at each call, which is not safe in several threads, and takes as
+        Hugging Face's own wrapper sets limits again at each call, which is not safe in several threads, and takes as
         long over its lists as the tokenizer itself.
         """
         if not self._tokenizer.is_fast:
@@ -332,7 +332,7 @@ def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None
     """Bits of :class:`~textmover.types.TokenTrait`, int8 ``[B, L]``.
 
     Args:
-        flags: What the vocabulary says of each token, int8 ``[B, L]``.
+        flags: Flags of each token of the vocabulary, int8 ``[B, L]``.
         ordinary: True where there is a token that is not special, bool ``[B, L]``.
         words: Word of each token, by which other words can be told apart; ``None`` leaves that to the flags.
     """

@@ -1,4 +1,4 @@
-"""Tokens that an encoder's vocabulary lacks: each is told apart from all others by how it is written."""
+"""Tokens that an encoder's vocabulary lacks: each is kept apart from all others by its spelling."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class TokenWeighting(nn.Module):
 
     @property
     def waits_for_call(self) -> bool:
-        """Whether each call fits the tables anew, since none has been fitted on a corpus."""
+        """Whether each call fits the tables again, since none has been fitted on a corpus."""
         return self.fits_on_call and all(
             not self.table(role).fitted or bool(self.table(role).from_call) for role in self.tables
         )

@@ -1,4 +1,4 @@
-"""Sets of human judgements: tables read by a description, the shapes of well-known sets, and ready scores."""
+"""Sets of human judgements: tables read by a description, the shapes of well-known sets, and existing scores."""
 
 from textmover.readers.judgements.description import SetDescription, built_in_descriptions, load_description
 from textmover.readers.judgements.documents import read_coco_captions, read_tac

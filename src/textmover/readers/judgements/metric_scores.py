@@ -24,7 +24,7 @@ NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
 """Columns of a table of scores as `textmover evaluate` writes it that hold texts and ratings."""
 
 CORRECT = "correct it, or write nan where there is no score"
-"""What to do about a cell that is no score."""
+"""What to do about a cell that is not a score."""
 
 Key = tuple[str, ...]
 

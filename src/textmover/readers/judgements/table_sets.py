@@ -54,7 +54,7 @@ def read_judgements(
         The judged texts in file order, ratings in float64, with the rows that were left out counted by reason.
 
     Raises:
-        InputError: If a column is missing, a rating is no finite number, a row has no references, two rows have the
+        InputError: If a column is missing, a rating is not a finite number, a row has no references, two rows have the
             same group, item and system, or no row is left.
 
     Example:

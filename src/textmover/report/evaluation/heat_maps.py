@@ -69,7 +69,7 @@ def bin_views(
         lengths: Length of each row and what is counted; words of the first reference if ``None``.
 
     Returns:
-        ``by_length``, ``by_quality`` and what the text says of them.
+        ``by_length``, ``by_quality`` and their text.
     """
     values, unit = _lengths(selection.judgements) if lengths is None else lengths
     options = IntervalOptions(

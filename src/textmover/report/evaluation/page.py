@@ -343,7 +343,7 @@ def write_report(folder: Path | str, head: ReportHead, sections: Sequence[Report
     text = render_report(head, sections)
     path = Path(folder) / PAGE
     with atomic_file(path) as stream:
-        # A lone surrogate, which broken input can hold, is no character of UTF-8.
+        # A lone surrogate, which broken input can hold, is not a character of UTF-8.
         stream.write(text.encode("utf-8", "replace").decode("utf-8"))
     return path
 

@@ -203,7 +203,7 @@ def print_evaluations(
     On a terminal that is too narrow for all columns, the groups go on in further tables with the metrics' names.
 
     Args:
-        console: Where to print; one that is no terminal gets plain lines, without trailing spaces.
+        console: Where to print; one that is not a terminal gets plain lines, without trailing spaces.
         evaluations: What to print.
         further: For each evaluation, what the caller adds to its remarks.
         signatures: Whether the signatures are printed.

@@ -26,7 +26,7 @@ class Line(NamedTuple):
         label: A word, or the first one of a stretch.
         first: Position of that word in its text, from 0.
         unmatched: Whether none of its words has a counterpart.
-        special: Whether it is no word of the text, or takes no part.
+        special: Whether it is not a word of the text, or takes no part.
         adds: What its words add to the score.
         blank: Whether its words are neither matched nor compared, so that there are no cosines to show.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "jsonl", "html")
 PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = {".txt": "text", ".json": "json", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
-"""What a file's name says of its format; :data:`PICTURES` are formats of their own."""
+"""Formats by the suffix of a file; :data:`PICTURES` are formats of their own."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
     Args:
         target: What is written where.
         explained: The explanations, at least one.
-        remark: What a page says of the selection of lines.
+        remark: Remark of the page about the selection of lines.
         expected: How many there are, at most.
     """
     signature = ""
@@ -124,13 +124,13 @@ def _text(stream: IO[str], explained: Iterable[ExplainedLine], remark: str, expe
 
 
 class _Plain(io.TextIOBase):
-    """A file in the place of standard output, which is no terminal."""
+    """A file in the place of standard output, which is not a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write into the file; half a surrogate pair is no character of UTF-8."""
+        """Write into the file; half a surrogate pair is not a character of UTF-8."""
         return self._stream.write(_unicode(text))
 
     def writable(self) -> bool:

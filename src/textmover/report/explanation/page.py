@@ -87,7 +87,7 @@ def page_of(views: Sequence[PageView], *, signature: str, remark: str = "") -> s
         style=template_text("style.css", "explanation.css"),
         script=template_text("explanation.js"),
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no character of UTF-8
+    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
 
 
 def frame(found: ExplanationValues) -> str:

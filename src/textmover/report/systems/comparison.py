@@ -22,7 +22,7 @@ FEW = 30
 """Segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat."""
 
 MOST_TOLD = 15
-"""Pairs of systems up to which each is told in a sentence: those of six systems."""
+"""Pairs of systems up to which each gets a sentence: those of six systems."""
 
 LONGEST = 300
 """Characters of a text that are shown."""
@@ -102,7 +102,7 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
 
 
 def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
-    """The pairs that are told in sentences: of many systems each beside the next, and where the others are."""
+    """Pairs that get a sentence (of many systems, each beside the next), and where the others are."""
     if len(found.pairs) <= MOST_TOLD:
         return list(found.pairs), []
     names = [found.systems[one] for one in found.order]
@@ -190,9 +190,14 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "ties": pair.ties,
                 "losses": pair.losses,
                 "differing": pair.differing,
-                "least_p_value": pair.least,
-                "bootstrap": {"p_value": pair.bootstrap.p_value, "signature": pair.bootstrap.signature},
-                "randomisation": {"p_value": pair.randomisation.p_value, "signature": pair.randomisation.signature},
+                **{
+                    name: {
+                        "p_value": max(test.p_value, pair.least),
+                        "sacrebleu_p_value": test.p_value,
+                        "signature": test.signature,
+                    }
+                    for name, test in (("bootstrap", pair.bootstrap), ("randomisation", pair.randomisation))
+                },
             }
             for pair in found.pairs
         ],

@@ -182,7 +182,7 @@ def render_comparison(
         versions=versions,
         command=command,
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no character of UTF-8
+    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
 
 
 def _title(found: ComparedSystems) -> str:

@@ -36,7 +36,7 @@ FEW = 30
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Tables of systems, and what people say of them.
+    """Tables of systems, and their human ratings.
 
     Attributes:
         tables: One for each group.

@@ -60,7 +60,7 @@ def render_ranking(
         style=template_text("style.css", "comparison.css"),
         script=template_text("script.js"),
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is no character of UTF-8
+    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
 
 
 def _group(table: RankedSystems, people: RankedSystems | None, key: str, remarks: Sequence[str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class AcceptabilityModel(nn.Module):
 
     with the pooled token vectors :math:`u` of the classifier's encoder. A text is judged by itself and as a whole, also
     where it holds several sentences. What is cut off at the encoder's length limit does not count. A text without any
-    token (empty, or of spaces alone) is no sentence: 0, without a gradient.
+    token (empty, or of spaces alone) is not a sentence: 0, without a gradient.
 
     The classifier is given, not loaded: reading folders is not the business of a feature, and
     ``load_classifier`` of ``scoring`` does it.

@@ -68,7 +68,7 @@ def pair_features(
         config: Which ones, and how.
         idf: Weights of words; ``None`` for uniform ones.
         metrics: Metrics whose scores are features, by name.
-        acceptability: Gives the probability ``[n]`` that texts are acceptable; ``None`` where that is no feature.
+        acceptability: Gives the probability ``[n]`` that texts are acceptable; ``None`` where that is not a feature.
         hypotheses: ``B`` texts.
         references: As many.
 

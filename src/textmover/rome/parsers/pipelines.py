@@ -185,7 +185,7 @@ class SpacyParser(CachedParser):
         return self._identity
 
     def __reduce__(self) -> tuple[Callable[..., SpacyParser], tuple[str, int]]:
-        """A copy for another process loads the pipeline anew and has no parses yet."""
+        """A copy for another process loads the pipeline again and has no parses yet."""
         return type(self), (self.source, self.cached_words)
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
@@ -221,7 +221,7 @@ def _load(source: Path | str) -> Any:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise InputError(
             f"Expected {source} to be a pipeline that spaCy {spacy.__version__} can load, but got: {lines[0]} "
-            "Get it or train it anew."
+            "Get it or train it again."
         ) from error
 
 
@@ -272,7 +272,7 @@ class StanzaParser(CachedParser):
         return self._identity
 
     def __reduce__(self) -> tuple[Callable[..., StanzaParser], tuple[str, int]]:
-        """A copy for another process loads the models anew and has no parses yet."""
+        """A copy for another process loads the models again and has no parses yet."""
         return type(self), (self.language, self.cached_words)
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:

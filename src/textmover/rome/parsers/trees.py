@@ -58,7 +58,7 @@ def dependency_trees(parsed: ParsedText, *, punctuation: bool = False, stretches
     """The text as ordered trees, one to a stretch of the text.
 
     Children come in the order of the text. Where among them their head stands cannot be told from an ordered tree, and
-    the tree edit distance does not ask. What hangs on a word that is no node hangs on the nearest node above it.
+    the tree edit distance does not ask. What hangs on a word that is not a node hangs on the nearest node above it.
 
     Node 0 is the imaginary root ``w0`` of the paper (section 2.2), on which all sentences hang, so that a text of
     several sentences is one tree. Every tree has it, also that of a single sentence (its appendix A.1 lists words and

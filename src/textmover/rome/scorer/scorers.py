@@ -166,7 +166,7 @@ def official_file() -> Path:
 
 
 def write_scorer(scorer: FeatureScorer, path: Path, **about: Any) -> None:
-    """Write a network as JSON, with what there is to know about it; the file appears when it is complete."""
+    """Write a network as JSON, with its description; the file appears when it is complete."""
     with atomic_file(path) as stream:
         json.dump({**about, **scorer.entries()}, stream, indent=1)
         stream.write("\n")

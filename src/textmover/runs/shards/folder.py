@@ -130,7 +130,7 @@ def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
 
     Args:
         folder: The folder.
-        last: The file that goes last; what an interruption leaves is told by it.
+        last: The file that goes last; it reveals what an interruption left.
         half_written: Whether only files that were being written go.
     """
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []

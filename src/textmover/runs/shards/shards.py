@@ -197,7 +197,7 @@ class Parts:
             return None
         if digest_texts(shard.rows)[0] != record.texts:
             raise self._changed(shard, record)
-        # A file that the disk lost or damaged after it was written is made anew.
+        # A file that the disk lost or damaged after it was written is made again.
         return record.tally if digest_file(self.file(shard.index)) == record.file else None
 
     def _changed(self, shard: Shard, record: Record) -> InputError:
@@ -290,7 +290,7 @@ class Parts:
         if self._files(shards) != found.files:
             raise InputError(
                 f"Expected the files in {self.folder} to be those that this run has written, but one has changed since "
-                "or is missing: continue with --resume, which makes it anew."
+                "or is missing: continue with --resume, which makes it again."
             )
         if len(found.machines) > 1:
             logger.warning(

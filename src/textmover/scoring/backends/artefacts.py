@@ -66,7 +66,7 @@ def bound_versions(folder: Path, pattern: str, record: str) -> None:
 logger = logging.getLogger(__name__)
 
 FORMAT = 3
-"""Version of what an artefact holds; one of another version is made anew."""
+"""Version of what an artefact holds; one of another version is made again."""
 
 FOLDER = "backends"
 """Folder of a checkpoint, and of the cache, that holds artefacts."""
@@ -234,7 +234,7 @@ def make(
     except BackendError:
         raise
     except (OSError, InputError) as error:
-        logger.warning("%s cannot be kept, so it will be made anew in each process: %s", folder, error)
+        logger.warning("%s cannot be kept, so it will be made again in each process: %s", folder, error)
         folder = _write_for_now(wanted, fill)
     return written(folder, wanted)
 

@@ -127,7 +127,7 @@ class ArtefactRunner(ABC):
         """Arrays of the hidden states, which nothing else writes to."""
 
     def forked(self) -> None:
-        """Make what computes anew in a forked child, where it has one thread."""
+        """Make what computes again in a forked child, where it has one thread."""
         self.streams = self.threads = 1
         self.renew()
 

@@ -143,7 +143,7 @@ class Runner(ArtefactRunner):
         self._open()
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
-        """Arrays of the hidden states, made anew by each call."""
+        """Arrays of the hidden states, made again by each call."""
         with self._lock:
             session = self._session or self._open()
         given = dict(zip(INPUTS, (ids, mask), strict=True))

@@ -166,7 +166,7 @@ class CompiledRunner:
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:
         """Hidden states of the layers ``[B, L, D]`` each, from token ids (int64) and mask (bool) ``[B, L]``."""
-        # Compiling, anew for shapes of another kind, is not for several threads at a time.
+        # Compiling, again for shapes of another kind, is not for several threads at a time.
         with self._lock, quiet_converters():
             if self._compiled is None:
                 self._compiled = torch.compile(self._graph, dynamic=True)

@@ -98,7 +98,7 @@ def probe_states(
             wanted = graph(given.contiguous(), held.long().contiguous())
             for state, found in zip(wanted, read(given.contiguous(), held.contiguous()), strict=True):
                 differences.append((state - found)[held].abs().max() / state[held].abs().max())
-    # Where one is no number, nor is the largest, which no bound lets pass.
+    # NaN in one makes the largest NaN, which no bound lets pass.
     return float(torch.stack(differences).max())
 
 
@@ -232,14 +232,14 @@ def _opened(place: Path, wanted: Wanted, precision: str, *, in_cache: bool) -> t
     found = artefacts.find(place, wanted)
     if found is None:
         return None
-    fate = "is made anew" if in_cache else "is ignored"
+    fate = "is made again" if in_cache else "is ignored"
     if isinstance(found, Refused):
         if found.kind == "damaged" and not in_cache:
             raise InputError(
                 f"Expected {place} to hold what it was exported with, but {found.reason}: export or copy the "
-                "checkpoint anew, or set backend='torch'."
+                "checkpoint again, or set backend='torch'."
             )
-        # That a metric was loaded with other layers than it was exported with is no fault.
+        # That a metric was loaded with other layers than it was exported with is not a fault.
         level = logging.INFO if found.kind == "other" else logging.WARNING
         logger.log(level, "%s %s, since %s.", place, fate, found.reason)
         return None
@@ -337,7 +337,7 @@ def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderR
         found = [probe_scores(metric)]
         if encoder.row_runner is not None:
             found.append(probe_row_scores(metric, encoder.row_runner))
-        # Where one is no number, nor is the largest, which no bound lets pass.
+        # NaN in one makes the largest NaN, which no bound lets pass.
         return float((torch.stack(found) - exact).abs().max())
     finally:
         encoder.run_with(None)
@@ -354,12 +354,12 @@ def _check(prepared: Prepared, backend: str, precision: str) -> None:
     aim, others = f"within {bound:g} in {precision}", "'exact'"
     if precision == "exact":
         aim, others = f"exact to {bound:g}", "'fast' or 'auto'"
-    anew = ""
+    rebuild = ""
     if prepared.made is not None:
         then = prepared.made.states if prepared.made.deviation is None else prepared.made.deviation
-        # Where it was as far off from the start, making it anew changes nothing.
-        anew = f"remove {prepared.made.folder} to have it made anew, or " if then <= bound else ""
+        # Where it was as far off from the start, making it again changes nothing.
+        rebuild = f"remove {prepared.made.folder} to have it made again, or " if then <= bound else ""
     raise BackendError(
         f"Expected backend {backend!r} to be {aim}, but on the probe pairs it deviates from torch by {measured:.1e}: "
-        f"{anew}set backend='torch', or precision={others}."
+        f"{rebuild}set backend='torch', or precision={others}."
     )

@@ -89,7 +89,7 @@ class EncoderMemory:
             arithmetic: Precision and back-end that its encoder will run with.
 
         Returns:
-            Whether it took no part before; the back-end of its encoder is to be chosen anew then.
+            Whether it took no part before; the back-end of its encoder is to be chosen again then.
         """
         encoder = metric.runnable_encoder
         if not isinstance(encoder, Encoder) or any(encoder in group.encoders for group in self._groups):
@@ -260,7 +260,7 @@ class _Group:
         return False
 
     def forget(self) -> None:
-        """Drop the states in memory, and look for those on disk anew."""
+        """Drop the states in memory, and look for those on disk again."""
         with self._lock:
             if self._files is not None:
                 self.memory.close_files(self._files)

@@ -44,7 +44,7 @@ KEYS, CHECKS = "keys", "checks"
 """Names of the tensors beside the lengths and those of the layers."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What a disk without room, or a user without any left, is told by."""
+"""Errors of a full disk or an exceeded quota."""
 
 
 class StateFiles:
@@ -53,8 +53,8 @@ class StateFiles:
     Layout: ``FOLDER/v3/NAME/*.safetensors`` with ``keys`` (uint8 ``[N, 16]``), ``lengths`` and ``checks`` (int64
     ``[N]``) and a tensor ``[T, D]`` for each layer; ``checks`` are CRC-32 sums of each text's states.
     ``NAME/identity.json`` says in plain words what the states are of. Files are written whole under names of their own
-    and never changed. One that is not as it was written is removed, which is said, and its texts are encoded anew. Said
-    is also where states differ in the versions of packages alone, as long as there are none of the present ones.
+    and never changed. One that is not as it was written is removed, which is said, and its texts are encoded again.
+    Said is also where states differ in the versions of packages alone, as long as there are none of the present ones.
 
     Args:
         folder: Where all states lie.
@@ -179,7 +179,7 @@ class StateFiles:
                 outdated.add(other[VERSIONS])
         if outdated:
             logger.warning(
-                "States of texts in %s were made with other versions (%s) and are ignored: texts are encoded anew.",
+                "States of texts in %s were made with other versions (%s) and are ignored: texts are encoded again.",
                 self.root,
                 "; ".join(sorted(outdated)),
             )
@@ -196,7 +196,7 @@ class StateFiles:
                 fate = "has been removed"
             except OSError as error:  # of another user
                 fate = f"is ignored, since it cannot be removed ({error.strerror})"
-        logger.warning("%s is damaged (%s) and %s: its texts are encoded anew.", path, why.rstrip("."), fate)
+        logger.warning("%s is damaged (%s) and %s: its texts are encoded again.", path, why.rstrip("."), fate)
         self._forget(path)
 
     def _read_index(self, path: Path) -> None:
@@ -233,7 +233,7 @@ class StateFiles:
                     if name not in (KEYS, LENGTHS, CHECKS)
                 }
         except OSError as error:
-            logger.info("%s has gone (%s): its texts are encoded anew.", path, error)
+            logger.info("%s has gone (%s): its texts are encoded again.", path, error)
             self._forget(path)
             return None
         except SafetensorError as error:

@@ -244,7 +244,7 @@ class RowGroup:
     def alike(self, budget: int) -> Iterator[np.ndarray]:
         """Texts by their place in the group, in batches of like length within a budget of tokens.
 
-        Those that are in no row come by themselves.
+        Those that are in no row come alone.
         """
         lengths = self.tokens.lengths.numpy()
         for in_rows in (True, False):

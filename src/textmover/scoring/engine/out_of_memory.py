@@ -1,4 +1,4 @@
-"""Work that may find no room in the memory of a GPU."""
+"""Retry on GPU out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SIGNS = (
     "HIP out of memory",
     "MPS backend out of memory",
 )
-"""What errors say of a lack of memory that come from elsewhere than torch's own allocator."""
+"""Out-of-memory messages that do not come from torch's own allocator."""
 
 Result = TypeVar("Result")
 
 
 class NoRoomError(RuntimeError):
-    """The memory of a device has no room for some work, which holds nothing there any more."""
+    """The device ran out of memory; the work that failed holds none of it any more."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

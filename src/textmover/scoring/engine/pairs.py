@@ -115,7 +115,7 @@ class Progress:
 
 
 def check_finite(values: Mapping[str, np.ndarray], owners: np.ndarray) -> None:
-    """Refuse values of pairs that are no numbers; ``owners`` are their segments, counted from 0."""
+    """Refuse NaN and infinite values of pairs; ``owners`` are their segments, counted from 0."""
     for name, array in values.items():
         broken = np.flatnonzero(~np.isfinite(array))
         if len(broken):

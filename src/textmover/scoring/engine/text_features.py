@@ -104,7 +104,7 @@ ROW_CHARACTERS = 8
 """Characters to a token of texts that may stand side by side; longer texts are not tried."""
 
 ENCODING = 0.9
-"""Share of the work on a window that is behind us when its texts are encoded, as progress is told."""
+"""Share of the work on a window that is behind us when its texts are encoded, as progress counts it."""
 
 
 Result = TypeVar("Result")

@@ -70,7 +70,7 @@ class RatingTask(Task[RatedSource]):
         self.rating_deviation: Tensor
         self.register_buffer("rating_mean", torch.zeros((), dtype=torch.float64))
         self.register_buffer("rating_deviation", torch.ones((), dtype=torch.float64))
-        # Of every segment to train on, one column a signal: computed anew by a resumed run. Data rather than state of
+        # Of every segment to train on, one column a signal: computed again by a resumed run. Data rather than state of
         # the module, so no buffer: averages of the weights must not take them along.
         self.signal_values: Tensor | None = None
         self._collected: dict[str, OrderedScores] = {}

@@ -36,7 +36,7 @@ class Context:
     """Resources that a task may need, beside the metric.
 
     Attributes:
-        start: The metric as it is before training, with its statistics fitted; made anew when it is called.
+        start: The metric as it is before training, with its statistics fitted; made again when it is called.
         autocast: A context under which the encoder may run in bfloat16.
     """
 
@@ -76,7 +76,7 @@ class Task(nn.Module, ABC, Generic[SourceType]):
 
     @abstractmethod
     def collect(self, part: str, metric: Any, batch: Any) -> None:
-        """Keep what the metric says of a batch of a part."""
+        """Keep the metric's results for a batch of a part."""
 
     @abstractmethod
     def judge(self, part: str) -> Judgement | None:
