@@ -1,6 +1,7 @@
 """Reading encoders: damaged or hostile files end in one sentence, and code in a folder never runs."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.scoring.backends.test_packed import graph_of
 from transformers import AutoConfig, AutoModel
 
 from textmover import Scorer
@@ -72,7 +74,7 @@ KIND = "to hold an encoder that can be read, but got"
         ("hidden_act", ("nope", 3, None, {}), KIND),
         ("layer_norm_eps", ("x", None), KIND),
         ("pad_token_id", ("x", HUGE), KIND),
-        ("hidden_dropout_prob", (5, "x"), KIND),
+        ("hidden_dropout_prob", (5, "x", math.nan), KIND),
         ("initializer_range", ("x",), KIND),
         ("dtype", ("nope",), KIND),
         ("num_labels", (HUGE,), SIZE),
@@ -92,6 +94,20 @@ def test_a_configuration_that_cannot_be_used_is_refused_in_one_sentence(edited, 
             load(edited("config.json", {name: value}))
         assert "\n" not in str(caught.value)
         assert str(tmp_path / "encoder") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("family", "entries"),
+    [("roberta", {"pad_token_id": None}), ("albert", {"num_hidden_groups": 0}), ("albert", {"num_hidden_groups": -1})],
+)
+def test_a_configuration_that_fails_on_the_first_text_is_refused(edited, family, entries):
+    folder = edited("config.json", {})
+    graph_of(family, vocab_size=1_000).model.save_pretrained(folder)
+    load(folder, layer=1)
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
+    with pytest.raises(InputError, match=KIND):
+        load(folder, layer=1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[1]", "null", "[" * 5000, '"bert"', "{}", '{"a": 1, "a": 2}'])

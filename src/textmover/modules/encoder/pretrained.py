@@ -117,7 +117,8 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
                 f"parameters, and they have {stored:,} bytes: fetch or save the encoder again."
             )
         if dtype is None:
-            return _text_half(AutoModel.from_config(config, attn_implementation=attention, trust_remote_code=False))
+            encoder = AutoModel.from_config(config, attn_implementation=attention, trust_remote_code=False)
+            return _tried(_text_half(encoder))
         model, found = AutoModel.from_pretrained(
             str(folder),
             config=config,
@@ -137,7 +138,7 @@ def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> A
                 f"Expected the weights in {folder} to fit the encoder's config.json, but {lacking[0]} is missing or "
                 "has another shape: fetch or save the encoder again."
             )
-        return encoder
+        return _tried(encoder)
 
 
 def _check_sizes(path: Path, sizes: Mapping[str, Any]) -> None:
@@ -161,6 +162,14 @@ def _text_half(model: Any) -> Any:
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model
+
+
+def _tried(encoder: Any) -> Any:
+    """Let an encoder read one token: some values of a configuration fail only then."""
+    training = encoder.training
+    with torch.no_grad():  # without dropout, which would draw random numbers
+        encoder.eval()(input_ids=torch.zeros(1, 1, dtype=torch.long))
+    return encoder.train(training)
 
 
 @contextlib.contextmanager
