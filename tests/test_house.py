@@ -15,11 +15,11 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 65_345
-FILE_COUNT = 369
+LINES = 65_365
+FILE_COUNT = 370
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
-ALLOWED_LONG_FILES = 5
-ALLOWED_LONG_FUNCTIONS = 20
+ALLOWED_LONG_FILES = 3
+ALLOWED_LONG_FUNCTIONS = 1  # the loop of Sinkhorn
 ALLOWED_FULL_FOLDERS = 0
 ALLOWED_CIRCLES = 1
 ALLOWED_COMPUTING_COMMANDS = 5
@@ -70,12 +70,19 @@ def import_graph(trees: Mapping[str, ast.AST]) -> dict[str, set[str]]:
     return graph
 
 
+def lines_of_docstring(node: ast.FunctionDef) -> int:
+    """Users' functions explain their arguments, shapes and errors: that makes none of them harder to follow."""
+    first = node.body[0]
+    return first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+
+
 def long_functions() -> list[str]:
     return [
         f"{place}:{node.lineno} {node.name}"
         for place, tree in TREES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= LONGEST_FUNCTION
+        if isinstance(node, ast.FunctionDef)
+        and node.end_lineno - node.lineno - lines_of_docstring(node) >= LONGEST_FUNCTION
     ]
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from textmover.lazy import names_of
 
 if TYPE_CHECKING:
-    from textmover.data.datamodule import MixtureDataModule, RatingsDataModule
+    from textmover.data.datamodule import RatingsDataModule
     from textmover.data.generated.acceptability import AcceptabilityDataModule
     from textmover.data.generated.perturbed import PerturbedDataModule
     from textmover.data.generated.record_ratings import RecordsDataModule
     from textmover.data.label_tasks import LabelColumns
     from textmover.data.labelled import LabelsDataModule
+    from textmover.data.mixture import MixtureDataModule
     from textmover.data.overlap import PairFile
     from textmover.data.paraphrases import ParaphrasesDataModule
     from textmover.readers.judgements import (
@@ -59,7 +60,7 @@ __getattr__ = names_of(
         "Columns": "textmover.readers.segments",
         "LabelColumns": "textmover.data.label_tasks",
         "LabelsDataModule": "textmover.data.labelled",
-        "MixtureDataModule": "textmover.data.datamodule",
+        "MixtureDataModule": "textmover.data.mixture",
         "PairFile": "textmover.data.overlap",
         "ParaphrasesDataModule": "textmover.data.paraphrases",
         "PerturbedDataModule": "textmover.data.generated.perturbed",

@@ -83,7 +83,7 @@ class MultiTaskModule(StageModule):
     """Trains one encoder on all sources of the data: ratings, labelled texts and paraphrases.
 
     Each source has a task of its own with its own head, and each batch is of one source; how often a source comes up is
-    the business of :class:`~textmover.data.datamodule.MixtureDataModule`. Where there are ratings, those of the first
+    the business of :class:`~textmover.data.mixture.MixtureDataModule`. Where there are ratings, those of the first
     such source set the scale of the scores. Where there are none, the corpus mean (if the metric has one) is fitted
     again to the changing weights at every validation and at the end.
 
