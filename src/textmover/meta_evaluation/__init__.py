@@ -44,13 +44,14 @@ from textmover.meta_evaluation.significance.permutation import (
 )
 from textmover.meta_evaluation.significance.williams import WilliamsTest, williams_test, williams_test_of_scores
 from textmover.meta_evaluation.statistics.correlation import (
+    AveragedCorrelation,
     Correlation,
     MeanCorrelation,
+    averaged_correlation,
     correlations,
     grouped_correlations,
     mean_correlation,
 )
-from textmover.meta_evaluation.statistics.row_correlation import AveragedCorrelation, averaged_correlation
 from textmover.meta_evaluation.statistics.ties import (
     PairCounts,
     TieAgreement,

@@ -23,15 +23,10 @@ from textmover.meta_evaluation.agreement.groups import select_rows, split_groups
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.segments import CorrelationAgreement, PairwiseAgreement
 from textmover.meta_evaluation.results import Evaluation, MetricAgreement, MetricScores
-from textmover.meta_evaluation.significance.bootstrap import few_to_draw, percentiles
-from textmover.meta_evaluation.significance.permutation import (
-    mean_over_groups,
-    p_value_matrix,
-    significance_clusters,
-    swap_signs,
-)
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS
+from textmover.meta_evaluation.significance.bootstrap import few_to_draw, mean_of_draws, percentiles
+from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
+from textmover.meta_evaluation.statistics.scores import Vector, known_mean
 from textmover.types import InputError, Judgements
 
 
@@ -189,18 +184,15 @@ def _draws(
     if not samples:
         return None, 0
     rng = np.random.default_rng(seed)
-    totals, counts = np.zeros((len(active), samples)), np.zeros(samples, dtype=np.int64)
+    found = []
     for part in kept:
         drawn = part.draws(samples, rng)
         if drawn is None:
             notes.append(f"No intervals: {_no_interval(part)}.")
             return None, 0
-        usable = ~np.isnan(drawn[active]).any(axis=0)
-        totals += np.where(usable, drawn, 0.0)
-        counts += usable
+        found.append(drawn)
     notes += _on_few(kept)
-    means = np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
-    return means, int(samples * len(kept) - counts.sum())
+    return mean_of_draws(found, (len(active), samples), active)
 
 
 def _on_few(kept: Sequence[Agreement]) -> list[str]:
@@ -237,7 +229,7 @@ def _p_values(
             notes.append(f"No tests: {_no_test(part)}.")
             return nothing
         differences.append(found)
-    p_values = p_value_matrix(mean_over_groups(differences), metrics)
+    p_values = p_value_matrix(known_mean(np.stack(differences), axis=0), metrics)
     p_values[~active] = np.nan
     p_values[:, ~active] = np.nan
     return p_values
@@ -247,12 +239,6 @@ def _no_test(part: Agreement) -> str:
     if isinstance(part, SoftSystemAgreement):
         return "soft accuracy has none here"
     return f"group {part.group.name} has only one unit, and thresholds of ties cannot be exchanged within a unit"
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Mean of the values that there are."""
-    known = [value for value in values if not math.isnan(value)]
-    return math.fsum(known) / len(known) if known else math.nan
 
 
 def _metric(
@@ -272,7 +258,8 @@ def _metric(
     if draws is not None and not math.isnan(value):
         low, high = percentiles(draws[number], level)
     if reference is not None and reference != number:
-        gain = _mean([part.gain(number, reference) for part in kept]) if not math.isnan(value) else math.nan
+        gains = np.array([part.gain(number, reference) for part in kept])
+        gain = math.nan if math.isnan(value) else float(known_mean(gains, axis=0))
         p_value = float(p_values[number, reference] if gain > 0 else p_values[reference, number])
     return MetricAgreement(
         name=metric.name,

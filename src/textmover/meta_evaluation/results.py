@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.group_agreement import Exclusion
 from textmover.meta_evaluation.agreement.protocol import Protocol
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
+from textmover.meta_evaluation.statistics.scores import Vector
 from textmover.types import InputError, Judgements
 
 

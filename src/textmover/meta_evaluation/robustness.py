@@ -22,10 +22,9 @@ from textmover.meta_evaluation.significance.bootstrap import (
     draw_counts,
     percentiles,
 )
-from textmover.meta_evaluation.statistics.correlation import finite_scores, kendall
+from textmover.meta_evaluation.statistics.correlation import correlation
+from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores
 from textmover.types import InputError
-
-Vector = NDArray[np.float64]
 
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 """What is not defined."""
@@ -360,15 +359,15 @@ class _Judge:
         apart = self.drops[rows][:, None] - self.drops[self.kept][None, :]
         wins = np.where(np.abs(apart) <= self.tie, 0.5, (apart > 0).astype(np.float64))  # [H, K]
         ours, theirs = self.times[:, self.versions.owners[rows]], self.times[:, self.versions.owners[self.kept]]
-        drawn = _divided(((ours @ wins) * theirs).sum(axis=1), ours.sum(axis=1) * theirs.sum(axis=1))
+        drawn = divided(((ours @ wins) * theirs).sum(axis=1), ours.sum(axis=1) * theirs.sum(axis=1))
         return _Drawn(float(wins.mean()), self._few(np.concatenate([rows, self.kept]), drawn))
 
     def _ratio(self, rows: NDArray[np.int64], values: Vector, units: Vector) -> _Drawn:
         """``Σ values / Σ units`` over versions, of the texts as they are and of every draw."""
         owners, texts = self.versions.owners[rows], self.versions.texts
         above, below = np.bincount(owners, values, texts), np.bincount(owners, units, texts)
-        drawn = _divided(self.times @ above, self.times @ below)
-        whole = float(_divided(np.array([values.sum()]), np.array([units.sum()]))[0])
+        drawn = divided(self.times @ above, self.times @ below)
+        whole = float(divided(np.array([values.sum()]), np.array([units.sum()]))[0])
         return _Drawn(whole, self._few(rows[units != 0], drawn))
 
     def _few(self, rows: NDArray[np.int64], drawn: Vector) -> Vector:
@@ -391,12 +390,7 @@ class _Judge:
             level=LEVEL,
             clusters=clusters,
         )
-        return found, kendall(scores, goodness)
-
-
-def _divided(above: Vector, below: Vector) -> Vector:
-    """Quotients; NaN where the lower part is not above 0, so that a unit that does not drop measures nothing."""
-    return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+        return found, correlation(scores, goodness, "kendall")
 
 
 def _mean(several: Iterable[_Drawn]) -> _Drawn:
@@ -406,4 +400,4 @@ def _mean(several: Iterable[_Drawn]) -> _Drawn:
         return _Drawn(math.nan, np.empty(0))
     drawn = np.vstack([one.draws for one in known])
     sums, counts = np.nansum(drawn, axis=0), (~np.isnan(drawn)).sum(axis=0).astype(np.float64)
-    return _Drawn(math.fsum(one.estimate for one in known) / len(known), _divided(sums, counts))
+    return _Drawn(math.fsum(one.estimate for one in known) / len(known), divided(sums, counts))

@@ -9,13 +9,13 @@ from scipy import stats
 
 from textmover.meta_evaluation.significance import bootstrap
 from textmover.meta_evaluation.significance.bootstrap import (
-    STATISTICS,
     bootstrap_draws,
     bootstrap_gain,
     bootstrap_interval,
 )
-from textmover.meta_evaluation.statistics import bootstrap_correlation as drawn_correlation
-from textmover.meta_evaluation.statistics.row_correlation import averaged_correlation
+from textmover.meta_evaluation.statistics import scores as score_lists
+from textmover.meta_evaluation.statistics.correlation import averaged_correlation
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.types import InputError
 
 
@@ -28,13 +28,12 @@ def ratings(n, seed=0, groups=2):
     return human, worse, better, [f"group {number % groups}" for number in range(n)]
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("statistic", CORRELATIONS)
 class TestEveryStatistic:
     def test_chunks_do_not_matter(self, statistic, monkeypatch):
         human, worse, better, groups = ratings(60)
         whole = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=50)
-        monkeypatch.setattr(bootstrap, "CHUNK_ENTRIES", 70)
-        monkeypatch.setattr(drawn_correlation, "CHUNK_ENTRIES", 70)
+        monkeypatch.setattr(score_lists, "CHUNK_ENTRIES", 70)
         chunked = bootstrap_gain(worse, better, human, groups, statistic=statistic, samples=50)
         assert chunked[:5] == pytest.approx(whole[:5], abs=1e-14)
 
@@ -143,7 +142,7 @@ class TestUndefined:
         assert interval.undefined == pytest.approx(3000 / 9, rel=0.15)
         assert (interval.low, interval.high) == pytest.approx((-1, 1))
 
-    @pytest.mark.parametrize("statistic", STATISTICS)
+    @pytest.mark.parametrize("statistic", CORRELATIONS)
     def test_nothing_is_defined(self, statistic):
         gain = bootstrap_gain([1, 1, 1], [1, 2, 3], [1, 2, 3], ["a"] * 3, statistic=statistic, samples=5)
         assert all(math.isnan(value) for value in gain[:5])

@@ -8,7 +8,7 @@ from scipy import stats
 
 from textmover.meta_evaluation import averaged_correlation, permutation_p_values, permutation_test
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, swap_signs
-from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.types import InputError
 
 

@@ -1,5 +1,6 @@
 """Correlations against SciPy and brute force, on ties, constants, NaN and small n."""
 
+import functools
 import itertools
 import math
 
@@ -9,17 +10,13 @@ from scipy import stats
 
 from textmover.meta_evaluation.statistics.correlation import (
     Correlation,
+    averaged_correlation,
+    correlation,
     correlations,
-    finite_scores,
-    group_positions,
     grouped_correlations,
-    kendall,
-    kendall_c,
     mean_correlation,
-    pearson,
-    spearman,
-    standard_scores,
 )
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.types import InputError
 
 NAN = float("nan")
@@ -52,11 +49,11 @@ def test_against_scipy(n, levels, seed):
     assert result.spearman == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-14)
     assert result.kendall == pytest.approx(stats.kendalltau(x, y).statistic, abs=1e-14)
     assert result.kendall == pytest.approx(kendall_by_hand(x, y), abs=1e-14)
-    assert kendall_c(x, y) == pytest.approx(stats.kendalltau(x, y, variant="c").statistic, abs=1e-14)
-    assert kendall_c(x, y) == pytest.approx(kendall_c_by_hand(x, y), abs=1e-14)
+    assert correlation(x, y, "kendall-c") == pytest.approx(stats.kendalltau(x, y, variant="c").statistic, abs=1e-14)
+    assert correlation(x, y, "kendall-c") == pytest.approx(kendall_c_by_hand(x, y), abs=1e-14)
 
 
-@pytest.mark.parametrize("statistic", [pearson, spearman, kendall, kendall_c])
+@pytest.mark.parametrize("statistic", [functools.partial(correlation, statistic=one) for one in CORRELATIONS])
 class TestOneStatistic:
     @pytest.mark.parametrize("x", [[], [1.0], [1.0, 2.0], [0.1] * 3, [0.1] * 1000, [0.0] * 5])
     def test_not_defined(self, statistic, x):
@@ -91,21 +88,9 @@ class TestOneStatistic:
 
 
 class TestInput:
-    def test_many_wrong(self):
-        with pytest.raises(InputError, match=r"for 9 of 9 segments \(counted from 0: 0, 1, 2, 3, 4, …\)"):
-            finite_scores([NAN] * 9, "metric scores")
-
     def test_unequal_lengths(self):
         with pytest.raises(InputError, match="but got 2 and 3"):
             correlations([1, 2], [1, 2, 3])
-
-    @pytest.mark.parametrize("scores", [["a", "b"], [[1.0], [2.0]], 3.0, [None, object()]])
-    def test_not_a_list_of_numbers(self, scores):
-        with pytest.raises(InputError, match="Expected metric scores"):
-            finite_scores(scores, "metric scores")
-
-    def test_float64(self):
-        assert finite_scores(np.float32([0.1]), "x").dtype == np.float64
 
 
 class TestGroups:
@@ -115,15 +100,9 @@ class TestGroups:
         groups = rng.choice(["b", "a", "c"], size=100).tolist()
         result = grouped_correlations(x, y, groups)
         assert list(result) == list(dict.fromkeys(groups))
-        for group, correlation in result.items():
+        for group, found in result.items():
             inside = np.array(groups) == group
-            assert correlation == correlations(x[inside], y[inside])
-
-    def test_positions(self):
-        positions = group_positions(["b", "a", "b"], 3)
-        assert {group: members.tolist() for group, members in positions.items()} == {"b": [0, 2], "a": [1]}
-        with pytest.raises(InputError, match="group for each of 4 segments, but got 3"):
-            group_positions(["b", "a", "b"], 4)
+            assert found == correlations(x[inside], y[inside])
 
     def test_mean_names_what_is_left_out(self):
         scores = [1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 1.0, 2.0, 1.0, 3.0, 2.0]
@@ -145,19 +124,69 @@ class TestGroups:
         assert (mean.n, mean.groups, mean.undefined) == (0, 0, tuple(by_group))
 
 
-class TestStandardScores:
-    @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
-    def test_mean_and_deviation(self, scale):
-        x = scale * np.random.default_rng(0).normal(size=50)
-        result = standard_scores(x)
-        assert result.mean() == pytest.approx(0, abs=1e-12)
-        assert result.std() == pytest.approx(1)
-        assert pearson(result, x) == pytest.approx(1)
+def judged(items=12, systems=5, seed=0):
+    rng = np.random.default_rng(seed)
+    human = rng.normal(size=(items, systems))
+    metric = human + rng.normal(size=(items, systems))
+    item = np.repeat(np.arange(items), systems).astype(str)
+    system = np.tile(np.arange(systems), items).astype(str)
+    return metric, human, item.tolist(), system.tolist()
 
-    def test_ties_stay_ties(self):
-        x = np.random.default_rng(0).integers(4, size=100) / 7
-        assert len(set(standard_scores(x))) == 4
 
-    def test_nothing_varies(self):
-        assert standard_scores([0.1] * 3).tolist() == [0, 0, 0]
-        assert standard_scores([]).tolist() == []
+class TestAveraging:
+    def test_per_item_and_per_system(self):
+        metric, human, item, system = judged()
+        rows = [stats.pearsonr(x, y).statistic for x, y in zip(metric, human, strict=True)]
+        columns = [stats.pearsonr(x, y).statistic for x, y in zip(metric.T, human.T, strict=True)]
+        assert averaged_correlation(metric.ravel(), human.ravel(), item).value == pytest.approx(np.mean(rows))
+        assert averaged_correlation(metric.ravel(), human.ravel(), system).value == pytest.approx(np.mean(columns))
+
+    @pytest.mark.parametrize(
+        ("statistic", "function"),
+        [
+            ("pearson", stats.pearsonr),
+            ("spearman", stats.spearmanr),
+            ("kendall", stats.kendalltau),
+            ("kendall-c", lambda x, y: stats.kendalltau(x, y, variant="c")),
+        ],
+    )
+    def test_pooled(self, statistic, function):
+        metric, human, _, _ = judged()
+        metric = metric.round(0)
+        result = averaged_correlation(metric.ravel(), human.ravel(), statistic=statistic)
+        assert result.value == pytest.approx(function(metric.ravel(), human.ravel()).statistic, abs=1e-13)
+        assert (result.units, result.segments, result.undefined) == (1, 60, ())
+
+    def test_a_shift_of_each_item_changes_pooled_values_alone(self):
+        metric, human, item, _ = judged()
+        shifted = metric + 10 * np.random.default_rng(1).normal(size=(12, 1))
+        before, after = (averaged_correlation(one.ravel(), human.ravel(), item).value for one in (metric, shifted))
+        assert after == pytest.approx(before)
+        assert averaged_correlation(shifted.ravel(), human.ravel()).value < before / 2
+
+
+class TestUndefinedUnits:
+    def test_units_are_named_and_counted(self):
+        metric = [1.0, 2, 3, 5, 5, 5, 1, 2, 1, 2, 3, 9, 9, 9, 9]
+        human = [1.0, 3, 2, 1, 2, 3, 1, 2, 4, 4, 4, 1, 2, 3, 4]
+        units = ["good"] * 3 + ["metric"] * 3 + ["short"] * 2 + ["human"] * 3 + ["metric 2"] * 4
+        result = averaged_correlation(metric, human, units)
+        assert result.value == pytest.approx(0.5)
+        assert (result.units, result.segments) == (1, 3)
+        assert result.undefined == ("metric", "short", "human", "metric 2")
+        assert result.undefined_segments == 12
+        assert math.isnan(result.by_unit["short"])
+
+    def test_nothing_is_defined(self):
+        result = averaged_correlation([1, 2], [1, 2], ["a", "b"])
+        assert math.isnan(result.value)
+        assert (result.units, result.segments, result.undefined_segments) == (0, 0, 2)
+
+
+def test_bad_input_of_averages():
+    with pytest.raises(InputError, match="pearson, spearman, kendall, kendall-c, but got 'cosine'"):
+        averaged_correlation([1, 2, 3], [1, 2, 3], statistic="cosine")
+    with pytest.raises(InputError, match="group for each of 3 segments, but got 1"):
+        averaged_correlation([1, 2, 3], [1, 2, 3], ["a"])
+    with pytest.raises(InputError, match="finite metric scores"):
+        averaged_correlation([1, math.nan, 3], [1, 2, 3])

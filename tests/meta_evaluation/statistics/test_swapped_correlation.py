@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from textmover.meta_evaluation.statistics import row_correlation as rows
+from textmover.meta_evaluation.statistics import scores as score_lists
 from textmover.meta_evaluation.statistics import swapped_correlation as swapping
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 
@@ -56,7 +56,7 @@ class TestAgainstScipy:
     def test_chunks_do_not_matter(self, statistic, monkeypatch):
         data = example([8, 8, 8, 20], 5)
         whole = swapped_correlations(*data, statistic)
-        for module in (rows, swapping):
+        for module in (score_lists, swapping):
             monkeypatch.setattr(module, "CHUNK_ENTRIES", 50)
         np.testing.assert_allclose(swapped_correlations(*data, statistic), whole, atol=1e-12)
 

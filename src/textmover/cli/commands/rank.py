@@ -26,7 +26,7 @@ from textmover.cli.options.systems import (
 )
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import rank_systems, ranking_agreement
-from textmover.meta_evaluation.statistics.correlation import group_positions
+from textmover.meta_evaluation.statistics.scores import group_positions
 from textmover.meta_evaluation.systems.ranking import RankTest
 from textmover.readers.column_flags import flags_named
 from textmover.readers.system_scores import SystemTable, read_system_table

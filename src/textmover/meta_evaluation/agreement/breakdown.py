@@ -10,13 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, percentiles
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import finite_scores, group_positions
-from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS, unit_correlations
+from textmover.meta_evaluation.statistics.kernel import check_statistic, unit_correlations
+from textmover.meta_evaluation.statistics.scores import Vector, finite_scores, group_positions
 from textmover.types import InputError
-
-EVERYTHING = ("all",)
-"""Label of a segment where all are one group."""
 
 
 class BinAgreement(NamedTuple):
@@ -107,7 +103,7 @@ def metric_correlations(
     """
     columns = _columns(scores, None, statistic)
     size = len(columns[0]) if len(columns) else 0
-    parts = list(group_positions(EVERYTHING * size if groups is None else groups, size).values())
+    parts = list(group_positions(groups, size).values())
     # A list correlates with itself wherever it has a correlation at all.
     active, common = _common(_by_part([unit_correlations(one, one, parts, statistic) for one in columns], len(parts)))
     table = np.full((len(columns), len(columns)), np.nan)
@@ -188,8 +184,7 @@ def agreement_by_quantile(
     """
     ratings = finite_scores(human, "human scores")
     numbers = np.zeros(len(ratings), dtype=np.int64)
-    labels = EVERYTHING * len(ratings) if groups is None else groups
-    for members in group_positions(labels, len(ratings)).values():
+    for members in group_positions(groups, len(ratings)).values():
         numbers[members] = _bins(ratings[members], bins)
     return _binned(scores, human, ratings, numbers, groups, statistic, intervals)
 
@@ -215,7 +210,7 @@ def _binned(
     ratings = finite_scores(human, "human scores")
     columns = _columns(scores, len(values), statistic)
     _same_length(len(ratings), len(values))
-    labels = EVERYTHING * len(values) if groups is None else groups
+    labels = ["all"] * len(values) if groups is None else groups
     among = len(group_positions(labels, len(values)))
     found = []
     for number in np.unique(numbers):
@@ -246,8 +241,7 @@ def _binned(
 
 def _columns(scores: Sequence[ArrayLike], size: int | None, statistic: str) -> list[Vector]:
     """Scores of each metric, once it is clear that they can be correlated."""
-    if statistic not in CORRELATIONS:
-        raise InputError(f"Expected the statistic to be {', '.join(CORRELATIONS)}, but got {statistic!r}: choose one.")
+    check_statistic(statistic)
     columns = [finite_scores(one, "metric scores") for one in scores]
     for one in columns:
         _same_length(len(one), len(columns[0]) if size is None else size)

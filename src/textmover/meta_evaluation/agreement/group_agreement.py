@@ -17,16 +17,23 @@ from numpy.typing import NDArray
 from textmover.meta_evaluation.agreement.preferences import darr_outcomes
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.systems import (
+    STATISTICS,
     item_table,
     largest_terms,
     levelled_means,
     pairwise_p_values,
     random_signs,
 )
-from textmover.meta_evaluation.significance.bootstrap import draw_counts
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, group_positions, standard_scores
-from textmover.meta_evaluation.statistics.row_correlation import ROW_STATISTICS, levelled
+from textmover.meta_evaluation.significance.bootstrap import draw_values
+from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts
+from textmover.meta_evaluation.statistics.scores import (
+    Vector,
+    divided,
+    group_positions,
+    known_mean,
+    levelled,
+    standard_scores,
+)
 
 
 class Exclusion(NamedTuple):
@@ -83,16 +90,16 @@ class Group:
         return len(self.human)
 
     def drawn(self, rows: NDArray[np.int64] | slice = slice(None)) -> Drawn:
-        """The clusters that segments are drawn in.
-
-        Args:
-            rows: Segments that count; all by default.
-        """
+        """Units that a bootstrap draws, among the segments that count."""
         clusters = self.clusters[rows]
         count = len(np.unique(clusters))
         if self.items is not None:
             return Drawn(count, "item")
         return Drawn(count, "segment" if count == len(clusters) else "reference")
+
+    def standardised(self) -> Vector:
+        """Scores of mean 0 and standard deviation 1, ``[K, n]``."""
+        return np.stack([standard_scores(one) for one in self.scores])
 
 
 class Agreement(abc.ABC):
@@ -133,19 +140,10 @@ class Agreement(abc.ABC):
         """By how much a metric agrees better than another, over the units in which both have a value.
 
         That is what the tests compare, and can deviate from the difference of the two values.
-
-        Args:
-            metric: Number of the one.
-            reference: Number of the other.
-
-        Returns:
-            The difference; NaN if there is no such unit.
         """
         if self.by_unit is None:
             return float(self.values[metric] - self.values[reference])
-        differences = self.by_unit[metric] - self.by_unit[reference]
-        known = differences[~np.isnan(differences)]
-        return float(known.mean()) if len(known) else float("nan")
+        return float(known_mean(self.by_unit[metric] - self.by_unit[reference], axis=0))
 
     def drawn(self) -> Drawn:
         """Units that :meth:`draws` draws."""
@@ -153,55 +151,26 @@ class Agreement(abc.ABC):
 
     @abc.abstractmethod
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Values of bootstrap samples.
-
-        Args:
-            samples: Number of samples.
-            rng: Where chance comes from.
-
-        Returns:
-            ``[K, samples]``, NaN where a sample has no value; ``None`` if the statistic has no bootstrap here.
-        """
+        """Values of bootstrap samples ``[K, samples]``, NaN where one has none; ``None`` without a bootstrap here."""
 
     @abc.abstractmethod
     def swapped(self, signs: Vector) -> Vector | None:
-        """Differences of the pairs of metrics under permutations.
+        """Differences of the pairs of metrics under permutations, ``[K (K - 1)/2, permutations]``.
 
-        Args:
-            signs: 1 or -1 for each segment, ``[permutations, n]``.
-
-        Returns:
-            For the pairs ``(0, 1), (0, 2), …`` ``[K (K - 1)/2, permutations]``; ``None`` if there is no test here.
+        Signs are 1 or -1 for each segment, ``[permutations, n]``; ``None`` where there is no test.
         """
 
 
 def pair_differences(values: Vector) -> Vector:
-    """Differences of all pairs of rows, ``(0, 1), (0, 2), …``.
-
-    Args:
-        values: ``[K, …]``.
-
-    Returns:
-        ``[K (K - 1)/2, …]``.
-
-    Example:
-        >>> pair_differences(np.array([[1.0], [3.0], [7.0]])).ravel()
-        array([-2., -6., -4.])
-    """
+    """Differences of all pairs of rows of ``[K, …]``, ``(0, 1), (0, 2), …``: ``[K (K - 1)/2, …]``."""
     pairs = list(itertools.combinations(range(len(values)), 2))
     return np.stack([values[a] - values[b] for a, b in pairs]) if pairs else np.zeros((0, *values.shape[1:]))
 
 
 def draw_units(values: Vector, samples: int, rng: np.random.Generator) -> Vector | None:
-    """Means over units that are drawn with replacement, each metric over the drawn units where it has a value.
+    """Means over drawn units ``[K, samples]`` of values ``[K, U]``, each metric over the units where it has a value.
 
-    Args:
-        values: Value of each metric in each unit, NaN where it has none, ``[K, U]``.
-        samples: Number of samples.
-        rng: Where chance comes from.
-
-    Returns:
-        ``[K, samples]``; ``None`` if there are fewer than two units.
+    ``None`` if there are fewer than two units.
     """
     number = values.shape[1]
     if number < 2:
@@ -209,7 +178,7 @@ def draw_units(values: Vector, samples: int, rng: np.random.Generator) -> Vector
     counts = rng.multinomial(number, np.full(number, 1 / number), size=samples).astype(np.float64)
     known = ~np.isnan(values)
     totals, sizes = np.where(known, values, 0.0) @ counts.T, known.astype(np.float64) @ counts.T
-    return np.divide(totals, sizes, out=np.full_like(totals, np.nan), where=sizes > 0)
+    return divided(totals, sizes)
 
 
 class PreferenceAgreement(Agreement):
@@ -234,11 +203,7 @@ class PreferenceAgreement(Agreement):
         _, cluster = np.unique(self.group.clusters[self.better], return_inverse=True)
         if cluster.max() < 1:
             return None
-        found = []
-        for counts in draw_counts(cluster, samples, rng):
-            weights = counts.astype(np.float64)
-            found.append(self.outcomes @ weights.T / weights.sum(axis=1))
-        return np.hstack(found)
+        return draw_values(cluster, samples, rng, lambda counts: self.outcomes @ counts.T / counts.sum(axis=1))
 
     def swapped(self, signs: Vector) -> Vector | None:
         """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment.
@@ -246,7 +211,7 @@ class PreferenceAgreement(Agreement):
         The outcome of a pair is bilinear in the signs of its two segments, so that the difference of two metrics is
         linear in them.
         """
-        scores = [standard_scores(one) for one in self.group.scores]
+        scores = self.group.standardised()
         pairs = list(itertools.combinations(range(len(scores)), 2))
         slopes = np.zeros((len(pairs), len(self.group)))
         for number, (a, b) in enumerate(pairs):
@@ -275,7 +240,7 @@ class SystemAgreement(Agreement):
         if self.statistic != "accuracy" and self.human_means.min() == self.human_means.max():
             self.reason = "the mean ratings of its systems are all equal"
             return
-        self.values = ROW_STATISTICS[self.statistic](self._means(group.scores), self.human_means)
+        self.values = STATISTICS[self.statistic](self._means(group.scores), self.human_means)
         self.units = np.full(len(self.values), len(self.systems))
         for metric in np.flatnonzero(np.isnan(self.values)).tolist():
             self.reasons[metric] = "its mean scores of the systems are all equal"
@@ -284,21 +249,17 @@ class SystemAgreement(Agreement):
         """Items (or references) are drawn, with the segments of all systems for them."""
         if len(np.unique(self.group.clusters)) < 2:
             return None
-        found = []
-        for counts in draw_counts(self.group.clusters, samples, rng):
-            weights = counts.astype(np.float64)
-            human = self._drawn_means(self.group.human, weights)
-            found.append(
-                [
-                    ROW_STATISTICS[self.statistic](self._drawn_means(one, weights), human)
-                    for one in self.group.scores
-                ]
-            )  # fmt: skip
-        return np.hstack(found)
+        return draw_values(self.group.clusters, samples, rng, self._drawn_values)
+
+    def _drawn_values(self, counts: Counts) -> Vector:
+        weights = counts.astype(np.float64)
+        human = self._drawn_means(self.group.human, weights)
+        correlate = STATISTICS[self.statistic]
+        return np.stack([correlate(self._drawn_means(one, weights), human) for one in self.group.scores])
 
     def swapped(self, signs: Vector) -> Vector | None:
         """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment."""
-        scores = np.stack([standard_scores(one) for one in self.group.scores])
+        scores = self.group.standardised()
         rows_of = list(self.systems.values())
         plain = np.stack([scores[:, rows].mean(axis=1) for rows in rows_of], axis=-1)  # [K, systems]
         sizes = largest_terms(scores, rows_of)
@@ -306,7 +267,7 @@ class SystemAgreement(Agreement):
             [signs[:, rows].astype(np.float64) @ scores[:, rows].T / len(rows) for rows in rows_of],
             axis=-1,
         )  # [permutations, K, systems]
-        statistic = ROW_STATISTICS[self.statistic]
+        statistic = STATISTICS[self.statistic]
         differences = []
         for a, b in itertools.combinations(range(len(scores)), 2):
             half, shift = (plain[a] + plain[b]) / 2, (signed[:, a] - signed[:, b]) / 2

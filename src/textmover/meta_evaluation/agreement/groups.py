@@ -12,8 +12,7 @@ from textmover.meta_evaluation.agreement.group_agreement import Group
 from textmover.meta_evaluation.agreement.preferences import preference_pairs
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.results import MetricScores
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import group_positions
+from textmover.meta_evaluation.statistics.scores import Vector, group_positions
 from textmover.types import InputError, Judgements
 
 EVERYTHING = "all"

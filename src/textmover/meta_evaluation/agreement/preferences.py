@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.correlation import finite_scores, group_positions
+from textmover.meta_evaluation.statistics.scores import finite_scores, group_positions
 from textmover.types import InputError
 
 
@@ -125,15 +125,7 @@ def preferences_from_ratings(ratings: ArrayLike, items: Sequence[str], *, least:
 
 
 def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Pairs of rows as int64 ``[m, 2]``, once it is clear that they can be used.
-
-    Args:
-        preferences: Rows of the better and of the worse output of each pair.
-        n: Number of rows that there are.
-
-    Returns:
-        int64 ``[m, 2]``.
-    """
+    """Check that preferences name two of ``n`` rows each, and return them as int64 ``[m, 2]``."""
     pairs = np.asarray(preferences)
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
@@ -152,13 +144,5 @@ def preference_pairs(preferences: ArrayLike, n: int) -> NDArray[np.int64]:
 
 
 def darr_outcomes(better: NDArray[np.float64], worse: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 where the better output scores higher, -1 elsewhere.
-
-    Args:
-        better: Scores of the better outputs.
-        worse: Scores of the worse outputs.
-
-    Returns:
-        float64 of the same shape.
-    """
+    """1 where the better output scores higher, -1 elsewhere."""
     return np.where(better > worse, 1.0, -1.0)

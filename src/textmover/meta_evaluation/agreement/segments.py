@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,10 +16,9 @@ from textmover.meta_evaluation.agreement.group_agreement import (
     pair_differences,
 )
 from textmover.meta_evaluation.agreement.protocol import Protocol
-from textmover.meta_evaluation.significance.bootstrap import STATISTICS, draw_counts
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS, group_positions, standard_scores
-from textmover.meta_evaluation.statistics.row_correlation import Positions, chunks, unit_correlations
+from textmover.meta_evaluation.significance.bootstrap import draw_correlations, draw_values
+from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts, unit_correlations
+from textmover.meta_evaluation.statistics.scores import Positions, Vector, chunks, divided, group_positions, known_mean
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.meta_evaluation.statistics.ties import agreeing_pairs, calibrated_epsilon, unit_agreement
 
@@ -28,70 +28,77 @@ class _UnitAgreement(Agreement):
 
     by_unit: Vector
     parts: dict[str, Positions]
-    single: bool
-    word: str
+
+    def __init__(self, group: Group, protocol: Protocol) -> None:
+        super().__init__(group)
+        self.statistic = protocol.statistic
+        self.single = protocol.level in ("per-group", "pooled")
+        self.word = protocol.level.removeprefix("per-")
+        labels: Sequence[str] | None = {"per-item": group.items, "per-system": group.systems}.get(protocol.level)
+        self.candidates = group_positions([group.name] * len(group) if labels is None else labels, len(group))
+
+    def _average(self, by_unit: Vector) -> None:
+        """Take the mean over units of each metric, and name the units in which it has no value."""
+        self.by_unit, known, names = by_unit, ~np.isnan(by_unit), tuple(self.parts)
+        self.values, self.units = known_mean(by_unit, axis=1), known.sum(axis=1)
+        self.undefined = tuple(tuple(names[unit] for unit in np.flatnonzero(~row)) for row in known)
 
     def drawn(self) -> Drawn:
         """Clusters of segments where the group is one unit; else units."""
         return self.group.drawn() if self.single else Drawn(len(self.parts), self.word)
+
+    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
+        """Draw segments (whole clusters of them) where the group is one unit, else units."""
+        if not self.single:
+            return draw_units(self.by_unit, samples, rng)
+        return None if len(np.unique(self.group.clusters)) < 2 else self._drawn_segments(samples, rng)
+
+    @abc.abstractmethod
+    def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
+        """Values of bootstrap samples of a group that is one unit, ``[K, samples]``."""
 
 
 class CorrelationAgreement(_UnitAgreement):
     """Mean over units of a correlation of segments."""
 
     def __init__(self, group: Group, protocol: Protocol) -> None:
-        super().__init__(group)
-        self.statistic = protocol.statistic
-        self.single = protocol.level in ("per-group", "pooled")
-        self.word = _word(protocol)
-        parts = _units(group, protocol)
-        self.parts, self.excluded = _usable(group, parts)
+        super().__init__(group, protocol)
+        self.parts, self.excluded = _usable(group, self.candidates)
         if not self.parts:
-            self.reason = _why_none(group, len(parts), self.single)
+            self.reason = _why_none(group, len(self.candidates), self.single)
             return
         members = list(self.parts.values())
-        self.by_unit = np.stack([unit_correlations(one, group.human, members, self.statistic) for one in group.scores])
-        self.values, self.units, self.undefined = _averaged(self.by_unit, tuple(self.parts))
+        self._average(np.stack([unit_correlations(one, group.human, members, self.statistic) for one in group.scores]))
         self.undefined_segments = np.isnan(self.by_unit) @ np.array([len(unit) for unit in members])
         for metric in np.flatnonzero(np.isnan(self.values)).tolist():
-            where = "all equal" if self.single else f"all equal within each {_word(protocol)}"
+            where = "all equal" if self.single else f"all equal within each {self.word}"
             self.reasons[metric] = f"its scores are {where}"
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """Draw segments (whole clusters of them) where the group is one unit, else units."""
-        if not self.single:
-            return draw_units(self.by_unit, samples, rng)
-        if len(np.unique(self.group.clusters)) < 2:
-            return None
-        _, draws_of = STATISTICS[self.statistic]
-        found = [
-            [draws_of(one, self.group.human, counts) for one in self.group.scores]
-            for counts in draw_counts(self.group.clusters, samples, rng)
-        ]
-        return np.hstack(found)
+    def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
+        group = self.group
+        return draw_correlations(group.scores, group.human, group.clusters, self.statistic, samples, rng)
 
     def swapped(self, signs: Vector) -> Vector | None:
         """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment."""
-        scores = np.stack([standard_scores(one) for one in self.group.scores])
-        return swapped_correlations(scores, self.group.human, list(self.parts.values()), signs, self.statistic)
+        members = list(self.parts.values())
+        return swapped_correlations(self.group.standardised(), self.group.human, members, signs, self.statistic)
 
 
 class PairwiseAgreement(_UnitAgreement):
     """acc23 or τ23, averaged over units, with the threshold of ties that is best for each metric in this group."""
 
     def __init__(self, group: Group, protocol: Protocol, seed: int) -> None:
-        super().__init__(group)
+        super().__init__(group, protocol)
         self.scale = 2.0 if protocol.statistic == "tau23" else 1.0  # τ23 = 2 acc23 - 1
-        self.single = protocol.level in ("per-group", "pooled")
-        self.word = _word(protocol)
-        parts = _units(group, protocol)
-        self.parts = {name: members for name, members in parts.items() if len(members) > 1}
+        self.parts = {name: members for name, members in self.candidates.items() if len(members) > 1}
         if not self.parts:
-            self.reason = "no two segments to compare" + ("" if self.single else f" within any {_word(protocol)}")
+            self.reason = "no two segments to compare" + ("" if self.single else f" within any {self.word}")
             return
         if not self.single:
             self.excluded = tuple(
-                Exclusion(f"{group.name} / {name}", "a single segment", 1) for name in parts if name not in self.parts
+                Exclusion(f"{group.name} / {name}", "a single segment", 1)
+                for name in self.candidates
+                if name not in self.parts
             )
         members = list(self.parts.values())
         self.epsilons = np.array(
@@ -100,33 +107,26 @@ class PairwiseAgreement(_UnitAgreement):
                 for one in group.scores
             ]
         )
-        self.by_unit = np.stack(
-            [
-                self._scaled(unit_agreement(one, group.human, members, epsilon))
-                for one, epsilon in zip(group.scores, self.epsilons.tolist(), strict=True)
-            ]
-        )
-        self.values, self.units, self.undefined = _averaged(self.by_unit, tuple(self.parts))
+        values = [
+            unit_agreement(one, group.human, members, epsilon)
+            for one, epsilon in zip(group.scores, self.epsilons.tolist(), strict=True)
+        ]
+        self._average(self._scaled(np.stack(values)))
 
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """As for correlations, with the thresholds kept; copies of a segment are not compared with each other."""
-        if not self.single:
-            return draw_units(self.by_unit, samples, rng)
-        if len(np.unique(self.group.clusters)) < 2:
-            return None
+    def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
+        return self._scaled(draw_values(self.group.clusters, samples, rng, self._drawn_accuracy))
+
+    def _drawn_accuracy(self, counts: Counts) -> Vector:
+        """acc23 of each draw with the thresholds kept; copies of a segment are not compared with each other."""
         assert self.epsilons is not None
-        found = []
-        for counts in draw_counts(self.group.clusters, samples, rng):
-            weights = counts.astype(np.float64)
-            same = (weights**2).sum(axis=1)
-            pairs = weights.sum(axis=1) ** 2 - same
-            alike = np.zeros((len(self.group.scores), len(weights)))
-            for metric, (one, epsilon) in enumerate(zip(self.group.scores, self.epsilons.tolist(), strict=True)):
-                for columns in chunks(len(one), len(one)):
-                    agrees = agreeing_pairs(one, self.group.human, columns, epsilon).astype(np.float64)
-                    alike[metric] += np.einsum("sj,sj->s", weights @ agrees, weights[:, columns])
-            found.append(np.divide(alike - same, pairs, out=np.full_like(alike, np.nan), where=pairs > 0))
-        return self._scaled(np.hstack(found))
+        weights = counts.astype(np.float64)
+        same = (weights**2).sum(axis=1)
+        alike = np.zeros((len(self.group.scores), len(weights)))
+        for metric, (one, epsilon) in enumerate(zip(self.group.scores, self.epsilons.tolist(), strict=True)):
+            for columns in chunks(len(one), len(one)):
+                agrees = agreeing_pairs(one, self.group.human, columns, epsilon).astype(np.float64)
+                alike[metric] += np.einsum("sj,sj->s", weights @ agrees, weights[:, columns])
+        return divided(alike - same, weights.sum(axis=1) ** 2 - same)
 
     def swapped(self, signs: Vector) -> Vector | None:
         """The results of whole units are exchanged, since thresholds hold for a metric's own scores alone."""
@@ -137,15 +137,6 @@ class PairwiseAgreement(_UnitAgreement):
 
     def _scaled(self, accuracy: Vector) -> Vector:
         return self.scale * accuracy - (self.scale - 1)
-
-
-def _word(protocol: Protocol) -> str:
-    return protocol.level.removeprefix("per-")
-
-
-def _units(group: Group, protocol: Protocol) -> dict[str, Positions]:
-    labels: Sequence[str] | None = {"per-item": group.items, "per-system": group.systems}.get(protocol.level)
-    return group_positions([group.name] * len(group) if labels is None else labels, len(group))
 
 
 def _usable(group: Group, parts: dict[str, Positions]) -> tuple[dict[str, Positions], tuple[Exclusion, ...]]:
@@ -168,13 +159,3 @@ def _why_none(group: Group, units: int, single: bool) -> str:
     if not single:
         return f"none of {units} units has {MIN_SEGMENTS} segments of different ratings"
     return f"fewer than {MIN_SEGMENTS} segments" if len(group) < MIN_SEGMENTS else "its ratings are all equal"
-
-
-def _averaged(by_unit: Vector, names: tuple[str, ...]) -> tuple[Vector, np.ndarray, tuple[tuple[str, ...], ...]]:
-    """Mean over units of each metric, over how many it is, and the names of the others."""
-    known = ~np.isnan(by_unit)
-    counts = known.sum(axis=1)
-    totals = np.where(known, by_unit, 0.0).sum(axis=1)
-    means = np.divide(totals, counts, out=np.full(len(by_unit), np.nan), where=counts > 0)
-    missing = tuple(tuple(names[unit] for unit in np.flatnonzero(~row)) for row in known)
-    return means, counts, missing

@@ -8,16 +8,26 @@ accuracy, compare the items that both have.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import group_positions, paired_scores
-from textmover.meta_evaluation.statistics.row_correlation import ROUNDING, ROW_STATISTICS, Positions, levelled
+from textmover.meta_evaluation.significance.permutation import swap_signs
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS, accuracy, check_statistic
+from textmover.meta_evaluation.statistics.scores import (
+    ROUNDING,
+    Positions,
+    Vector,
+    group_positions,
+    levelled,
+    paired_scores,
+)
 from textmover.types import InputError
+
+STATISTICS: Mapping[str, Callable[[Vector, Vector], Vector]] = {**CORRELATIONS, "accuracy": accuracy}
+"""Agreement of the means of systems, as functions of rows."""
 
 
 class SystemAgreement(NamedTuple):
@@ -102,14 +112,11 @@ def system_agreement(
     Reference:
         Kocmi et al. (2021), To Ship or Not to Ship (pairwise accuracy).
     """
-    if statistic not in ROW_STATISTICS:
-        raise InputError(
-            f"Expected the statistic to be {', '.join(ROW_STATISTICS)}, but got {statistic!r}: choose one."
-        )
+    check_statistic(statistic, STATISTICS)
     metric, human = paired_scores(metric_scores, human_scores)
     positions = group_positions(systems, len(metric))
     metric_means, human_means = (levelled_means(one, positions.values()) for one in (metric, human))
-    value = float(ROW_STATISTICS[statistic](metric_means, human_means))
+    value = float(STATISTICS[statistic](metric_means, human_means))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     return SystemAgreement(value, tuple(positions), metric_means, human_means, sizes)
 
@@ -163,15 +170,7 @@ def soft_pairwise_accuracy(
 
 
 def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Position of the segment of each system and item.
-
-    Args:
-        items: What each segment is an output for.
-        systems: What produced each segment.
-        n: Number of segments.
-
-    Returns:
-        Names of the systems, and the row of each cell, ``[systems, items]``, -1 where there is none.
+    """Names of the systems, and the row of the segment of each system and item, ``[systems, items]``, -1 without one.
 
     Example:
         >>> item_table(["1", "2", "1"], ["a", "a", "b"], 3)[1].tolist()
@@ -194,14 +193,7 @@ def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tu
 
 
 def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
-    """Mean score of each system, with means that are equal but for rounding made equal.
-
-    Args:
-        scores: ``[..., n]``.
-        systems: Positions of the segments of each system.
-
-    Returns:
-        ``[..., systems]``.
+    """Mean score of each system ``[..., systems]``, with means made equal that are equal but for rounding.
 
     Example:
         >>> means = levelled_means(np.array([0.1, 0.2, 0.3, 0.3, 0.2, 0.1]), [np.arange(3), np.arange(3, 6)])
@@ -216,28 +208,14 @@ def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
 
 
 def largest_terms(scores: Vector, systems: Iterable[Positions]) -> Vector:
-    """Largest absolute score of each system: what the rounding of its mean is measured by.
-
-    Args:
-        scores: ``[..., n]``.
-        systems: Positions of the segments of each system.
-
-    Returns:
-        ``[..., systems]``.
-    """
+    """Largest absolute score of each system ``[..., systems]``, which the rounding of its mean is measured by."""
     return np.stack([np.abs(scores[..., members]).max(axis=-1) for members in systems], axis=-1)
 
 
 def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -> Vector:
     """One-sided p-value of each pair of systems that the first is better: ``mean [Σ s_i Δ_i ≥ Σ Δ_i]``.
 
-    Args:
-        scores: Score of each segment, ``[n]``.
-        cells: Row of each system and item, -1 where there is none, ``[systems, items]``.
-        signs: 1 or -1 for each permutation and item: -1 exchanges the two systems there, ``[permutations, items]``.
-
-    Returns:
-        A p-value for each pair ``(0, 1), (0, 2), …``; NaN for pairs that share no item.
+    Cells are rows of :func:`item_table`, signs ``[permutations, items]``; NaN for pairs that share no item.
     """
     table = np.where(cells >= 0, scores[cells], np.nan)
     first, second = np.triu_indices(len(table), 1)
@@ -250,17 +228,5 @@ def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -
 
 
 def random_signs(permutations: int, items: int, seed: int) -> Vector:
-    """Signs that exchange two systems, or two metrics, at random.
-
-    Args:
-        permutations: Number of permutations.
-        items: How many things can be exchanged.
-        seed: Seed of the choice.
-
-    Returns:
-        1 or -1, ``[permutations, items]``.
-    """
-    if permutations < 1:
-        raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")
-    rng = np.random.default_rng(seed)
-    return np.where(rng.integers(2, size=(permutations, items), dtype=np.int8) == 1, 1.0, -1.0)
+    """Signs that exchange two systems at random, 1 or -1 as float64 ``[permutations, items]``."""
+    return swap_signs(permutations, items, np.random.default_rng(seed))[1:].astype(np.float64)

@@ -20,23 +20,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.bootstrap_correlation import (
-    CHUNK_ENTRIES,
-    Counts,
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS, Counts, check_statistic
+from textmover.meta_evaluation.statistics.scores import (
     Vector,
-    drawn_kendall,
-    drawn_kendall_c,
-    drawn_pearson,
-    drawn_spearman,
-)
-from textmover.meta_evaluation.statistics.correlation import (
+    chunks,
     finite_scores,
     group_positions,
-    kendall,
-    kendall_c,
-    paired_scores,
-    pearson,
-    spearman,
+    known_mean,
+    several_scores,
 )
 from textmover.types import InputError
 
@@ -214,19 +205,10 @@ def bootstrap_draws(
     seed: int = 0,
     clusters: Sequence[str] | None = None,
 ) -> Draws:
-    """Mean correlation over groups of several metrics on the same draws.
+    """Mean correlation over groups of ``K`` metrics on the same draws.
 
     All metrics are averaged over the same groups: a group (or a group of a draw) in which one of them has no
     correlation is left out for all, and counted.
-
-    Args:
-        scores: Scores of ``K`` metrics, ``[n]`` each.
-        human: Human scores, ``[n]``.
-        groups: Group of each segment, ``n`` names.
-        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
-        samples: Number of draws.
-        seed: Seed of the draws.
-        clusters: Cluster of each segment, drawn together within a group; single segments if ``None``.
 
     Example:
         >>> human = [1, 2, 3, 4, 5]
@@ -234,56 +216,63 @@ def bootstrap_draws(
         >>> draws.estimates, draws.means.shape
         (array([ 1., -1.]), (2, 100))
     """
-    _check_options(scores, statistic, samples)
-    estimate_of, draws_of = STATISTICS[statistic]
-    pairs = [paired_scores(one, human) for one in scores]
-    positions = group_positions(groups, len(pairs[0][0]))
-    labels = _cluster_labels(clusters, len(pairs[0][0]))
+    check_statistic(statistic)
+    if samples < 1:
+        raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
+    correlate = CORRELATIONS[statistic]
+    table, people = several_scores(scores, human)
+    positions = group_positions(groups, len(people))
+    labels = _cluster_labels(clusters, len(people))
     rng = np.random.default_rng(seed)
 
     excluded: list[str] = []
-    estimates: list[list[float]] = []  # of each group, K values
-    totals = np.zeros((len(pairs), samples))  # sum over groups
-    usable_groups = np.zeros(samples, dtype=np.int64)  # how many groups are in that sum
+    estimates: list[Vector] = []  # of each group, [K]
+    drawn: list[Vector] = []  # of each group, [K, samples]
     counted: dict[str, int] = {}  # clusters of each group
     for group, members in positions.items():
-        inside = [(x[members], y[members]) for x, y in pairs]
-        estimate = [estimate_of(x, y) for x, y in inside]
+        inside, ratings = table[:, members], people[members]
+        estimate = np.array([correlate(one, ratings) for one in inside])
         if np.isnan(estimate).any():
             excluded.append(group)
             continue
         estimates.append(estimate)
         counted[group] = len(np.unique(labels[members]))
-        chunks = draw_counts(labels[members], samples, rng)
-        drawn = np.hstack([[draws_of(x, y, counts) for x, y in inside] for counts in chunks])  # [K, samples]
-        usable = ~np.isnan(drawn).any(axis=0)
-        totals += np.where(usable, drawn, 0.0)
-        usable_groups += usable
-    means = np.divide(totals, usable_groups, out=np.full_like(totals, np.nan), where=usable_groups > 0)
+        drawn.append(draw_correlations(inside, ratings, labels[members], statistic, samples, rng))
+    means, undefined = mean_of_draws(drawn, (len(table), samples))
     if min(counted.values(), default=0) < LEAST:
         means[:] = np.nan
-    overall = np.mean(estimates, axis=0) if estimates else np.full(len(pairs), np.nan)
-    undefined = int(samples * len(estimates) - usable_groups.sum())
+    overall = np.mean(estimates, axis=0) if estimates else np.full(len(table), np.nan)
     return Draws(overall, means, tuple(excluded), undefined, tuple(counted.items()))
 
 
-STATISTICS: Mapping[str, tuple[Callable[[ArrayLike, ArrayLike], float], Callable[[Vector, Vector, Counts], Vector]]] = {
-    "pearson": (pearson, drawn_pearson),
-    "spearman": (spearman, drawn_spearman),
-    "kendall": (kendall, drawn_kendall),
-    "kendall-c": (kendall_c, drawn_kendall_c),
-}
-"""Each statistic as a function of the segments as they are, and as one of all draws."""
+def mean_of_draws(
+    drawn: Sequence[Vector], shape: tuple[int, int], active: NDArray[np.bool_] | slice = slice(None)
+) -> tuple[Vector, int]:
+    """Mean over groups of their draws ``[K, samples]``, and how many draws of a group were left out.
+
+    A draw of a group counts for all metrics or for none: it is left out where an active metric has no value.
+    """
+    table = np.array(drawn).reshape(-1, *shape)
+    usable = ~np.isnan(table[:, active]).any(axis=1, keepdims=True)
+    return known_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
 
 
-def _check_options(scores: Sequence[ArrayLike], statistic: str, samples: int) -> None:
-    """There is something to draw, and a known statistic to draw it for."""
-    if statistic not in STATISTICS:
-        raise InputError(f"Expected the statistic to be {', '.join(STATISTICS)}, but got {statistic!r}: choose one.")
-    if samples < 1:
-        raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
-    if not len(scores):
-        raise InputError("Expected the scores of at least one metric, but got none: give one.")
+def draw_correlations(
+    scores: Vector, human: Vector, labels: NDArray[np.int64], statistic: str, samples: int, rng: np.random.Generator
+) -> Vector:
+    """Correlations of metrics ``[K, n]`` with people in draws of whole clusters, ``[K, samples]``."""
+    correlate = CORRELATIONS[statistic]
+    return draw_values(labels, samples, rng, lambda counts: [correlate(one, human, counts) for one in scores])
+
+
+def draw_values(
+    labels: NDArray[np.int64],
+    samples: int,
+    rng: np.random.Generator,
+    values_of: Callable[[Counts], Vector | Sequence[Vector]],
+) -> Vector:
+    """Values ``[K, samples]`` of draws of whole clusters, from a function of counts ``[draws, n]``."""
+    return np.hstack([values_of(counts) for counts in draw_counts(labels, samples, rng)])
 
 
 def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]:
@@ -297,20 +286,13 @@ def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]
 
 
 def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
-    """Draw as many clusters of one group as there are, with replacement.
+    """Draw as many clusters of one group as there are, with replacement, from the cluster of each segment ``[n]``.
 
-    Args:
-        labels: Number of the cluster of each segment, ``[n]``.
-        samples: Number of draws.
-        rng: Where chance comes from.
-
-    Yields:
-        Draws in chunks, as counts of how often each segment was taken, ``[chunk, n]``.
+    Yields chunks of draws, as counts of how often each segment was taken, ``[chunk, n]``.
     """
     names, cluster = np.unique(labels, return_inverse=True)
-    step = max(1, CHUNK_ENTRIES // len(labels))
-    for start in range(0, samples, step):
-        chunk = min(step, samples - start)
+    for rows in chunks(samples, len(labels)):
+        chunk = rows.stop - rows.start
         drawn = rng.integers(len(names), size=(chunk, len(names)))
         cells = drawn + len(names) * np.arange(chunk)[:, None]  # number of the cell (draw, cluster)
         times = np.bincount(cells.ravel(), minlength=chunk * len(names)).reshape(chunk, len(names))
@@ -318,12 +300,7 @@ def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generato
 
 
 def percentiles(values: Vector, level: float) -> tuple[float, float]:
-    """Ends of the percentile interval, of the draws that have a value.
-
-    Args:
-        values: Value of each draw, NaN where it has none, ``[samples]``.
-        level: Confidence level, between 0 and 1.
-    """
+    """Ends of the percentile interval over the draws that are not NaN; NaN if there is none."""
     if not 0 < level < 1:
         raise InputError(f"Expected a confidence level between 0 and 1, but got {level}: 0.95 is usual.")
     values = values[~np.isnan(values)]
@@ -334,14 +311,7 @@ def percentiles(values: Vector, level: float) -> tuple[float, float]:
 
 
 def few_to_draw(numbers: Mapping[str, int], noun: str) -> str | None:
-    """A warning where there is so little to draw that an interval cannot be trusted.
-
-    Args:
-        numbers: How many there are to draw from in each group.
-        noun: What one is called, such as ``reference``.
-
-    Returns:
-        A sentence; ``None`` where every group has at least :data:`FEW`.
+    """Warn where some group has fewer than :data:`FEW` things to draw from; the noun names one of them.
 
     Example:
         >>> few_to_draw({"de-en": 40, "fi-en": 4}, "reference")

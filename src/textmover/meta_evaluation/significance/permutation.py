@@ -13,9 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import group_positions, paired_scores, standard_scores
-from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS
+from textmover.meta_evaluation.statistics.kernel import check_statistic
+from textmover.meta_evaluation.statistics.scores import (
+    Vector,
+    group_positions,
+    known_mean,
+    several_scores,
+    standard_scores,
+)
 from textmover.meta_evaluation.statistics.swapped_correlation import swapped_correlations
 from textmover.types import InputError
 
@@ -123,45 +128,18 @@ def permutation_p_values(
 
 
 def swap_signs(permutations: int, n: int, rng: np.random.Generator) -> Vector:
-    """Signs of random exchanges, behind a first row that exchanges nothing.
-
-    Args:
-        permutations: Number of permutations.
-        n: Number of segments.
-        rng: Where chance comes from.
-
-    Returns:
-        1 or -1 as int8, ``[1 + permutations, n]``.
-    """
+    """Signs of random exchanges, 1 or -1 as int8 ``[1 + permutations, n]``; the first row exchanges nothing."""
+    if permutations < 1:
+        raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")
     signs = rng.integers(2, size=(permutations, n), dtype=np.int8) * np.int8(2) - np.int8(1)
     return np.concatenate([np.ones((1, n), dtype=np.int8), signs])
 
 
-def mean_over_groups(differences: Sequence[Vector]) -> Vector:
-    """Mean over groups of the differences of each pair under each permutation; groups without one are left out.
-
-    Args:
-        differences: For each group ``[pairs, permutations]``.
-
-    Returns:
-        ``[pairs, permutations]``; NaN where no group has a difference.
-    """
-    table = np.stack(differences)
-    known = ~np.isnan(table)
-    totals, counts = np.where(known, table, 0.0).sum(axis=0), known.sum(axis=0)
-    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
-
-
 def p_value_matrix(differences: Vector, metrics: int) -> Vector:
-    """p-values in both directions from differences under permutations.
+    """One-sided p-values ``[K, K]`` of ``K`` metrics, as for :func:`permutation_p_values`.
 
-    Args:
-        differences: For the pairs ``(0, 1), (0, 2), …`` the difference as it is, then under each permutation,
-            ``[K (K - 1)/2, 1 + permutations]``; NaN under a permutation that has no value and does not count.
-        metrics: ``K``.
-
-    Returns:
-        ``[K, K]``, as for :func:`permutation_p_values`.
+    Differences are those of the pairs ``(0, 1), (0, 2), …`` as they are and then under each permutation,
+    ``[K (K - 1)/2, 1 + permutations]``; a permutation without a value (NaN) does not count.
 
     Example:
         >>> p_value_matrix(np.array([[0.5, 0.1, -0.5, 0.5]]), 2)
@@ -188,15 +166,9 @@ def _differences(
     seed: int,
 ) -> Vector:
     """Difference of each pair of metrics as they are and under each permutation, the mean over groups."""
-    if statistic not in CORRELATIONS:
-        raise InputError(f"Expected the statistic to be {', '.join(CORRELATIONS)}, but got {statistic!r}: choose one.")
-    if permutations < 1:
-        raise InputError(f"Expected at least one permutation, but got {permutations}: 1000 is usual.")
-    if not len(scores):
-        raise InputError("Expected the scores of at least one metric, but got none: give one.")
-    pairs = [paired_scores(one, human) for one in scores]
-    people = pairs[0][1]
-    positions = group_positions(["all"] * len(people) if groups is None else groups, len(people))
+    check_statistic(statistic)
+    table, people = several_scores(scores, human)
+    positions = group_positions(groups, len(people))
     if units is not None and len(units) != len(people):
         raise InputError(
             f"Expected a unit for each of {len(people)} segments, but got {len(units)}: give one per segment."
@@ -204,12 +176,12 @@ def _differences(
     rng = np.random.default_rng(seed)
     found = []
     for members in positions.values():
-        inside = np.stack([standard_scores(one[members]) for one, _ in pairs])
-        labels = ["all"] * len(members) if units is None else [units[row] for row in members]
+        inside = np.stack([standard_scores(one[members]) for one in table])
+        labels = None if units is None else [units[row] for row in members]
         parts = list(group_positions(labels, len(members)).values())
         signs = swap_signs(permutations, len(members), rng)
         found.append(swapped_correlations(inside, people[members], parts, signs, statistic))
-    return mean_over_groups(found)
+    return known_mean(np.stack(found), axis=0)
 
 
 def significance_clusters(

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from textmover.meta_evaluation.statistics.correlation import finite_scores, pearson
+from textmover.meta_evaluation.statistics.correlation import correlation
+from textmover.meta_evaluation.statistics.scores import finite_scores
 from textmover.types import InputError
 
 
@@ -90,4 +91,4 @@ def williams_test_of_scores(first: ArrayLike, second: ArrayLike, human: ArrayLik
         True
     """
     x, y, z = finite_scores(first, "first scores"), finite_scores(second, "second scores"), np.asarray(human)
-    return williams_test(pearson(x, z), pearson(y, z), pearson(x, y), len(x))
+    return williams_test(correlation(x, z), correlation(y, z), correlation(x, y), len(x))

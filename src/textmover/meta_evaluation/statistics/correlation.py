@@ -1,4 +1,4 @@
-"""Agreement of a metric with people on segments: Pearson, Spearman and Kendall, overall and per group.
+"""Agreement of a metric with people on segments: Pearson, Spearman and Kendall, overall and averaged over groups.
 
 Everything is float64. A correlation that is not defined (fewer than three segments, or scores that are all equal) is
 NaN, without a warning, and is counted wherever groups are averaged.
@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from numpy.typing import ArrayLike
 
-from textmover.types import InputError
-
-MIN_SEGMENTS = 3
-"""Fewest segments that a correlation is computed of."""
+from textmover.meta_evaluation.statistics.kernel import (
+    CORRELATIONS,
+    check_statistic,
+    kendall,
+    pearson,
+    spearman,
+    unit_correlations,
+)
+from textmover.meta_evaluation.statistics.scores import group_positions, known_mean, paired_scores
 
 
 class Correlation(NamedTuple):
@@ -73,7 +77,7 @@ def correlations(metric_scores: ArrayLike, human_scores: ArrayLike) -> Correlati
         [4, 0.798, 0.8, 0.667]
     """
     metric, human = paired_scores(metric_scores, human_scores)
-    return Correlation(len(metric), pearson(metric, human), spearman(metric, human), kendall(metric, human))
+    return Correlation(len(metric), *(float(one(metric, human)) for one in (pearson, spearman, kendall)))
 
 
 def grouped_correlations(
@@ -122,194 +126,63 @@ def mean_correlation(by_group: Mapping[str, Correlation]) -> MeanCorrelation:
     return MeanCorrelation(sum(one.n for one in defined), r, rho, tau, len(defined), undefined)
 
 
-def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Pearson's ``r = Σ (x - x̄)(y - ȳ) / √(Σ (x - x̄)² Σ (y - ȳ)²)``.
+def correlation(x: ArrayLike, y: ArrayLike, statistic: str = "pearson") -> float:
+    """Correlation of two lists ``[n]``; NaN for fewer than three scores and where either list is constant."""
+    return float(CORRELATIONS[statistic](*paired_scores(x, y)))
 
-    Args:
-        x: Scores ``[n]``.
-        y: Scores ``[n]``.
 
-    Returns:
-        A value in [-1, 1], or NaN if there are fewer than three scores or either list is constant.
+class AveragedCorrelation(NamedTuple):
+    """Unweighted mean of a correlation over units.
 
-    Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
-
-    Example:
-        >>> round(pearson([1, 2, 3], [1, 2, 4]), 6)
-        0.981981
+    Attributes:
+        value: The mean; NaN if no unit has a correlation.
+        units: Over how many units it is averaged.
+        segments: How many segments these hold.
+        undefined: Names of the units without a correlation: fewer than three segments, or either list constant.
+        undefined_segments: How many segments those hold.
+        by_unit: The correlation of each unit, NaN where there is none.
     """
-    x, y = paired_scores(x, y)
-    if not _is_defined(x, y):
-        return float("nan")
-    x, y = _unit(x), _unit(y)
-    return float(np.clip(x @ y, -1, 1))
+
+    value: float
+    units: int
+    segments: int
+    undefined: tuple[str, ...]
+    undefined_segments: int
+    by_unit: Mapping[str, float]
 
 
-def spearman(x: ArrayLike, y: ArrayLike) -> float:
-    """Spearman's ρ: Pearson's r of the ranks, where equal scores share their mean rank.
+def averaged_correlation(
+    metric_scores: ArrayLike, human_scores: ArrayLike, units: Sequence[str] | None = None, *, statistic: str = "pearson"
+) -> AveragedCorrelation:
+    """Correlation within each unit, averaged over units: ``(1/U) Σ_u corr(x_u, y_u)``.
 
-    Args:
-        x: Scores ``[n]``.
-        y: Scores ``[n]``.
-
-    Returns:
-        A value in [-1, 1], or NaN if there are fewer than three scores or either list is constant.
-
-    Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
-
-    Example:
-        >>> round(spearman([1, 2, 3], [1, 8, 64]), 6)
-        1.0
-    """
-    x, y = paired_scores(x, y)
-    return pearson(stats.rankdata(x), stats.rankdata(y))
-
-
-def kendall(x: ArrayLike, y: ArrayLike) -> float:
-    """Kendall's ``τ_b = (C - D) / √((C + D + T_x)(C + D + T_y))``.
-
-    ``C`` and ``D`` count the concordant and discordant pairs of segments, ``T_x`` and ``T_y`` those tied in one list
-    alone.
-
-    Args:
-        x: Scores ``[n]``.
-        y: Scores ``[n]``.
-
-    Returns:
-        A value in [-1, 1], or NaN if there are fewer than three scores or either list is constant.
-
-    Raises:
-        InputError: If the lists differ in length or hold NaN or infinity.
-
-    Example:
-        >>> round(kendall([1, 2, 3, 4], [1, 2, 2, 0]), 6)
-        -0.182574
-    """
-    x, y = paired_scores(x, y)
-    if not _is_defined(x, y):
-        return float("nan")
-    return float(stats.kendalltau(x, y, variant="b", method="asymptotic").statistic)
-
-
-def kendall_c(x: ArrayLike, y: ArrayLike) -> float:
-    """Kendall's (Stuart's) ``τ_c = 2 (C - D) q / (n² (q - 1))``, ``q`` the smaller number of distinct scores.
-
-    Meant for scales of unequal length: it can reach ±1 although one list has more ties than the other.
-
-    Args:
-        x: Scores ``[n]``.
-        y: Scores ``[n]``.
-
-    Returns:
-        A value in [-1, 1], or NaN if there are fewer than three scores or either list is constant.
-
-    Example:
-        >>> round(kendall_c([1, 2, 3, 4], [1, 1, 2, 2]), 6)
-        1.0
-    """
-    x, y = paired_scores(x, y)
-    if not _is_defined(x, y):
-        return float("nan")
-    return float(stats.kendalltau(x, y, variant="c", method="asymptotic").statistic)
-
-
-def standard_scores(x: ArrayLike) -> NDArray[np.float64]:
-    """Scores of mean 0 and standard deviation 1; all 0 where the scores are constant.
-
-    Args:
-        x: Scores ``[n]``.
-
-    Returns:
-        float64 ``[n]``; equal scores stay equal.
-
-    Example:
-        >>> standard_scores([1, 3]), standard_scores([0.1, 0.1, 0.1])
-        (array([-1.,  1.]), array([0., 0., 0.]))
-    """
-    x = finite_scores(x, "scores")
-    if not len(x) or x.min() == x.max():
-        return np.zeros_like(x)
-    return _unit(x) * np.sqrt(len(x))
-
-
-def finite_scores(scores: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Scores as a float64 vector.
-
-    Args:
-        scores: Scores ``[n]``.
-        name: What errors call them, such as ``"metric scores"``.
-
-    Returns:
-        float64 ``[n]``.
-
-    Example:
-        >>> finite_scores([1, 2], "human scores")
-        array([1., 2.])
-    """
-    try:
-        vector = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"Expected {name} to be numbers, but got '{error}': give one number per segment.") from error
-    if vector.ndim != 1:
-        raise InputError(f"Expected {name} of shape [n], but got {list(vector.shape)}: give one number per segment.")
-    wrong = np.flatnonzero(~np.isfinite(vector))
-    if len(wrong):
-        listed = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
-        raise InputError(
-            f"Expected finite {name}, but got NaN or infinity for {len(wrong)} of {len(vector)} segments "
-            f"(counted from 0: {listed}): leave those segments out of every list."
-        )
-    return vector
-
-
-def paired_scores(metric_scores: ArrayLike, human_scores: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two lists of scores of the same segments as float64 vectors.
+    What the units are says what is asked: with the group of each segment, agreement within groups; with its item,
+    whether the metric orders the outputs for one item as people do; with its system, whether it finds the items that
+    the system did well on. Units without a correlation are left out of the mean and named.
 
     Args:
         metric_scores: Metric score of each segment, ``[n]``.
         human_scores: Human score of each segment, ``[n]``.
+        units: Unit of each segment, ``n`` names; ``None`` pools all segments as one unit, ``"all"``.
+        statistic: ``pearson``, ``spearman``, ``kendall`` (τ-b) or ``kendall-c``.
 
     Returns:
-        Both as float64 ``[n]``.
-    """
-    metric, human = finite_scores(metric_scores, "metric scores"), finite_scores(human_scores, "human scores")
-    if len(metric) != len(human):
-        raise InputError(
-            f"Expected a metric score and a human score for each segment, but got {len(metric)} and {len(human)}: "
-            "give both in the same order."
-        )
-    return metric, human
+        The mean, over how many units it is, and which are missing.
 
-
-def group_positions(groups: Sequence[str], n: int) -> dict[str, NDArray[np.int64]]:
-    """Positions of the members of each group, groups in the order in which they appear.
-
-    Args:
-        groups: Group of each segment.
-        n: Number of segments that there should be.
+    Raises:
+        InputError: If lists differ in length or hold NaN or infinity, or the statistic is unknown.
 
     Example:
-        >>> group_positions(["b", "a", "b"], 3)
-        {'b': array([0, 2]), 'a': array([1])}
+        >>> result = averaged_correlation([1, 2, 3, 4, 4, 4], [1, 3, 2, 1, 2, 3], ["a"] * 3 + ["b"] * 3)
+        >>> round(result.value, 6), result.units, result.undefined, result.undefined_segments
+        (0.5, 1, ('b',), 3)
     """
-    if len(groups) != n:
-        raise InputError(f"Expected a group for each of {n} segments, but got {len(groups)}: give one per segment.")
-    members: dict[str, list[int]] = {}
-    for position, group in enumerate(groups):
-        members.setdefault(group, []).append(position)
-    return {group: np.asarray(positions, dtype=np.int64) for group, positions in members.items()}
-
-
-def _is_defined(x: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
-    """Whether a correlation exists: enough segments, and neither list constant."""
-    return len(x) >= MIN_SEGMENTS and bool(x.min() < x.max() and y.min() < y.max())
-
-
-def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Centred and of norm 1; divided by the largest entry first, so that no square over- or underflows."""
-    x = x / np.abs(x).max()
-    x = x - x.mean()
-    x = x / np.abs(x).max()
-    return x / np.linalg.norm(x)
+    check_statistic(statistic)
+    metric, human = paired_scores(metric_scores, human_scores)
+    positions = group_positions(units, len(metric))
+    values = unit_correlations(metric, human, list(positions.values()), statistic)
+    by_unit = dict(zip(positions, values.tolist(), strict=True))
+    undefined = tuple(name for name, value in by_unit.items() if np.isnan(value))
+    missing = sum(len(positions[name]) for name in undefined)
+    mean, units_left = float(known_mean(values, axis=0)), len(positions) - len(undefined)
+    return AveragedCorrelation(mean, units_left, len(metric) - missing, undefined, missing, by_unit)

@@ -20,9 +20,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from textmover.meta_evaluation.statistics.bootstrap_correlation import CHUNK_ENTRIES, Vector
-from textmover.meta_evaluation.statistics.correlation import MIN_SEGMENTS
-from textmover.meta_evaluation.statistics.row_correlation import Batch, Positions, batches, chunks, row_pearson
+from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, distinct, pearson, tau_b, tau_c
+from textmover.meta_evaluation.statistics.scores import (
+    CHUNK_ENTRIES,
+    Positions,
+    Vector,
+    batches,
+    chunks,
+    divided,
+    unit_rows,
+)
 
 CANCELLATION = 1e-6
 """Least share of a sum of squares that has to remain once the mean is taken off, for the difference to be trusted."""
@@ -33,16 +40,9 @@ def swapped_correlations(
 ) -> Vector:
     """Differences of a correlation under permutations, for each pair of metrics.
 
-    Args:
-        scores: Scores of ``K`` metrics on comparable scales, ``[K, n]``.
-        human: Human scores ``[n]``.
-        units: Positions of the members of each unit that the correlation is averaged over.
-        signs: 1 or -1, ``[permutations, n]``.
-        statistic: ``pearson``, ``spearman``, ``kendall`` or ``kendall-c``.
-
-    Returns:
-        ``corr(a*, h) - corr(b*, h)`` for the pairs ``(0, 1), (0, 2), …``, ``[K (K - 1)/2, permutations]``; NaN where no
-        unit has a correlation of both.
+    Scores of ``K`` metrics ``[K, n]`` are on comparable scales, signs are 1 or -1, ``[permutations, n]``. Gives
+    ``corr(a*, h) - corr(b*, h)`` for the pairs ``(0, 1), (0, 2), …``, ``[K (K - 1)/2, permutations]``, the mean over
+    units; NaN where no unit has a correlation of both.
 
     Example:
         >>> scores, human = np.array([[1.0, 2, 3], [1, 3, 2]]), np.array([1.0, 2, 3])
@@ -51,39 +51,25 @@ def swapped_correlations(
     """
     kept = [unit for unit in units if len(unit) >= MIN_SEGMENTS and human[unit].min() < human[unit].max()]
     if statistic == "pearson":
-        return swapped_pearson(scores, human, kept, signs)
-    return swapped_ranks(scores, human, kept, signs, statistic)
+        return _swapped_pearson(scores, human, kept, signs)
+    return _swapped_ranks(scores, human, kept, signs, statistic)
 
 
-# --- Pearson ----------------------------------------------------------------------------------------------------------
-
-
-def swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector) -> Vector:
-    """The same for Pearson's r; units have three members or more, and people's scores vary in each.
-
-    Args:
-        scores: ``[K, n]``.
-        human: ``[n]``.
-        units: Positions of the members of each unit.
-        signs: ``[permutations, n]``.
-
-    Returns:
-        ``[K (K - 1)/2, permutations]``.
-    """
+def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector) -> Vector:
+    """The same for Pearson's r; units have three members or more, and people's scores vary in each."""
     pairs = list(itertools.combinations(range(len(scores)), 2))
     totals = np.zeros((len(pairs), len(signs)))
     counts = np.zeros((len(pairs), len(signs)))
-    for batch in batches(units):
-        size = batch.members.shape[1]
-        for rows in chunks(len(batch.members), len(signs) * max(size, 3 * len(scores)) // 8):
-            members = batch.members[rows]
+    for _, table in batches(units):
+        for rows in chunks(len(table), len(signs) * max(table.shape[1], 3 * len(scores)) // 8):
+            members = table[rows]
             sums = _sums(scores, human, members, signs)
             for number, pair in enumerate(pairs):
                 difference = _pearson_difference(pair, sums, scores, human, members, signs)  # [U, permutations]
                 known = ~np.isnan(difference)
                 totals[number] += np.where(known, difference, 0.0).sum(axis=0)
                 counts[number] += known.sum(axis=0)
-    return _means(totals, counts)
+    return divided(totals, counts)
 
 
 class _Sums(NamedTuple):
@@ -100,9 +86,7 @@ class _Sums(NamedTuple):
 
 def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> _Sums:
     inside = np.moveaxis(scores[:, members], 0, -1)  # [U, m, K]
-    unit = human[members] - human[members].mean(axis=1, keepdims=True)
-    unit = unit / np.abs(unit).max(axis=1, keepdims=True)
-    unit = unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    unit = unit_rows(human[members])
     columns = np.concatenate([inside, inside**2, inside * unit[:, :, None]], axis=-1)  # [U, m, 3 K]
     here = np.ascontiguousarray(np.moveaxis(signs[:, members], 0, 1), dtype=np.float64)  # [U, k, m]
     first, second, third = np.split(columns.sum(axis=1), 3, axis=-1)
@@ -128,41 +112,27 @@ def _pearson_difference(
             unit, permutation = np.nonzero(unsure)
             rows = members[unit]
             keeps = sign * signs[permutation[:, None], rows] > 0
-            value[unsure] = row_pearson(np.where(keeps, scores[a][rows], scores[b][rows]), human[rows])
+            value[unsure] = pearson(np.where(keeps, scores[a][rows], scores[b][rows]), human[rows])
         values.append(np.clip(value, -1, 1))
     return values[0] - values[1]
 
 
-# --- ranks ------------------------------------------------------------------------------------------------------------
-
-
-def swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str) -> Vector:
+def _swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str) -> Vector:
     """The same for Spearman's ρ and Kendall's τ; units have three members or more, and people's scores vary in each.
 
     With ``x = (a, b)`` the scores of both metrics one behind the other, weights ``p = (1 + (s, -s))/2`` say which of
     them the first metric holds. The covariance of ranks (Spearman) and the surplus of concordant pairs (Kendall) are
     both ``½ pᵀ G p`` with ``G[e, f] = sign(x_e - x_f) w[e, f]``, where ``w`` is half the difference of people's ranks,
     or its sign. Their difference for both metrics is ``½ 1ᵀ G (s, -s)``.
-
-    Args:
-        scores: ``[K, n]``.
-        human: ``[n]``.
-        units: Positions of the members of each unit.
-        signs: ``[permutations, n]``.
-        statistic: ``spearman``, ``kendall`` or ``kendall-c``.
-
-    Returns:
-        ``[K (K - 1)/2, permutations]``.
     """
     pairs = list(itertools.combinations(range(len(scores)), 2))
     slopes = np.zeros((len(pairs), scores.shape[1]))  # difference of the units without ties, by sign
     totals = np.zeros((len(pairs), len(signs)))  # difference of the units with ties
     counts = np.zeros((len(pairs), len(signs)))
-    for batch in batches(units):
-        size = batch.members.shape[1]
-        for rows in chunks(len(batch.members), size**2):
-            part = Batch(batch.units[rows], batch.members[rows])
-            inside, people = scores[:, part.members], _People(human[part.members], statistic)
+    for _, table in batches(units):
+        for rows in chunks(len(table), table.shape[1] ** 2):
+            members = table[rows]
+            inside, people = scores[:, members], _People(human[members], statistic)
             own = [people.both_sums(one, one)[0] for one in inside]  # [U, m] for each metric
             for number, (a, b) in enumerate(pairs):
                 tied = _tied(inside[a], inside[b])
@@ -170,9 +140,9 @@ def swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], sig
                 cross = people.both_sums(inside[a], inside[b])
                 sums = own[a] + cross[0], own[b] + cross[1]  # G 1
                 slope = (sums[0] - sums[1]) / 2 / people.scale[:, None]
-                slopes[number, part.members[~tied]] += slope[~tied]
+                slopes[number, members[~tied]] += slope[~tied]
                 for unit in np.flatnonzero(tied).tolist():
-                    here = np.asarray(signs[:, part.members[unit]], dtype=np.float64)
+                    here = np.asarray(signs[:, members[unit]], dtype=np.float64)
                     difference = _tied_difference(
                         inside[a][unit], inside[b][unit], people, unit, (sums[0][unit], sums[1][unit]), here
                     )
@@ -181,7 +151,7 @@ def swapped_ranks(scores: Vector, human: Vector, units: Sequence[Positions], sig
                     counts[number] += known
     for rows in chunks(len(signs), scores.shape[1]):
         totals[:, rows] += slopes @ np.asarray(signs[rows], dtype=np.float64).T
-    return _means(totals, counts)
+    return divided(totals, counts)
 
 
 class _People:
@@ -191,22 +161,18 @@ class _People:
         self.statistic = statistic
         self.size = size = human.shape[1]
         self.table: Vector | None = None  # all weights, where there is room for them
-        ordered = np.sort(human, axis=1)
-        self.distinct = 1 + (np.diff(ordered, axis=1) > 0).sum(axis=1)
+        self.distinct = distinct(human)
         if statistic == "spearman":
-            ranks = stats.rankdata(human, axis=1) - (size + 1) / 2
-            self.values = ranks / np.linalg.norm(ranks, axis=1, keepdims=True)
+            self.values = unit_rows(stats.rankdata(human, axis=1))
             self.scale = np.full(len(human), np.sqrt((size**3 - size) / 12))
             return
         self.values = human
         pairs = size * (size - 1) / 2
         if statistic == "kendall":
-            equal = np.array([_tied_pairs(row) for row in ordered])
-            self.untied = pairs - equal
+            self.untied = pairs - np.array([_pairs(np.unique(row, return_counts=True)[1]) for row in human])
             self.scale = np.sqrt(pairs) * np.sqrt(self.untied)
         else:
-            fewest = self.distinct
-            self.scale = size**2 * (fewest - 1) / fewest / 2
+            self.scale = size**2 * (self.distinct - 1) / self.distinct / 2
 
     def weights(self, columns: slice, unit: int | slice = slice(None)) -> Vector:
         """Weights ``w`` of the pairs with the given second segments, ``[(U,) m, columns]``."""
@@ -248,22 +214,11 @@ def _tied_difference(
 ) -> Vector:
     """Difference under each permutation in one unit with ties, where what it is divided by changes too.
 
-    Args:
-        a: Scores of the first metric ``[m]``.
-        b: Scores of the second metric ``[m]``.
-        people: People's side.
-        unit: Number of the unit there.
-        row_sums: ``G 1``, for the entries of either metric ``[m]``.
-        signs: ``[permutations, m]``.
-
-    Returns:
-        ``[permutations]``; NaN where a metric is left with equal scores.
+    Row sums are ``G 1``, for the entries of either metric ``[m]``; NaN where a metric is left with equal scores.
     """
     size = people.size
     quadratic = np.zeros(len(signs))
-    step = max(1, CHUNK_ENTRIES // size)
-    for start in range(0, size, step):
-        columns = slice(start, min(size, start + step))
+    for columns in chunks(size, size):
         mixed = np.sign(a[:, None] - a[columns]) + np.sign(b[:, None] - b[columns])
         mixed -= np.sign(a[:, None] - b[columns])
         mixed -= np.sign(b[:, None] - a[columns])
@@ -272,21 +227,15 @@ def _tied_difference(
     constant = float(row_sums[0].sum() + row_sums[1].sum()) + quadratic
     change = 2 * (signs @ (row_sums[0] - row_sums[1]))
     possible, held = _class_sizes(a, b, signs)
-    first = _divided((constant + change) / 8, people, unit, held)  # ½ pᵀ G p
-    second = _divided((constant - change) / 8, people, unit, possible - held)
+    first = _statistic((constant + change) / 8, people, unit, held)  # ½ pᵀ G p
+    second = _statistic((constant - change) / 8, people, unit, possible - held)
     return first - second
 
 
 def _class_sizes(a: Vector, b: Vector, signs: Vector) -> tuple[Vector, Vector]:
     """Number of entries of both metrics at each tied score, and those of the first metric among them.
 
-    Args:
-        a: Scores of the first metric ``[m]``.
-        b: Scores of the second metric ``[m]``.
-        signs: ``[permutations, m]``.
-
-    Returns:
-        ``[scores]`` and ``[permutations, scores]``.
+    Gives ``[scores]`` and ``[permutations, scores]``.
     """
     _, number = np.unique(np.concatenate([a, b]), return_inverse=True)
     counts = np.bincount(number)
@@ -300,29 +249,21 @@ def _class_sizes(a: Vector, b: Vector, signs: Vector) -> tuple[Vector, Vector]:
     return possible, possible / 2 + signs @ decides / 2
 
 
-def _divided(surplus: Vector, people: _People, unit: int, classes: Vector) -> Vector:
+def _statistic(surplus: Vector, people: _People, unit: int, classes: Vector) -> Vector:
     """The statistic from its numerator and the sizes of the classes of ties; NaN where all scores are equal."""
     size = people.size
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if people.statistic == "spearman":
-            variance = (size**3 - size - (classes**3 - classes).sum(axis=1)) / 12
-            value = surplus / np.sqrt(variance)
-        elif people.statistic == "kendall":
-            untied = size * (size - 1) / 2 - (classes * (classes - 1)).sum(axis=1) / 2
-            value = surplus / np.sqrt(untied) / np.sqrt(people.untied[unit])
-        else:
-            distinct = size - (classes - (classes > 0)).sum(axis=1)
-            fewest = np.minimum(distinct, people.distinct[unit])
-            value = surplus * 2 / size**2 * fewest / (fewest - 1)
-    constant = (classes == size).any(axis=1)
-    return np.where(constant, np.nan, np.clip(value, -1, 1))
+    if people.statistic == "spearman":
+        variance = (size**3 - size - (classes**3 - classes).sum(axis=1)) / 12
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.clip(surplus / np.sqrt(variance), -1, 1)
+    elif people.statistic == "kendall":
+        value = tau_b(surplus, size * (size - 1) / 2 - _pairs(classes), people.untied[unit])
+    else:
+        held = size - (classes - (classes > 0)).sum(axis=1)
+        value = tau_c(surplus, np.minimum(held, people.distinct[unit]), size)
+    return np.where((classes == size).any(axis=1), np.nan, value)
 
 
-def _tied_pairs(ordered: Vector) -> float:
-    """Pairs of equal scores."""
-    _, counts = np.unique(ordered, return_counts=True)
-    return float((counts * (counts - 1) / 2).sum())
-
-
-def _means(totals: Vector, counts: Vector) -> Vector:
-    return np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
+def _pairs(sizes: Vector | Positions) -> Vector:
+    """Pairs within classes of these sizes ``[..., classes]``."""
+    return (sizes * (sizes - 1) / 2).sum(axis=-1)

@@ -16,16 +16,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import group_positions, paired_scores
-from textmover.meta_evaluation.statistics.row_correlation import Positions, batches, chunks
+from textmover.meta_evaluation.statistics.scores import (
+    ROUNDING,
+    Positions,
+    Vector,
+    batches,
+    chunks,
+    group_positions,
+    known_mean,
+    paired_scores,
+)
 from textmover.types import InputError
 
 MOST_PAIRS = 2**25
 """Most pairs that are sorted at once (about 1.5 GB); 8,192 segments in one unit."""
-
-SAME = 1e-12
-"""Means that differ by less are equal but for rounding."""
 
 
 class PairCounts(NamedTuple):
@@ -146,7 +150,7 @@ def tie_agreement(
     """
     metric, human = paired_scores(metric_scores, human_scores)
     _check_epsilon(epsilon)
-    positions = group_positions(["all"] * len(metric) if units is None else units, len(metric))
+    positions = group_positions(units, len(metric))
     members = list(positions.values())
     return _agreement(unit_agreement(metric, human, members, epsilon), epsilon, positions)
 
@@ -185,7 +189,7 @@ def calibrate_ties(
         (0.1, 0.667, 0.5)
     """
     metric, human = paired_scores(metric_scores, human_scores)
-    positions = group_positions(["all"] * len(metric) if units is None else units, len(metric))
+    positions = group_positions(units, len(metric))
     members = list(positions.values())
     epsilon = calibrated_epsilon(metric, human, members, pair_rate=pair_rate, seed=seed)
     return TieCalibration(
@@ -198,18 +202,7 @@ def calibrate_ties(
 def calibrated_epsilon(
     metric: Vector, human: Vector, units: Sequence[Positions], *, pair_rate: float = 1.0, seed: int = 0
 ) -> float:
-    """The smallest ε that maximises the mean acc23 over units.
-
-    Args:
-        metric: Metric scores ``[n]``.
-        human: Human scores ``[n]``.
-        units: Positions of the members of each unit.
-        pair_rate: Share of the pairs that are looked at, above 0 and at most 1.
-        seed: Seed of the choice of pairs.
-
-    Returns:
-        ε; 0 if there is no pair.
-    """
+    """The smallest ε that maximises the mean acc23 over units, on a share of the pairs; 0 if there is no pair."""
     if not 0 < pair_rate <= 1:
         raise InputError(f"Expected the share of pairs to be above 0 and at most 1, but got {pair_rate}: 1 is exact.")
     pairs = sum(len(members) * (len(members) - 1) // 2 for members in units)
@@ -233,17 +226,7 @@ def calibrated_epsilon(
 
 
 def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], epsilon: float) -> Vector:
-    """acc23 within each unit.
-
-    Args:
-        metric: Metric scores ``[n]``.
-        human: Human scores ``[n]``.
-        units: Positions of the members of each of ``U`` units.
-        epsilon: Largest difference of the metric that counts as a tie.
-
-    Returns:
-        ``[U]``; NaN for a unit of one segment.
-    """
+    """acc23 within each of ``U`` units, ``[U]``; NaN for a unit of one segment."""
     values = np.full(len(units), np.nan)
     for numbers, members in batches(units):
         size = members.shape[1]
@@ -259,17 +242,7 @@ def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], ep
 
 
 def agreeing_pairs(x: Vector, y: Vector, columns: slice, epsilon: float) -> NDArray[np.bool_]:
-    """Pairs that metric and people order alike, ties included.
-
-    Args:
-        x: Metric scores ``[..., m]``.
-        y: Human scores ``[..., m]``.
-        columns: The second segments of the pairs.
-        epsilon: Largest difference of the metric that counts as a tie.
-
-    Returns:
-        ``[..., m, columns]``.
-    """
+    """Whether metric and people order pairs alike, ties included: of scores ``[..., m]``, ``[..., m, columns]``."""
     metric_signs = _signs(x[..., :, None] - x[..., None, columns], epsilon)
     return metric_signs == np.sign(y[..., :, None] - y[..., None, columns])
 
@@ -301,17 +274,16 @@ def _best(differences: Vector, changes: Vector) -> float:
     sorted_differences = differences[order]
     last = np.append(sorted_differences[1:] > sorted_differences[:-1], True)  # all of one difference change at once
     sums = np.cumsum(changes[order])[last]
-    best = int(np.argmax(sums >= sums.max() - SAME * max(1.0, float(np.abs(changes).sum()))))
+    best = int(np.argmax(sums >= sums.max() - ROUNDING * max(1.0, float(np.abs(changes).sum()))))
     return float(sorted_differences[last][best])
 
 
 def _agreement(values: Vector, epsilon: float, positions: dict[str, Positions]) -> TieAgreement:
-    defined = ~np.isnan(values)
-    undefined = tuple(name for name, known in zip(positions, defined, strict=True) if not known)
+    undefined = tuple(name for name, value in zip(positions, values, strict=True) if np.isnan(value))
     sizes = np.array([len(members) for members in positions.values()], dtype=np.int64)
     pairs = int((sizes * (sizes - 1) // 2).sum())
-    mean = float(values[defined].mean()) if defined.any() else float("nan")
-    return TieAgreement(mean, 2 * mean - 1, epsilon, int(defined.sum()), pairs, undefined)
+    mean = float(known_mean(values, axis=0))
+    return TieAgreement(mean, 2 * mean - 1, epsilon, len(positions) - len(undefined), pairs, undefined)
 
 
 def _signs(differences: Vector, epsilon: float) -> Vector:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.permutation import significance_clusters
-from textmover.meta_evaluation.statistics.correlation import finite_scores
+from textmover.meta_evaluation.statistics.scores import finite_scores
 from textmover.meta_evaluation.systems.paired_tests import (
     SEED,
     SystemComparison,

@@ -17,9 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textmover.meta_evaluation.statistics.bootstrap_correlation import Vector
-from textmover.meta_evaluation.statistics.correlation import finite_scores
-from textmover.meta_evaluation.statistics.row_correlation import ROUNDING, chunks
+from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, chunks, finite_scores
 from textmover.types import InputError
 
 SEED = 12345

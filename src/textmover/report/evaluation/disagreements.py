@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from textmover.meta_evaluation import MetricScores
-from textmover.meta_evaluation.statistics.correlation import group_positions, standard_scores
+from textmover.meta_evaluation.statistics.scores import group_positions, standard_scores
 from textmover.types import InputError, Judgements
 
 

@@ -20,7 +20,7 @@ from textmover.meta_evaluation import (
     metric_correlations,
 )
 from textmover.meta_evaluation.agreement.groups import Selection, select_rows
-from textmover.meta_evaluation.statistics.row_correlation import CORRELATIONS
+from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
 from textmover.report.evaluation.disagreements import Disagreement
 from textmover.report.evaluation.heat_maps import (
     BinMetric,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.statistics.correlation import pearson
+from textmover.meta_evaluation.statistics.correlation import correlation
 from textmover.report.figures.svg import Scale, axis_labels, coordinate, element, nice_ticks, padded, signed, svg
 
 Vector = NDArray[np.float64]
@@ -176,7 +176,7 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
         SVG. Pearson's r and the line are of all segments together, those outside of :func:`shown_range` too.
     """
     x, y, across, up = _placed(ratings, scores, flipped=not higher_is_better)
-    r = pearson(ratings, scores) if len(ratings) else math.nan
+    r = correlation(ratings, scores) if len(ratings) else math.nan
     r = r if higher_is_better else -r
     title = f"{name} against human ratings, {len(ratings):,} segments, Pearson's r {signed(r, 2)}"
     parts = [_frame(across, up)]

@@ -1,0 +1,152 @@
+"""Lists of scores: checks, groups, rows of units, and means over what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textmover.types import InputError
+
+Vector = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+CHUNK_ENTRIES = 2**20
+"""Entries of the largest table that is held at once; larger ones are worked off in chunks."""
+
+ROUNDING = 1e-12
+"""Sums and means that differ by less, relative to their terms, are equal but for rounding."""
+
+
+def finite_scores(scores: ArrayLike, name: str) -> Vector:
+    """Return scores as float64 ``[n]``; error messages call them ``name``."""
+    try:
+        vector = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"Expected {name} to be numbers, but got '{error}': give one number per segment.") from error
+    if vector.ndim != 1:
+        raise InputError(f"Expected {name} of shape [n], but got {list(vector.shape)}: give one number per segment.")
+    wrong = np.flatnonzero(~np.isfinite(vector))
+    if len(wrong):
+        listed = ", ".join(map(str, wrong[:5])) + (", …" if len(wrong) > 5 else "")
+        raise InputError(
+            f"Expected finite {name}, but got NaN or infinity for {len(wrong)} of {len(vector)} segments "
+            f"(counted from 0: {listed}): leave those segments out of every list."
+        )
+    return vector
+
+
+def paired_scores(metric_scores: ArrayLike, human_scores: ArrayLike) -> tuple[Vector, Vector]:
+    """Return two lists of scores of the same segments as float64 ``[n]``."""
+    metric, human = finite_scores(metric_scores, "metric scores"), finite_scores(human_scores, "human scores")
+    if len(metric) != len(human):
+        raise InputError(
+            f"Expected a metric score and a human score for each segment, but got {len(metric)} and {len(human)}: "
+            "give both in the same order."
+        )
+    return metric, human
+
+
+def several_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vector, Vector]:
+    """Return the scores of at least one metric ``[K, n]`` and those of people ``[n]``."""
+    if not len(scores):
+        raise InputError("Expected the scores of at least one metric, but got none: give one.")
+    pairs = [paired_scores(one, human) for one in scores]
+    return np.stack([one for one, _ in pairs]), pairs[0][1]
+
+
+def group_positions(groups: Sequence[str] | None, n: int) -> dict[str, Positions]:
+    """Ascending positions of each group's members, groups as they appear; ``None`` makes one group, ``"all"``."""
+    groups = ["all"] * n if groups is None else groups
+    if len(groups) != n:
+        raise InputError(f"Expected a group for each of {n} segments, but got {len(groups)}: give one per segment.")
+    members: dict[str, list[int]] = {}
+    for position, group in enumerate(groups):
+        members.setdefault(group, []).append(position)
+    return {group: np.asarray(positions, dtype=np.int64) for group, positions in members.items()}
+
+
+def standard_scores(x: ArrayLike) -> Vector:
+    """Scores of mean 0 and standard deviation 1; all 0 where the scores are constant. Equal scores stay equal."""
+    x = finite_scores(x, "scores")
+    if not len(x) or x.min() == x.max():
+        return np.zeros_like(x)
+    return unit_rows(x) * np.sqrt(len(x))
+
+
+def scaled(x: Vector) -> Vector:
+    """Rows centred, with 1 as the largest entry, so that squares neither over- nor underflow."""
+    x = _of_size_one(x)
+    return _of_size_one(x - x.mean(axis=-1, keepdims=True))
+
+
+def _of_size_one(x: Vector) -> Vector:
+    largest = np.abs(x).max(axis=-1, keepdims=True)
+    return x / np.where(largest > 0, largest, 1.0)
+
+
+def unit_rows(x: Vector) -> Vector:
+    """Rows centred and of norm 1; NaN where all entries are 0."""
+    x = scaled(x)
+    with np.errstate(invalid="ignore"):
+        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def divided(above: Vector, below: Vector | Positions) -> Vector:
+    """Quotients; NaN where the lower part is not above 0."""
+    return np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+
+
+def known_mean(values: Vector, axis: int) -> Vector:
+    """Mean of the values that are not NaN; NaN where there are none."""
+    known = ~np.isnan(values)
+    return divided(np.where(known, values, 0.0).sum(axis=axis), known.sum(axis=axis))
+
+
+def batches(units: Sequence[Positions]) -> Iterator[tuple[Positions, Positions]]:
+    """Yield units by size: numbers of the units ``[U]`` and positions of their members ``[U, m]``, small units first.
+
+    Example:
+        >>> [members.tolist() for _, members in batches([np.array([0, 2]), np.array([1]), np.array([3, 4])])]
+        [[[1]], [[0, 2], [3, 4]]]
+    """
+    sizes: dict[int, list[int]] = {}
+    for number, members in enumerate(units):
+        sizes.setdefault(len(members), []).append(number)
+    for _, numbers in sorted(sizes.items()):
+        yield np.asarray(numbers, dtype=np.int64), np.stack([units[number] for number in numbers])
+
+
+def chunks(rows: int, entries: int) -> Iterator[slice]:
+    """Yield slices of rows so that a table of ``entries`` entries a row stays below :data:`CHUNK_ENTRIES`.
+
+    Example:
+        >>> list(chunks(3, 2**19))
+        [slice(0, 2, None), slice(2, 3, None)]
+    """
+    step = max(1, CHUNK_ENTRIES // max(1, entries))
+    for start in range(0, rows, step):
+        yield slice(start, min(rows, start + step))
+
+
+def levelled(means: Vector, sizes: Vector) -> Vector:
+    """Make means ``[..., m]`` equal that are equal but for rounding, so that comparing them finds the tie.
+
+    Means are equal if ``|x - y| ≤ ROUNDING (size(x) + size(y))``, with the size of the terms of each mean, such as
+    their largest absolute value; of a run of such neighbours all become the lowest.
+
+    Example:
+        >>> means = np.array([0.1 + 0.2, 0.5, 0.3])
+        >>> bool(means[0] == means[2]), levelled(means, np.ones(3)).tolist()
+        (False, [0.3, 0.5, 0.3])
+    """
+    sizes = np.broadcast_to(sizes, means.shape)
+    order = np.argsort(means, axis=-1, kind="stable")
+    ordered, terms = np.take_along_axis(means, order, axis=-1), np.take_along_axis(sizes, order, axis=-1)
+    opens = np.ones(means.shape, dtype=bool)  # where a run of equals starts; NaN, at the end, always does
+    opens[..., 1:] = ~(np.diff(ordered, axis=-1) <= ROUNDING * (terms[..., 1:] + terms[..., :-1]))
+    starts = np.maximum.accumulate(np.where(opens, np.arange(means.shape[-1]), 0), axis=-1)
+    found = np.empty_like(means)
+    np.put_along_axis(found, order, np.take_along_axis(ordered, starts, axis=-1), axis=-1)
+    return found

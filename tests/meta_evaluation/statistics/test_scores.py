@@ -1,0 +1,85 @@
+"""Checks of scores, groups, batches, chunks and rounding."""
+
+import math
+
+import numpy as np
+import pytest
+
+from textmover.meta_evaluation.statistics import scores
+from textmover.meta_evaluation.statistics.correlation import correlation
+from textmover.meta_evaluation.statistics.scores import (
+    batches,
+    chunks,
+    finite_scores,
+    group_positions,
+    levelled,
+    standard_scores,
+)
+from textmover.types import InputError
+
+NAN = float("nan")
+
+
+class TestInput:
+    def test_many_wrong(self):
+        with pytest.raises(InputError, match=r"for 9 of 9 segments \(counted from 0: 0, 1, 2, 3, 4, …\)"):
+            finite_scores([NAN] * 9, "metric scores")
+
+    @pytest.mark.parametrize("scores", [["a", "b"], [[1.0], [2.0]], 3.0, [None, object()]])
+    def test_not_a_list_of_numbers(self, scores):
+        with pytest.raises(InputError, match="Expected metric scores"):
+            finite_scores(scores, "metric scores")
+
+    def test_float64(self):
+        assert finite_scores(np.float32([0.1]), "x").dtype == np.float64
+
+    def test_positions(self):
+        positions = group_positions(["b", "a", "b"], 3)
+        assert {group: members.tolist() for group, members in positions.items()} == {"b": [0, 2], "a": [1]}
+        with pytest.raises(InputError, match="group for each of 4 segments, but got 3"):
+            group_positions(["b", "a", "b"], 4)
+
+
+class TestStandardScores:
+    @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+    def test_mean_and_deviation(self, scale):
+        x = scale * np.random.default_rng(0).normal(size=50)
+        result = standard_scores(x)
+        assert result.mean() == pytest.approx(0, abs=1e-12)
+        assert result.std() == pytest.approx(1)
+        assert correlation(result, x) == pytest.approx(1)
+
+    def test_ties_stay_ties(self):
+        x = np.random.default_rng(0).integers(4, size=100) / 7
+        assert len(set(standard_scores(x))) == 4
+
+    def test_nothing_varies(self):
+        assert standard_scores([0.1] * 3).tolist() == [0, 0, 0]
+        assert standard_scores([]).tolist() == []
+
+
+def test_means_are_equal_within_rounding_of_their_own_terms():
+    noise = 1e-16
+    means = np.array([[1 + 2 * noise, 0.0, 1, 1 - noise, math.nan], [1e6, 1e6 + 1e-7, noise, 0, -1]])
+    sizes = np.array([[1.0] * 5, [1e6, 1e6, 1, 1, 1]])
+    assert len(set(means[0].tolist())) == 5
+    found = levelled(means, sizes)
+    np.testing.assert_array_equal(found[0], [1 - noise, 0, 1 - noise, 1 - noise, math.nan])
+    np.testing.assert_array_equal(found[1], [1e6, 1e6, 0, 0, -1])
+    assert levelled(np.array([1e-14, 2e-14]), np.array([1e-13, 1e-13])).tolist() == [1e-14, 2e-14]
+    assert levelled(np.zeros((3, 0)), np.zeros(0)).shape == (3, 0)
+
+
+def test_batches_hold_every_unit_once():
+    rng = np.random.default_rng(0)
+    units = [rng.integers(100, size=size) for size in rng.integers(1, 5, size=50)]
+    found = {}
+    for numbers, members in batches(units):
+        found |= dict(zip(numbers.tolist(), members.tolist(), strict=True))
+    assert found == {number: members.tolist() for number, members in enumerate(units)}
+
+
+def test_chunks_cover_all_rows(monkeypatch):
+    monkeypatch.setattr(scores, "CHUNK_ENTRIES", 10)
+    for count, entries in ((0, 3), (7, 3), (9, 3), (5, 100), (4, 0)):
+        assert [row for part in chunks(count, entries) for row in range(count)[part]] == list(range(count))
