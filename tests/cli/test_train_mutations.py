@@ -23,6 +23,7 @@ REFUSED = [
     ("trainer", 0),
     ("trainer.devices", "x"),
     ("trainer.devices", 0),
+    ("trainer.num_nodes", 2),
     ("trainer.accelerator", "x"),
     ("trainer.strategy", "x"),
     ("trainer.accumulate_grad_batches", 0),

@@ -34,12 +34,12 @@ STARTED_BY = "TEXTMOVER_STARTED_BY"
 BY_HAND = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
 
 
-def check_by_hand(nodes: int) -> None:
+def check_by_hand(nodes: int, option: str = "--num-nodes") -> None:
     """Refuse a start on several machines, without a launcher, that could only wait."""
     missing = [name for name in BY_HAND if name not in os.environ]
     if nodes > 1 and missing:
         raise InputError(
-            f"Expected a launcher, or {', '.join(BY_HAND)} in the environment, for --num-nodes {nodes}, but got no "
+            f"Expected a launcher, or {', '.join(BY_HAND)} in the environment, for {option} {nodes}, but got no "
             f"{' and no '.join(missing)}: start the command on each machine as docs/distributed.md says."
         )
 

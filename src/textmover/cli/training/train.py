@@ -31,6 +31,7 @@ from textmover.cli.options.types import given_twice
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_mapping
 from textmover.reading import NotYamlError, load_yaml
+from textmover.runs.launched_processes import check_by_hand
 from textmover.runs.termination import Terminated
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
@@ -158,7 +159,11 @@ class TrainCLI(LightningCLI):
         check_precision(self.config_init[self.subcommand].trainer.precision)
         if self.config_init[self.subcommand].trainer.strategy == "fsdp":
             kwargs["strategy"] = ShardedStrategy()
-        return super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
+        trainer = super().instantiate_trainer(plugins=[*plugins, AtomicCheckpoints()], **kwargs)
+        environment = getattr(trainer.strategy, "cluster_environment", None)  # of strategies with several processes
+        if environment is not None and not environment.creates_processes_externally:
+            check_by_hand(trainer.num_nodes, "trainer.num_nodes")
+        return trainer
 
     def before_fit(self) -> None:
         """Refuse an export that cannot be written, before the work rather than after it."""
