@@ -391,6 +391,11 @@ class TestBadFiles:
         with pytest.raises(InputError, match=f"its header is '.*', separated by {separated}: save it as CSV"):
             read_segments(path, COLUMNS)
 
+    def test_another_separator_is_told_where_the_column_would_be_missing_too(self, tmp_path):
+        (tmp_path / "t.csv").write_text("source;hypotheses\na;b\n", encoding="utf-8")
+        with pytest.raises(InputError, match="separated by ';'"):
+            read_segments(tmp_path / "t.csv", Columns(score=None))
+
     def test_tsv_of_another_separator(self, tmp_path):
         path = tsv(tmp_path, ",".join(RECORDS[0]), "a,b,c,d")
         with pytest.raises(InputError, match="separated by ','"):

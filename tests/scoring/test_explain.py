@@ -315,6 +315,12 @@ def test_statistics_have_to_be_there(tiny_metric):
         explain(Scorer(tiny_metric()), ["a"], "b")
 
 
+@pytest.mark.parametrize("references", [{"a": 1}, {"a"}, None, 3, b"a"])
+def test_references_that_are_no_texts_are_refused_as_in_scoring(tiny_metric, references):
+    with pytest.raises(TypeError, match=f"Expected texts to be strings, but got {type(references).__name__}"):
+        explain(Scorer(tiny_metric()), "a", references)
+
+
 def test_words_of_static_vectors(tmp_path):
     from textmover.presets import build_metric, preset_config
 

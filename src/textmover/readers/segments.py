@@ -367,7 +367,7 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
     for field, name in fields:
         occurrences = columns.count(name)
         if occurrences == 0:
-            if separator := _separator(name, columns):
+            if separator := _separator(columns):
                 raise InputError(
                     f"Expected a column {name!r} in {table}, but its header is {named(columns)}, separated by "
                     f"{separator!r}: save it as CSV with commas, or as TSV with tabs."
@@ -382,9 +382,9 @@ def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str
             )
 
 
-def _separator(name: str, columns: Sequence[str]) -> str | None:
+def _separator(columns: Sequence[str]) -> str | None:
     """Separator of a header that was read as one column."""
-    return next((mark for mark in ";\t|," if len(columns) == 1 and name in columns[0].split(mark)), None)
+    return next((mark for mark in ";\t|," if len(columns) == 1 and mark in columns[0]), None)
 
 
 def _suggestion(name: str, columns: Sequence[str]) -> str:

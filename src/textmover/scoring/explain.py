@@ -90,7 +90,7 @@ def _checked(hypothesis: str, references: str | Sequence[str]) -> tuple[str, lis
 
     if not isinstance(hypothesis, str):
         raise TypeError(f"Expected `hypothesis` to be a text, but got {type(hypothesis).__name__}.")
-    (grouped,) = normalize_references([hypothesis], [references] if isinstance(references, str) else [list(references)])
+    (grouped,) = normalize_references([hypothesis], [references])
     words = len(hypothesis.split()), max(len(one.split()) for one in grouped)
     if words[0] * words[1] > LONGEST:
         raise InputError(
