@@ -82,6 +82,14 @@ def test_costs_are_bounded_and_symmetric(kind):
     torch.testing.assert_close(found, costs(y, x, kind).transpose(1, 2), rtol=0, atol=1e-15)
 
 
+def test_second_derivatives_are_right_beside_a_zero_vector():
+    vectors = torch.tensor([[0.3, -0.4, 0.5], [0.0, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(unit_vectors(vectors)[:, 0].sum(), vectors, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), vectors)
+    assert second.isfinite().all()
+    assert torch.autograd.gradgradcheck(unit_vectors, vectors[:1].detach().requires_grad_())
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_euclidean_distance_of_a_vector_from_itself_is_zero_to_the_last_bit(dtype):
     x = unit_vectors(draw(2, 40, 384, dtype=dtype))

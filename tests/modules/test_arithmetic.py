@@ -43,6 +43,15 @@ def test_the_last_of_several_threads_puts_the_choice_back():
     assert torch.get_float32_matmul_precision() == "high"
 
 
+@pytest.mark.usefixtures("products")
+def test_a_choice_for_one_kind_of_device_stays_that_of_one_kind():
+    torch.backends.cuda.matmul.allow_tf32 = True  # `products` puts all kinds back
+    kinds = [part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn)]
+    with own_arithmetic():
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert [part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn)] == kinds
+
+
 def test_a_choice_for_each_kind_of_device_is_kept(monkeypatch):
     def refuse():
         raise RuntimeError("mix of the legacy and new APIs")

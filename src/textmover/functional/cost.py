@@ -24,8 +24,12 @@ def unit_vectors(vectors: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"
         >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist()
         [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
     """
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors / torch.where(length > 0, length, 1.0)
+    if not vectors.requires_grad:
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+        return vectors / torch.where(length > 0, length, 1.0)
+    some = (vectors != 0).any(dim=-1, keepdim=True)  # at 0 the norm has no second derivative
+    length = torch.linalg.vector_norm(torch.where(some, vectors, 1.0), dim=-1, keepdim=True)
+    return vectors / torch.where(some & (length > 0), length, 1.0)
 
 
 def axes_of_their_own(

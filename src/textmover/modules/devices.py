@@ -11,8 +11,8 @@ import os
 import platform
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import nn
@@ -90,7 +90,7 @@ class _Settings:
     def __init__(self) -> None:
         self._lock = new_lock()
         self._inside = 0
-        self._dtype, self._products = torch.float32, ["highest"]
+        self._dtype, self._products = torch.float32, _Products("highest", [])
         self._was_used = self._is_child = False
         renew_in_child(self)
 
@@ -105,7 +105,9 @@ class _Settings:
                 self._is_child = False
             if not self._inside:
                 self._dtype, self._products = torch.get_default_dtype(), _products()
-                self._choose(torch.float32, ["ieee"] * len(self._products) if self._products[1:] else ["highest"])
+                newer = self._products.word is None
+                exact = _Products(None, ["ieee"] * len(self._products.kinds)) if newer else _Products("highest", [])
+                self._choose(torch.float32, exact)
             self._inside += 1
         try:
             yield
@@ -122,25 +124,32 @@ class _Settings:
         self._inside, self._is_child = 0, self._was_used
 
     @staticmethod
-    def _choose(dtype: torch.dtype, products: Sequence[str]) -> None:
+    def _choose(dtype: torch.dtype, products: _Products) -> None:
         torch.set_default_dtype(dtype)
         _choose(products)
 
 
-def _products() -> list[str]:
-    """Precision of matrix products: one word for all devices, or one for each kind with the newer interface."""
+class _Products(NamedTuple):
+    """Precision of matrix products: one for all devices (``None`` with the newer interface), one for each kind."""
+
+    word: str | None
+    kinds: list[str]
+
+
+def _products() -> _Products:
+    kinds = [part.matmul.fp32_precision for part in _parts() if hasattr(part.matmul, "fp32_precision")]
     try:
-        return [torch.get_float32_matmul_precision()]
+        return _Products(torch.get_float32_matmul_precision(), kinds)
     except RuntimeError:
-        return [part.matmul.fp32_precision for part in _parts()]
+        return _Products(None, kinds)
 
 
-def _choose(products: Sequence[str]) -> None:
-    if len(products) == 1:
-        torch.set_float32_matmul_precision(products[0])
-        return
-    for part, value in zip(_parts(), products, strict=True):
-        part.matmul.fp32_precision = value
+def _choose(products: _Products) -> None:
+    if products.word is not None:
+        torch.set_float32_matmul_precision(products.word)  # of all kinds
+    for part, value in zip(_parts(), products.kinds, strict=False):
+        if part.matmul.fp32_precision != value:
+            part.matmul.fp32_precision = value
 
 
 def _parts() -> list[Any]:
