@@ -18,7 +18,7 @@ from textmover.modules.encoder.known_encoders import (
 )
 from textmover.modules.encoder.row_attention import row_graph
 from textmover.modules.encoder.source import EncoderSource
-from textmover.types import TokenBatch
+from textmover.types import InputError, TokenBatch
 
 TEXTS = ["the small dog ran to the old house in the evening", "tea", "", "she will buy a book in town today"]
 
@@ -196,6 +196,11 @@ def test_padding_to_a_longer_text_does_not_move_windows(saved, kind):
         for row, length in enumerate(batch.lengths.tolist()):
             for joint, alone in zip(together, encoder(batch.select([row])), strict=True):
                 torch.testing.assert_close(joint[row, :length], alone[0], rtol=0, atol=2e-6)
+
+
+def test_more_frozen_layers_than_there_are_is_refused(tiny_metric):
+    with pytest.raises(InputError, match="`freeze_layers` to be at most the encoder's 2 layers, but got 999"):
+        tiny_metric(freeze_layers=999)
 
 
 def test_frozen_parameters_get_no_gradient(tiny_metric):

@@ -16,7 +16,7 @@ from textmover.modules.encoder.pretrained import load_model
 from textmover.modules.encoder.row_attention import EncoderGraph
 from textmover.modules.encoder.source import EncoderSource
 from textmover.modules.encoder.windows import encode_windows
-from textmover.types import EncoderRunner, RowRunner, TokenBatch
+from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +66,11 @@ class Encoder(nn.Module):
         self.register_load_state_dict_pre_hook(_leave_others)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_forget_weights)  # type: ignore[no-untyped-call]
         if freeze_layers is not None:
+            if freeze_layers > depth:
+                raise InputError(
+                    f"Expected `freeze_layers` to be at most the encoder's {depth} layers, but got {freeze_layers}: "
+                    "correct it."
+                )
             self._freeze(freeze_layers)
 
     @classmethod
