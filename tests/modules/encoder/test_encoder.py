@@ -199,7 +199,7 @@ def test_padding_to_a_longer_text_does_not_move_windows(saved, kind):
 
 
 def test_more_frozen_layers_than_there_are_is_refused(tiny_metric):
-    with pytest.raises(InputError, match="`freeze_layers` to be at most the encoder's 2 layers, but got 999"):
+    with pytest.raises(InputError, match="`freeze_layers` to be at most the encoder's 3 layers, but got 999"):
         tiny_metric(freeze_layers=999)
 
 
