@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "csv_cells": set(),
     "markdown": set(),
     "terminal": set(),
-    "files": {"types"},
+    "files": {"reading", "types"},
     "reading": {"types"},
     "functional": {"types"},
     "modules": {"files", "functional", "reading", "types"},

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from textmover import reading
+from textmover.files import atomic_file
 from textmover.reading import load_json, load_yaml, open_input, read_json, read_yaml
 from textmover.types import InputError
 
@@ -124,7 +125,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_a_pipe_that_nobody_writes_to_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(reading.BOUNDS, "writer_seconds", 0.1)
+    monkeypatch.setitem(reading.BOUNDS, "pipe_seconds", 0.1)
     os.mkfifo(tmp_path / "pipe")
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     with pytest.raises(InputError, match=r"nobody opened it within 0\.1 seconds: start what writes to it first"):
@@ -139,6 +140,27 @@ def test_a_pipe_whose_writer_comes_later_is_read(tmp_path):
     writer.start()
     assert read_yaml(tmp_path / "pipe") == {"a": 1}
     writer.join()
+
+
+def test_a_pipe_that_nobody_reads_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(reading.BOUNDS, "pipe_seconds", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    with pytest.raises(InputError, match=r"nobody opened it within 0\.1 seconds: start what reads it first"):
+        atomic_file(tmp_path / "pipe").__enter__()
+    assert threading.active_count() == threads
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_pipe_whose_reader_comes_later_is_written(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    found = []
+    reader = threading.Timer(0.1, lambda: found.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    with atomic_file(tmp_path / "pipe") as stream:
+        stream.write("a: 1")
+    reader.join()
+    assert found == ["a: 1"]
 
 
 def test_nothing_else_loads_yaml_or_json_from_files():

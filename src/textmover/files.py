@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from textmover.reading import open_pipe
 from textmover.types import InputError
 
 try:
@@ -51,7 +52,7 @@ def _atomic(path: Path, **how: Any) -> Iterator[IO[Any]]:
     path = path.resolve()  # a link stays, and what it points to is written
     with _plain_errors(path):
         if path.exists() and not path.is_file() and not path.is_dir():
-            with path.open(**how) as stream:
+            with open(open_pipe(path, os.O_WRONLY) if path.is_fifo() else path, **how) as stream:
                 yield stream  # a device or a pipe is written to, never replaced
             return
         with _hidden(path) as beside:

@@ -21,10 +21,10 @@ BOUNDS = {
     "levels": 100,
     "values": 50_000,
     "number": 1_000,
-    "writer_seconds": 8,
+    "pipe_seconds": 8,
 }
 """Most bytes of a YAML file and of a JSON file, most levels of lists and keys inside one another, most values of a YAML
-file with its aliases written out, most characters of a number, and how long a named pipe waits for its writer."""
+file with its aliases written out, most characters of a number, and how long a named pipe waits for its other end."""
 
 FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -140,20 +140,24 @@ def unreadable(name: str, error: Exception) -> InputError:
 
 def open_input(path: Path | str) -> IO[bytes]:
     """Open a file to read; a named pipe waits a few seconds for its writer."""
-    if not stat.S_ISFIFO(os.stat(path).st_mode):
-        return open(path, "rb")
+    return open(open_pipe(path, os.O_RDONLY) if stat.S_ISFIFO(os.stat(path).st_mode) else path, "rb")
+
+
+def open_pipe(path: Path | str, flag: int) -> int:
+    """Open a named pipe to read or to write, and wait a few seconds for its other end."""
+    other, does, did = (os.O_WRONLY, "writes to", "write to") if flag == os.O_RDONLY else (os.O_RDONLY, "reads", "read")
     with ThreadPoolExecutor(1) as pool:
-        opening = pool.submit(os.open, path, os.O_RDONLY)
+        opening = pool.submit(os.open, path, flag)
         try:
-            return open(opening.result(BOUNDS["writer_seconds"]), "rb")
+            return opening.result(BOUNDS["pipe_seconds"])
         except TimeoutError:
             raise InputError(
-                f"Expected somebody to write to the pipe {path}, but nobody opened it within "
-                f"{BOUNDS['writer_seconds']} seconds: start what writes to it first."
+                f"Expected somebody to {did} the pipe {path}, but nobody opened it within {BOUNDS['pipe_seconds']} "
+                f"seconds: start what {does} it first."
             ) from None
         finally:
             if not opening.done():
-                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))  # ends the wait of the thread
+                os.close(os.open(path, other | os.O_NONBLOCK))  # ends the wait of the thread
                 os.close(opening.result())
 
 

@@ -368,7 +368,7 @@ def check(case: str, seeds: range, good: Path, tmp_path: Path, capfd, monkeypatc
     """Try some bad inputs of a command."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app, "_check_gradio", lambda: sys.exit(0))  # texts and options are good: nobody serves them
-    monkeypatch.setitem(reading.BOUNDS, "writer_seconds", 0.2)
+    monkeypatch.setitem(reading.BOUNDS, "pipe_seconds", 0.2)
     found, bad = [], 0
     for seed in seeds:
         way, ended = tried(case, seed, good, tmp_path, capfd)

@@ -148,9 +148,9 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(pairs, tmp_path):
         ({"task": "mnli"}, "a task with paraphrases"),
         ({"columns": LabelColumns(("a",))}, "two columns of texts"),
         ({"columns": LabelColumns(("a", "b"), "label")}, r"no `columns\.label` without a `task`"),
-        ({"columns": BOTH, "batch_size": 1}, "at least 2 pairs"),
+        ({"columns": BOTH, "batch_size": 1}, "`batch_size` to be at least 2"),
         ({"columns": BOTH, "mining": "foo"}, "`mining` to be overlap or metric, but got 'foo'"),
-        ({"columns": BOTH, "negatives": -1}, "`negatives` of at least 0"),
+        ({"columns": BOTH, "negatives": -1}, "`negatives` to be a whole number from 0"),
         ({"columns": BOTH, "where": {"label": ["1"]}}, r"`columns\.groups`"),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
 from textmover.perturbations.phrases import Edit, Phrase, WordPool
 from textmover.perturbations.severity import SeverityTable
+from textmover.types import InputError
 
 TABLE = SeverityTable.load()
 TEXTS = (
@@ -202,3 +203,8 @@ def test_a_broken_table_is_refused(tmp_path, content):
     path.write_text(content)
     with pytest.raises(ValueError, match=r"Expected .*table\.yaml"):
         SeverityTable.load(path)
+
+
+def test_a_text_of_too_many_words_is_refused():
+    with pytest.raises(InputError, match=r"at most 10,000 words to perturb, but the text has more: split it"):
+        perturb("no " * 10_001, "negate")

@@ -119,6 +119,18 @@ def test_a_subclass_loads_what_its_base_has_trained(checkpoint):
     assert isinstance(Own.load_from_checkpoint(checkpoint), Own)
 
 
+def test_a_subclass_that_hands_its_arguments_on_loads(tiny_encoder, tmp_path):
+    class Own(RatingsModule):
+        def __init__(self, extra: int = 1, **options):
+            super().__init__(**options)
+            self.extra = extra
+
+    module = Own(extra=2, overrides={"encoder": str(tiny_encoder)}, bfloat16="no")
+    fit(module, ratings(tmp_path), max_steps=1).save_checkpoint(tmp_path / "own.ckpt")
+    loaded = Own.load_from_checkpoint(tmp_path / "own.ckpt", optimizer={"learning_rate": 5e-4})
+    assert (loaded.extra, loaded.overrides, loaded.optimizer_config.learning_rate) == (2, module.overrides, 5e-4)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -39,7 +39,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 
     def __init__(self, seed: int | None = None, workers: int = 0) -> None:
         super().__init__()
-        check_least(0, seed=seed or 0, workers=workers)
+        check_least(0, seed=seed or 0)
         self._seed, self.workers = seed, workers
         self.sources: dict[str, Source[Any]] = {}
         """What to learn from, by name, once :meth:`setup` has run."""

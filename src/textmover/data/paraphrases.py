@@ -17,7 +17,7 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, TaskName, label_names
 from textmover.data.labelled import filled_columns, read_labelled
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
-from textmover.data.sources import Batch, Source, Tokenize, check_reading
+from textmover.data.sources import Batch, Source, Tokenize, check_least, check_reading
 from textmover.data.split import HELD_BACK_SHARE, normalise_reference, split_held_back, taken_by_hash
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, TokenBatch
@@ -187,11 +187,7 @@ class ParaphrasesDataModule(SourcesDataModule):
                 "Expected no `columns.label` without a `task`, which says what its labels mean: name the task, or "
                 "choose the rows with `where`."
             )
-        if min(batch_size, validation_batch_size) < 2 or negatives < 0:
-            raise InputError(
-                "Expected batches of at least 2 pairs and `negatives` of at least 0, but got "
-                f"{batch_size}, {validation_batch_size} and {negatives}."
-            )
+        check_least(2, batch_size=batch_size, validation_batch_size=validation_batch_size)
         self.task, self.train_files, self.split = task, list(train), split
         self.where, self.without = where or {}, list(without or [])
         self.negatives, self.mining, self.held_back, self.most = negatives, mining, held_back, most

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from textmover.perturbations.clauses import Parse, Parses
 from textmover.perturbations.entities import entity
 from textmover.perturbations.passive_voice import active, passive
-from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, perturb
+from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, perturb
 from textmover.perturbations.phrases import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
 from textmover.perturbations.words import Neighbours, antonym, random_word, substitute, synonym
@@ -21,9 +21,6 @@ NEIGHBOURS = 128
 
 FEW = 16
 """Texts at the end of a list that are too few to be neighbours of one another."""
-
-LONGEST = 10_000
-"""Words of a text at most: the work grows with their square, and the changes are those of sentences."""
 
 ATTEMPTS = 4
 """Tries for each version, of which some give what is there already."""
@@ -184,11 +181,7 @@ def perturb_texts(
                 f"{name}, but got none: give `{'neighbours' if name == 'substitute' else 'parses'}`, or leave it out."
             )
     for number, text in enumerate(texts, start=1):
-        if len(text) > LONGEST and len(text.split()) > LONGEST:
-            raise InputError(
-                f"Expected texts of at most {LONGEST:,} words to perturb, but text {number} has more: split it into "
-                "sentences."
-            )
+        check_length(text, f"text {number}")
     for start in range(0, len(texts), NEIGHBOURS):
         chunk = texts[start : start + NEIGHBOURS]
         # A few texts at the end have too little to give one another.

@@ -36,6 +36,7 @@ from textmover.perturbations.phrases import (
     mixed,
 )
 from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
+from textmover.types import BOUNDS, InputError
 
 IRREGULAR_PARTICIPLES = frozenset(
     listed(
@@ -275,6 +276,13 @@ class Perturbation:
         return round(100 * (1 - self.severity), 1)
 
 
+def check_length(text: str, name: str) -> None:
+    """Refuse a text of too many words: the work grows with their square, and the changes are those of sentences."""
+    most = BOUNDS["words"][1]
+    if len(text) > most and len(text.split()) > most:
+        raise InputError(f"Expected at most {most:,} words to perturb, but {name} has more: split it into sentences.")
+
+
 def perturb(
     text: str,
     type: str,
@@ -308,6 +316,7 @@ def perturb(
         >>> perturb("Lakes freeze.", "number") is None
         True
     """
+    check_length(text, "the text")
     table = severities if severities is not None else shipped_table()
     function = perturbations[one_of("type", type, perturbations)]
     one_of("degree", degree, table.degrees(type))

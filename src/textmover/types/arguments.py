@@ -49,6 +49,7 @@ def plain(value: Any) -> Any:
 
 def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(constructor)
+    further = {one.name for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD}
 
     @functools.wraps(constructor)
     def build(self: Any, *values: Any, **named: Any) -> None:
@@ -60,7 +61,10 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
         constructor(*bound.args, **bound.kwargs)
         if type(self).__init__ is build:
             bound.apply_defaults()
-            self.keep_arguments({name: value for name, value in bound.arguments.items() if name != "self"})
+            kept = {name: value for name, value in bound.arguments.items() if name != "self"}
+            for name in kept.keys() & further:
+                kept |= kept.pop(name)
+            self.keep_arguments(kept)
 
     return build
 
@@ -83,6 +87,8 @@ def _fitted(value: Any, hint: Any, name: str) -> Any:
         fits = value in inner
     elif origin in NUMBERS:
         fits = isinstance(value, NUMBERS[origin]) and not isinstance(value, bool)
+        if fits and origin is int and (field := name.rpartition(".")[2].partition("[")[0]) in BOUNDS:
+            check_whole(field, value)
     elif origin in (list, tuple, Sequence) and isinstance(value, (list, tuple)):
         one = inner[0] if inner else Any
         kind = tuple if origin is tuple else type(value)
@@ -159,6 +165,13 @@ BOUNDS: Mapping[str, tuple[int, int]] = {
     "rank": (1, 65_536),
     "pairs": (1, 10_000_000),
     "batch_tokens": (1, 100_000_000),
+    "workers": (0, 1_000),
+    "versions": (1, 1_000),
+    "records": (1, 1_000_000),
+    "negatives": (0, 1_000),
+    "words": (1, 10_000),
+    "sentences": (1, 1_000_000_000),
+    "most": (1, 1_000_000_000),
 }
 """Least and most of each field of a configuration; of a list, of how many values it has."""
 

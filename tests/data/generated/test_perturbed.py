@@ -134,7 +134,11 @@ def test_sentences_are_those_of_the_split(tmp_path):
         ({"types": {"drip": 1.0}}, f"weights of at least 0 to {', '.join(all_perturbations())}, but got drip"),
         ({"types": {"drop": -1.0}}, "drop: -1"),
         ({"types": {"drop": 0.0}}, "above 0, but got none"),
-        ({"versions": 0}, "`versions` of at least 1"),
+        ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
+        ({"versions": 10**12}, "`versions` to be a whole number from 1 to 1,000"),
+        ({"words": (1, 10**7)}, "`words` to be a whole number from 1 to 10,000, but got 10000000"),
+        ({"sentences": -1}, "`sentences` to be a whole number from 1"),
+        ({"workers": 10**12}, "`workers` to be a whole number from 0 to 1,000"),
         ({"words": (9, 4)}, "ascending"),
     ],
 )

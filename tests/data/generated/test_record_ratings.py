@@ -82,8 +82,8 @@ def test_a_mixture_gives_its_seed_to_records_without_one():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"records": 0}, "`records` to be at least 1, but got 0"),
-        ({"versions": 0}, "`versions` to be at least 1, but got 0"),
+        ({"records": 0}, "`records` to be a whole number from 1 to 1,000,000, but got 0"),
+        ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
         ({"batch_size": 0}, "`batch_size` to be at least 1, but got 0"),
         ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
         ({"book": "none.yaml"}, "a file at none.yaml, but there is none"),

@@ -77,8 +77,8 @@ class AcceptabilityDataModule(SourcesDataModule):
     ) -> None:
         super().__init__(seed, workers)
         chosen = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
-        if not 1 <= words[0] <= words[1]:
-            raise InputError(f"Expected `words` from 1 on in ascending order, but got {words}: (3, 30) is usual.")
+        if words[0] > words[1]:
+            raise InputError(f"Expected `words` in ascending order, but got {words}: (3, 30) is usual.")
         if not 0 <= bare <= 1:
             raise InputError(f"Expected `bare` to be between 0 and 1, but got {bare}: 0.15 is usual.")
         check_reading("texts", texts, batch_size, validation_batch_size)

@@ -69,11 +69,8 @@ class PerturbedDataModule(SourcesDataModule):
     ) -> None:
         super().__init__(seed, workers)
         chosen = check_damage("types", types, PERTURBATIONS, all_perturbations())
-        if versions < 1 or not 1 <= words[0] <= words[1]:
-            raise InputError(
-                f"Expected `versions` of at least 1 and `words` from 1 on in ascending order, but got {versions} and "
-                f"{words}."
-            )
+        if words[0] > words[1]:
+            raise InputError(f"Expected `words` in ascending order, but got {words}: (4, 40) is usual.")
         check_reading("texts", texts, batch_size, validation_batch_size)
         self.files, self.column, self.split, self.sentences, self.words = list(texts), column, split, sentences, words
         self.versions, self.types, self.held_back = versions, chosen, held_back

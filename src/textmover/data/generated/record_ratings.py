@@ -10,7 +10,7 @@ from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.generated.record_files import load_records
 from textmover.data.generated.record_texts import STYLES, in_style, tell
 from textmover.data.generated.records import RecordBook
-from textmover.data.sources import RatedSource, Source
+from textmover.data.sources import RatedSource, Source, check_least
 from textmover.data.split import HELD_BACK_SHARE, split_held_back
 from textmover.perturbations.phrases import keyed_random, one_by_chance
 from textmover.types import InputError, Segment
@@ -64,11 +64,7 @@ class RecordsDataModule(SourcesDataModule):
         workers: int = 0,
     ) -> None:
         super().__init__(seed, workers)
-        numbers = {"records": records, "versions": versions, "batch_size": batch_size}
-        numbers["validation_batch_size"] = validation_batch_size
-        for name, number in numbers.items():
-            if number < 1:
-                raise InputError(f"Expected `{name}` to be at least 1, but got {number}.")
+        check_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
         self.records, self.versions, self.book, self.held_back = records, versions, book, held_back
         self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
 
