@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import platform
 import threading
@@ -48,6 +49,7 @@ def keep_for_ever(*held: object) -> None:
 
 
 def _renew() -> None:
+    gc.freeze()  # garbage of the parent is left alone: ends of its OpenVINO objects wait for the parent's threads
     for lock in _LOCKS:
         lock._at_fork_reinit()
     for owner in list(_OWNERS):

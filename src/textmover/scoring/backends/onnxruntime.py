@@ -137,9 +137,9 @@ class Runner(ArtefactRunner):
     backend = "onnxruntime"
 
     def __init__(self, folder: Path, precision: str) -> None:
-        super().__init__(folder, precision)
         self._lock = new_lock()
         self._session: Any = None
+        super().__init__(folder, precision)
         self._open()
 
     def run(self, ids: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:

@@ -80,13 +80,14 @@ class Runner(ArtefactRunner):
     backend = "openvino"
 
     def __init__(self, folder: Path, precision: str) -> None:
+        # Before the rest: another thread may fork while this one reads.
+        self._graphs: dict[bool, Any] = {}
+        self._lock = new_lock()
+        self._requests = threading.local()
         super().__init__(folder, precision)
         model = self._read()
         self.state_sizes = tuple(one.partial_shape[2].get_length() for one in model.outputs)
         self._reads_rows = len(model.inputs) == ROW_INPUTS
-        self._graphs: dict[bool, Any] = {}
-        self._lock = new_lock()
-        self._requests = threading.local()
         self._compile(model, in_rows=False)
 
     @property
