@@ -15,10 +15,10 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 64_840
-FILE_COUNT = 370
+LINES = 64_905
+FILE_COUNT = 373
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
-ALLOWED_LONG_FILES = 3
+ALLOWED_LONG_FILES = 0
 ALLOWED_LONG_FUNCTIONS = 1  # the loop of Sinkhorn
 ALLOWED_FULL_FOLDERS = 0
 ALLOWED_CIRCLES = 1
@@ -87,14 +87,13 @@ def long_functions() -> list[str]:
 
 
 def openings() -> list[str]:
-    """Docstrings that begin with a question word in place of a verb or a noun."""
+    """Docstrings, of constants too, that begin with a question word in place of a verb or a noun."""
     return [
-        f"{place}: {text.splitlines()[0]}"
+        f"{place}:{node.lineno}: {node.value.value.splitlines()[0]}"
         for place, tree in TREES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)
-        for text in [ast.get_docstring(node) or ""]
-        if re.match(r"(What|How|Of|Where|Which)\b", text)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if re.match(r"(What|How|Of|Where|Which)\b", node.value.value)
     ]
 
 

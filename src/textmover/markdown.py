@@ -10,7 +10,7 @@ REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that turn the direction of whatever follows them."""
 
 SIGNS = re.compile(r"[\\`*\[\]|#~$]|(?<![^\W_])_|_(?![^\W_])|^[-=+](?=[-=+ ]{2})")
-"""What marks something up; an underscore within a word is one."""
+"""Characters of markup; an underscore within a word is one."""
 
 
 def one_line(text: str) -> str:

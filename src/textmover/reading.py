@@ -270,7 +270,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _deeper(values: Iterable[Any], levels: int) -> bool:
-    """Whether lists and objects are nested more deeply than that."""
+    """Return whether lists and objects are nested more deeply than that."""
     for _ in range(levels):
         values = [
             inner

@@ -18,7 +18,7 @@ from textmover.reading import NotJsonError, load_json, unreadable
 from textmover.types import InputError
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv")
-"""What the names of files of items end in."""
+"""Suffixes of item files."""
 
 SOURCES = ("source", "meaning_representation", "mr", "triples", "table")
 """Columns that are shown as what the text was made from, where they are there."""

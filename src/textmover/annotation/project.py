@@ -186,7 +186,7 @@ class Project:
         return item
 
     def complete(self, rated: Rated | None) -> bool:
-        """Whether an item is rated for every criterion."""
+        """Return whether an item is rated for every criterion."""
         return rated is not None and all(one.name in rated.ratings for one in self.criteria)
 
     def progress(self, annotator: str) -> Progress:

@@ -46,7 +46,7 @@ CRITERIA = (
     Criterion("semantic correctness", "Does it say what it should: nothing wrong, left out or made up?"),
     Criterion("grammatical correctness", "Is it free of errors of grammar, spelling and punctuation?"),
 )
-"""What is rated where nothing else is asked for."""
+"""Default criterion."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from textmover.reading import load_json, unreadable
 from textmover.types import InputError
 
 VERSION = 1
-"""Of the format, which stands in the first line of a file."""
+"""Version of the format, in the first line of a file."""
 
 LONGEST_NAME = 80
 LONGEST_COMMENT = 2000

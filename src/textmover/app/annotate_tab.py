@@ -16,7 +16,7 @@ from textmover.reading import load_json
 from textmover.types import InputError
 
 POINTS = {(1, 3): ("poor", "fair", "good")}
-"""What the points of a scale are called beside their numbers."""
+"""Names of a scale's points, beside their numbers."""
 
 QUICK: dict[str, Any] = {
     "show_progress": "hidden",
@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {
     "trigger_mode": "multiple",
     "preprocess": False,
 }
-"""How what annotators do is run: without anything that covers the page meanwhile, and each by a request of its own, one
+"""Options of an annotator's acts: nothing covers the page meanwhile, and each is a request of its own, one
 after the other (script.js). Answers from Gradio's queue come by a stream that the server closes once it has nothing
 more to tell, and what is sent at that moment is never answered. What a request says is read at once: one that waits is
 sent with what the page showed when it was made, and not with the next text. Values come as they were sent, since the

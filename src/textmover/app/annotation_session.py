@@ -33,7 +33,7 @@ MOST_SENT = 10_000
 Known = TypeVar("Known")
 
 SOURCE_NAMES = {"mr": "meaning representation"}
-"""What columns are called on the page, where it is not their name."""
+"""Titles of columns on the page that differ from their names."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Desk:
         return found if newer else replace(found, refused=False)  # by now the annotator may have typed something else
 
     def _newer(self, order: str, key: str, criterion: int) -> int:
-        """Whether something was sent after what has last arrived (1), is sent again (0), or was sent before it (-1)."""
+        """Return 1 for something newer than the last arrival, 0 for the same again, and -1 for something older."""
         window, _, sent = order.rpartition(":")
         if not window or not sent.isascii() or not sent.isdecimal():
             return 1

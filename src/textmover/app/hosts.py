@@ -14,7 +14,7 @@ HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::\d{1,5})?", re.ASCII
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this computer reaches an address.
+    """Return whether only this computer reaches an address.
 
     Example:
         >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")

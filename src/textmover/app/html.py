@@ -6,7 +6,7 @@ import html
 import re
 
 TEMPLATE_MARKS = {ord(one): f"&#{ord(one)};" for one in "{}$`"}
-"""What templates of the page would fill in, were a text to hold it."""
+"""Characters of a text that the page's templates would fill in."""
 
 CONTROLS = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {0x7F: 0x2421, 13: None}
 """Control characters as the pictures that Unicode has of them."""

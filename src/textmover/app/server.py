@@ -25,13 +25,13 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 ALIVE = "/alive"
-"""Where the page asks whether the server is still the same."""
+"""Address by which the page checks that the server is still the same."""
 
 OPEN = ("/", ALIVE, "/config", "/theme.css", "/favicon.ico", "/robots.txt", "/manifest.json", "/gradio_api/info",
         "/gradio_api/startup-events", "/gradio_api/queue/join", "/gradio_api/queue/data", "/gradio_api/run/predict",
         "/gradio_api/reset", "/gradio_api/cancel")  # fmt: skip
 OPEN_BELOW = ("/assets/", "/static/", "/svelte/", "/gradio_api/heartbeat/")
-"""What the page asks for. Gradio has more: routes that read files, take uploads and fetch from elsewhere."""
+"""Routes that the page needs. Gradio has more: routes that read files, take uploads and fetch from elsewhere."""
 
 LARGEST = 2_000_000
 """Bytes of a request."""

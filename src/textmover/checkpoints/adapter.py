@@ -30,7 +30,7 @@ ROWS = 8192
 """Rows of a matrix that are worked on at a time, since an embedding in float64 is large."""
 
 SPREAD = 4
-"""How many times the mean rank a single matrix may get."""
+"""Largest rank of a single matrix, in mean ranks."""
 
 NOTHING = 1e-12
 """Singular values below this share of the largest add nothing in float64."""

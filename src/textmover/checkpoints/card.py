@@ -18,7 +18,7 @@ NOT_HANDED_ON = ("Adapter", "Configuration")
 """Sections that hold for the very weights of their card alone."""
 
 DATA = "Data"
-"""What sections that tell the data are called, at any level."""
+"""Headings of data sections, at any level."""
 
 
 def write_card(

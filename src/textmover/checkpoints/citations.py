@@ -190,7 +190,7 @@ def configuration(name: str | Path, revision: str | None = None, **overrides: An
 
 
 Part = tuple[str, "str | None"]
-"""What something is cited for and its key; what has no entry, and ``None``."""
+"""Reasons and keys of citations; ``None`` for a source without an entry."""
 
 
 def _parts(name: str, config: Any, overrides: Mapping[str, Any]) -> Iterator[Part]:

@@ -52,7 +52,7 @@ from textmover import Scorer
 Scorer.from_pretrained("path/to/this/folder").score(["a hypothesis"], ["its reference"]).scores
 ```
 """
-"""How to score with a metric's folder, for its model card."""
+"""Usage of a metric's folder, for its model card."""
 
 
 @lasting()

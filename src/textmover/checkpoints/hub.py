@@ -19,7 +19,7 @@ ADVICE = {
     403: "the token does not allow writing there: take one with write permission, or a name that is yours",
     404: "there is no such owner, or the token does not see it: check the name, and log in with `hf auth login`",
 }
-"""What the hub's answers mean, and the way out."""
+"""Meanings of the hub's status codes, and the way out."""
 
 
 def push_to_hub(
@@ -100,13 +100,13 @@ def _reason(error: Exception) -> str:
 
 
 DEFAULT_METRIC = "textmover-general"
-"""What scores where no metric is named."""
+"""Default metric."""
 
 FAMILY = "textmover-"
-"""What the names of released metrics begin with."""
+"""Prefix of released metrics."""
 
 DEFAULT_PRESET = "twmd"
-"""What scores where no metric is named but another encoder, which the released metrics were not trained on."""
+"""Default preset with another encoder, on which the released metrics were not trained."""
 
 
 def released_metrics() -> dict[str, Path]:
@@ -152,7 +152,7 @@ def default_metric(fields: Collection[str]) -> str:
 
 
 def is_metric(path: Path) -> bool:
-    """Whether a file describes a checkpoint, and not that of a classifier, which is a part of a metric."""
+    """Return whether a file describes a checkpoint, and not that of a classifier, which is a part of a metric."""
     try:
         entries = read_json(path)
         return "textmover" in entries and entries["kind"] != "classifier"

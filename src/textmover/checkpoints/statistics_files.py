@@ -35,10 +35,10 @@ ROOM = {
     "idf_hypothesis": "weights='idf' and idf_from='sides'",
     "baseline": "rescale=True",
 }
-"""What a metric has to be configured with to have room for each statistic."""
+"""Settings by which a metric takes each statistic."""
 
 UNITS = {"mean": "tokens", "idf": "texts", "idf_hypothesis": "texts", "baseline": "pairs"}
-"""What each statistic counts."""
+"""Units that each statistic counts."""
 
 WROTE = "that `textmover fit-idf`, `fit-mean`, `fit-baseline` or `Scorer.save_statistics` wrote"
 

@@ -59,7 +59,7 @@ TERMINABLE = ("mbr", "evaluate", "sweep")
 several processes may score, and whatever trains leaves it to Lightning."""
 
 TRAINING_COMMANDS = ("fit", "validate", "test", "predict")
-"""What Lightning's command line can do, of which ours offers the first two and refuses the others by name; ``fit``
+"""Commands of Lightning, of which ours offers the first two and refuses the others by name; ``fit``
 where none is named."""
 
 

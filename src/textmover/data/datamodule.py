@@ -42,7 +42,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         check_least(0, seed=seed or 0)
         self._seed, self.workers = seed, workers
         self.sources: dict[str, Source[Any]] = {}
-        """What to learn from, by name, once :meth:`setup` has run."""
+        """Sources by name, once :meth:`setup` has run."""
         self.resume_other_data = False
         """Whether a run may go on from a checkpoint that was trained on other data or with another batch size."""
 

@@ -12,7 +12,7 @@ from textmover.types import InputError
 TaskName = Literal["mnli", "qnli", "qqp", "snli", "rte", "wnli", "mrpc", "paws", "cola", "sst2", "scitail"]
 
 UNLABELLED = ("-1", "-")
-"""What stands in place of a label that is withheld (test parts on the hub) or that annotators did not agree on."""
+"""Label of items whose class is withheld (test parts on the hub) or that annotators did not agree on."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def warn_of_shared(name: str, training: Sequence[Segment], kept: Sequence[Segmen
 
 
 def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:
-    """Whether a text has nearly the words of a known one, each text once and 2,000 of many.
+    """Return whether a text has nearly the words of a known one, each text once and 2,000 of many.
 
     Two sets of words that have four fifths in common share one of the rarest words of either (prefix filtering), by
     which the few texts to compare with are found; a text is compared with 200 of them.

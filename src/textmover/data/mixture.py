@@ -15,7 +15,7 @@ from textmover.data.sources import Source
 from textmover.types import InputError
 
 ROUNDING = 1e-9
-"""What a share of the batches may miss a whole number by."""
+"""Tolerance of rounding in a share of the batches."""
 
 
 class MixtureDataModule(SourcesDataModule):

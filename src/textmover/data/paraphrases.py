@@ -40,7 +40,7 @@ NOTICES = {
     "metric": f"{UNJUDGED}, and beside them texts that were mined because the metric, before this training, takes them "
     "for the most alike.",
 }
-"""What a reader must know, by the way of mining."""
+"""Notices for the reader, by the way of mining."""
 
 
 @dataclass(frozen=True)

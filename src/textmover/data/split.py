@@ -36,7 +36,7 @@ def normalise_reference(reference: str) -> str:
 
 
 def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
-    """Whether a reference belongs to the held-back part.
+    """Return whether a reference belongs to the held-back part.
 
     ``int(sha256(normalised reference)[:8 bytes, big-endian]) < share · 2⁶⁴``: about ``share`` of all references, and a
     larger share holds back all that a smaller one does.

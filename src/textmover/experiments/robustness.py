@@ -14,7 +14,7 @@ import numpy as np
 from textmover.experiments.papers.layers import choose_texts
 from textmover.experiments.papers.table_blocks import Block
 from textmover.meta_evaluation import MetricScores
-from textmover.meta_evaluation.robustness import KindRobustness, MetricRobustness, Robustness, Versions
+from textmover.meta_evaluation.robustness_results import KindRobustness, MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
@@ -33,7 +33,7 @@ YARDSTICK = "unrelated"
 """The kind that stands for the worst."""
 
 TEXT = "text"
-"""What the table of scores calls texts as they are."""
+"""Name of unchanged texts in the score table."""
 
 NAMES: Mapping[tuple[str, int], str] = {
     (meant, degree): alias for alias, (meant, degrees) in ALIASES.items() for degree in degrees or ()
@@ -185,7 +185,7 @@ def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 CHANGED, KEPT = "changed", "kept"
-"""What becomes of the meaning."""
+"""Effects on the meaning."""
 
 INTERVAL = "95 % interval"
 """Header of the intervals."""

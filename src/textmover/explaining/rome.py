@@ -25,7 +25,7 @@ MEANINGS = {
     "length-ratio": "words of the shorter text to those of the longer one",
     "chrf": "F-score of the n-grams of characters that both texts share",
 }
-"""What a feature says, in one sentence; any other feature is the score of a metric of that name."""
+"""Descriptions of features; any other feature is the score of a metric of that name."""
 
 
 def explain_rome(

@@ -24,7 +24,7 @@ from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
 Span = tuple[int, int]
 
 START, END = "[start]", "[end]"
-"""What special tokens are called, which encoders name differently."""
+"""Common names of special tokens, which encoders name differently."""
 
 IDEOGRAPHS = (("\u2e80", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"))
 """Scripts without spaces between words, of which each token is a word of its own; kana is among the first."""
@@ -87,7 +87,7 @@ def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenW
 
 
 def _joins(text: str, word: Span, start: int) -> bool:
-    """Whether a token that starts at a place goes on with the word before it."""
+    """Return whether a token that starts at a place goes on with the word before it."""
     first, last = word
     if start != last:
         return start < last  # the second half of a character

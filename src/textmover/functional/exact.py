@@ -158,7 +158,7 @@ def _solve_all(
 
 
 def _leads(weights: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Whether the first ``count`` weights of each row are those above 0."""
+    """Return whether the first ``count`` weights of each row are those above 0."""
     return ((weights > 0) == (np.arange(weights.shape[1]) < count[:, None])).all(axis=1)
 
 

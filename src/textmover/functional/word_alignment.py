@@ -18,10 +18,10 @@ from textmover.functional.exact import PartialResult, per_mass
 from textmover.types import InputError
 
 Position = Literal["penalty", "near", "literal"]
-"""How alignment scores see positions: see :func:`alignment_scores`."""
+"""Treatment of positions in alignment scores: see :func:`alignment_scores`."""
 
 Penalty = Literal["paper", "code", "none"]
-"""How distances see positions: see :func:`aligned_distances`."""
+"""Treatment of positions in distances: see :func:`aligned_distances`."""
 
 CODE_GAMMA = 0.07
 """The constant γ of the authors' code."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ComputeMetrics", "compute_metrics"]
 
 IGNORED = -100
-"""What stands in labels, and in gathered predictions, where there is no token."""
+"""Filler of labels, and of gathered predictions, in places without a token."""
 
 
 class ComputeMetrics:

@@ -22,7 +22,7 @@ from textmover.types import InputError, SegmentMetric
 SIDES = ("precision", "recall", "f1")
 
 SCORED = dict.fromkeys(SIDES, torch.float64)
-"""What is kept of segments that are scored at once."""
+"""States of segments that are scored at once."""
 
 MATCHED = {
     "similarities": torch.float32,
@@ -30,7 +30,7 @@ MATCHED = {
     "lengths": torch.long,
     "references": torch.long,
 }
-"""What is kept of segments whose weights are not known yet: the fields of :class:`TokenMatches`."""
+"""States of segments whose weights are not known yet: the fields of :class:`TokenMatches`."""
 
 
 class TextMoverBERTScore(ScorerMetric):

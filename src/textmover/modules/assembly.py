@@ -26,7 +26,7 @@ ENCODER_FOLDER = "encoder"
 """Folder of a checkpoint that holds the encoder's configuration and its tokenizer."""
 
 DIFFERENCE = "difference"
-"""How an adapter stores its encoder: as the difference from its base, which brings the rest along."""
+"""Encoder entry of an adapter: the difference from its base, which brings the rest along."""
 
 Layers = SingleLayer | PowerMeans | ScalarMix | Routing
 

@@ -316,7 +316,7 @@ class TextClassifier(nn.Module):
         return self.head(pooled[: len(first)], pooled[len(first) :])
 
     def cut(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
-        """Whether each text, or pair, was cut at the length limit, bool ``[B]``."""
+        """Return whether each text, or pair, was cut at the length limit, bool ``[B]``."""
         sides = [one for one in (first, second) if one is not None]
         found = torch.tensor([any(flags) for flags in zip(*(one.truncated for one in sides), strict=True)])
         found = found.to(first.mask.device)

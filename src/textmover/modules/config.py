@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
 SpecialTokens = Literal["keep", "drop", "first", "targets"]
-"""What happens to special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
+"""Treatment of special tokens: all kept; all dropped; only those that open the text kept ([CLS], not [SEP]);
 or weight 0, though other tokens may still be matched with them (BERTScore)."""
 
 Centering = Literal["none", "dimension", "sentence", "batch", "corpus"]

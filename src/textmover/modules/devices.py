@@ -178,7 +178,7 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
     try:
         resolved = torch.device(device)
-        torch.zeros(1, device=resolved).item()  # "meta" holds no numbers
+        torch.zeros(1, device=resolved).item()  # refuses the meta device, which has no data
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__).split(". ")[0]
         raise InputError(

@@ -17,6 +17,7 @@ from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.matching.matchings import build_matching
 from textmover.modules.matching.names import COSTS
+from textmover.modules.signature import metric_signature
 from textmover.modules.tokens.centering import Centering
 from textmover.modules.tokens.fitting import fit_calibration, fit_statistics, statistic_basis
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
@@ -116,47 +117,7 @@ class MetricModel(nn.Module):
     @property
     def signature(self) -> Signature:
         """Signature of the scores."""
-        config, limit = self.config, self.tokenizer.max_length
-        entries = {"metric": config.matching, "encoder": self.encoder_identity}
-        entries |= self.layers.signature_entries() | self.matching.signature_entries() | self._token_entries()
-        entries["centering"] = config.centering
-        if self.centering.statistic is not None:
-            entries["centering"] += f"@{self.centering.statistic.fingerprint}"
-        entries |= {"weights": self._weights_entry(), "normalized": "yes" if config.normalize else "no"}
-        entries["score"] = config.score
-        if self.baseline is not None:
-            entries["rescaled"] = "/".join(f"{value:.6g}" for value in self.baseline.values.tolist())
-        entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{'' if limit is None else limit}"}
-        if self.calibration is not None:
-            scale, offset = _number(self.calibration.scale), _number(self.calibration.offset)
-            entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
-        runner = None if self.runnable_encoder is None else self.runnable_encoder.runner
-        if self.runnable_encoder is not None:
-            entries["backend"] = "torch" if runner is None else runner.name
-        return Signature({**entries, "precision": self.precision})
-
-    def _token_entries(self) -> dict[str, str]:
-        """Entries about the tokens that take part, unless they are the default."""
-        config = self.config
-        entries: dict[str, str] = {"special": config.reference_special_tokens}
-        if config.hypothesis_special_tokens != config.reference_special_tokens:
-            entries["special"] = f"{config.hypothesis_special_tokens}/{config.reference_special_tokens}"
-        default = MetricConfig()
-        for name in ("subwords", "punctuation", "ngram", "unknown_tokens"):
-            if getattr(config, name) != getattr(default, name):
-                entries[name] = str(getattr(config, name))
-        if config.stop_words != default.stop_words:
-            entries["stopwords"] = ",".join(config.stop_words.split())
-        if not self.encoder.trainable:
-            entries["unknown"] = config.unknown_words
-        return entries
-
-    def _weights_entry(self) -> str:
-        if not self.weighting.tables:
-            return self.config.weights
-        prints = "/".join(self.weighting.table(role).fingerprint for role in self.weighting.tables)
-        formula = f"{self.config.weights}-{self.config.idf}"
-        return f"{formula}:{self.config.idf_from if self.weighting.waits_for_call else 'corpus'}@{prints}"
+        return metric_signature(self)
 
     @property
     def device(self) -> torch.device:
@@ -404,7 +365,3 @@ class MetricModel(nn.Module):
         if not self.matching.debiased:
             return normalize_by_self(values, own_reference, own_hypothesis)
         return self.matching.report(values - (own_reference + own_hypothesis) / 2), torch.ones_like(values).bool()
-
-
-def _number(value: Tensor | float) -> float:
-    return value.detach().item() if isinstance(value, Tensor) else value

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 INSTALLED = Path(__file__).parents[1] / "released"
-"""Where an installed package has them; the build puts them there."""
+"""Folder of an installed package, filled by the build."""
 
 REPOSITORY = Path(__file__).parents[3] / "checkpoints"
-"""Where the repository has them, for a package that runs from it."""
+"""Folder of the repository, for a package that runs from it."""
 
 
 def released_folders(marker: str) -> dict[str, Path]:

@@ -253,7 +253,7 @@ def simple_clause(text: str, parsed: ParsedText) -> Clause | None:
 
 
 def _is_odd(clause: Clause, place: int) -> bool:
-    """Whether something that depends on the verb is not to be carried along."""
+    """Return whether something that depends on the verb is not to be carried along."""
     parsed = clause.parsed
     relation = parsed.relations[place]
     if relation == "cc":

@@ -50,7 +50,7 @@ def titles() -> frozenset[str]:
 
 
 def always_capitalised(word: str) -> bool:
-    """Whether a word has its capital inside a sentence too, as far as the lists show.
+    """Return whether a word has its capital inside a sentence too, as far as the lists show.
 
     Example:
         >>> always_capitalised("Norwegian"), always_capitalised("Goats")

@@ -176,13 +176,13 @@ def _lemma(clause: Clause) -> str:
 
 
 def _is_somebody(clause: Clause, place: int) -> bool:
-    """Whether a phrase is *by* with a name that is not a time, or with a pronoun."""
+    """Return whether a phrase is *by* with a name that is not a time, or with a pronoun."""
     by = any(clause.lower(one) == "by" for one in clause.children[place] if clause.parsed.relations[one] == "case")
     return by and clause.parsed.tags[place] in ("PROPN", "PRON") and not TIMES.match(clause.lower(place))
 
 
 def _can_be_passive(clause: Clause, target: int, verb: str) -> bool:
-    """Whether verb, subject and object are of the kind that makes a sound passive."""
+    """Return whether verb, subject and object are of the kind that makes a sound passive."""
     parsed, subject, patient = clause.parsed, clause.span(clause.subject), clause.span(target)
     if subject is None or patient is None or not subject.stop <= clause.verb < patient.start:
         return False
@@ -206,7 +206,7 @@ def _can_be_passive(clause: Clause, target: int, verb: str) -> bool:
 
 
 def _goes_on(clause: Clause, behind: range) -> bool:
-    """Whether another agent, a particle or, whatever the parse says, a further clause follows the object."""
+    """Return whether another agent, a particle or, whatever the parse says, a further clause follows the object."""
     words = [clause.lower(place) for place in behind]
     if "by" in words or (words and words[0] in PARTICLES):
         return True
@@ -215,7 +215,7 @@ def _goes_on(clause: Clause, behind: range) -> bool:
 
 
 def _clings(clause: Clause, place: int) -> bool:
-    """Whether a word behind the object is an adverb that the verb cannot be parted from."""
+    """Return whether a word behind the object is an adverb that the verb cannot be parted from."""
     if clause.parsed.heads[place] != clause.verb or clause.parsed.relations[place] != "advmod":
         return False
     word = clause.lower(place)
@@ -223,7 +223,7 @@ def _clings(clause: Clause, place: int) -> bool:
 
 
 def _is_plain(clause: Clause, words: range, *, possessive: bool = False) -> bool:
-    """Whether a noun phrase can change its place: no comma in it, and no possessive whose owner it would overtake."""
+    """Return whether a noun phrase can move: no comma, and no possessive whose owner it would overtake."""
     if not words or any(clause.lower(place) in (",", ".", "!") for place in words):
         return False
     heads = [place for place in words if clause.parsed.heads[place] not in words]

@@ -145,7 +145,7 @@ class WordPool:
         return pool
 
     def is_name(self, word: str) -> bool:
-        """Whether a capitalised word keeps its capital inside a sentence, as far as the texts show."""
+        """Return whether a capitalised word keeps its capital inside a sentence, as far as the texts show."""
         return word in self._names or word == "I" or word.startswith("I'") or (len(word) > 1 and word.isupper())
 
     def words(self, text: str) -> list[str]:

@@ -26,13 +26,13 @@ from textmover.perturbations.phrases import (
 from textmover.reading import read_yaml
 
 FILLER = "AAA"
-"""What stands for a word, as in RoMe (section 4.6, case 3)."""
+"""Meaningless token that replaces a word, as in RoMe (section 4.6, case 3)."""
 
 Neighbours = Callable[[str, str], Sequence[str]]
 """A word and the sentence that it stands in to the words that may take its place, the best first."""
 
 ENDINGS = ("ing", "ed", "ly", "est", "er", "s")
-"""What has the same ending is likely the same form; the parse, where there is one, decides on the word class."""
+"""Endings of word forms: the same ending is likely the same form. A parse, if present, decides on the word class."""
 
 
 def random_word(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
@@ -73,7 +73,7 @@ def substitute(
 
 
 def _fits(word: str, other: str) -> bool:
-    """Whether another word is of the same form and not of the same stem."""
+    """Return whether another word is of the same form and not of the same stem."""
     if not other.isalpha() or other != other.lower():
         return False
     one, two = (next((ending for ending in ENDINGS if text.endswith(ending)), "") for text in (word, other))
@@ -242,7 +242,7 @@ def _degrees(adjectives: frozenset[str]) -> dict[str, tuple[str, int]]:
 
 
 def _looks_like_one(base: str, form: int, before: str, following: str) -> bool:
-    """Whether a word is an adjective as far as its neighbours show."""
+    """Return whether a word is an adjective as far as its neighbours show."""
     if base in adjective_table().unsure_alone:
         return False
     if form and not following:  # *he ran quicker*
@@ -251,6 +251,6 @@ def _looks_like_one(base: str, form: int, before: str, following: str) -> bool:
 
 
 def _is_denied(phrase: Phrase, place: int) -> bool:
-    """Whether a negation stands shortly before."""
+    """Return whether a negation stands shortly before."""
     near = {word.core.lower().replace("’", "'") for word in phrase.words[max(0, place - 4) : place]}
     return bool(near & NEGATIVE) or any(word.endswith("n't") for word in near)

@@ -27,7 +27,7 @@ COMPRESSIONS = (".gz", ".zst")
 STANDARD_INPUT = "-"
 
 DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""How names of what a process has open begin. Other processes have something else there, and some systems go on reading
+"""Prefixes of a process's open files. Other processes have something else there, and some systems go on reading
 where the last reader has stopped, even in a file."""
 
 LONGEST_LINE = 1 << 26
@@ -131,7 +131,7 @@ def without_end(line: str) -> str:
 
 
 def is_read_once(path: str | Path) -> bool:
-    """Whether what a name stands for is gone when it has been read: standard input, a pipe, a device, a socket.
+    """Return whether what a name stands for is gone when it has been read: standard input, a pipe, a device, a socket.
 
     Example:
         >>> is_read_once("-"), is_read_once("/dev/fd/63"), is_read_once(getfixture("tmp_path"))

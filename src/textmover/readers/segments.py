@@ -22,6 +22,10 @@ from textmover.readers.text_tables import named
 from textmover.types import InputError, Segment
 
 Item = TypeVar("Item")
+
+GROUP_SEPARATOR = " / "
+"""Separator between the values of several group columns."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -29,7 +33,7 @@ LARGEST = 1e15
 """Greatest size of a rating or score: statistics and losses square them in single precision."""
 
 FINITE = f"a finite number (at most {LARGEST:.0e} in size)"
-"""What errors call such a number."""
+"""Name of such a number in errors."""
 
 
 def told(value: object) -> str:

@@ -13,10 +13,10 @@ from textmover.readers.segments import NoReferenceError, TableRow, check_columns
 from textmover.types import InputError
 
 OnError = Literal["stop", "skip"]
-"""What a row that cannot be used does: it ends the work, or it is left out and counted."""
+"""Treatment of an unusable row: an error, or left out and counted."""
 
 MissingReferences = Literal["error", "leave-out"]
-"""What a row without a reference does: it is an error, or it is left out and counted."""
+"""Treatment of a row without a reference: an error, or left out and counted."""
 
 STANDARD_INPUT = "-"
 

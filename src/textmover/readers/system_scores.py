@@ -13,14 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.readers.judgements.rows import CellTable, place_of, read_cells
-from textmover.readers.segments import FINITE, TableRow, as_number, check_equal_lengths, read_lines, read_rows
+from textmover.readers.segments import (
+    FINITE,
+    GROUP_SEPARATOR,
+    TableRow,
+    as_number,
+    check_equal_lengths,
+    read_lines,
+    read_rows,
+)
 from textmover.readers.streams import check_distinct
 from textmover.readers.tables import is_table
 from textmover.readers.text_tables import named
 from textmover.types import InputError
 
 SCORE, SCORES, SYSTEMS = "score", "scores", "systems"
-"""What ``textmover score`` calls a system's score in a row, its scores in one JSON object, and the systems there."""
+"""Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, and the systems there."""
 
 Vector = NDArray[np.float64]
 
@@ -198,10 +206,6 @@ def _score(value: object, place: str, way_out: str = "correct it") -> float:
     return found
 
 
-BETWEEN = " / "
-"""What stands between the values of several group columns."""
-
-
 @dataclass(frozen=True, eq=False)
 class SystemTable:
     """The outputs of a table; a row that stands for several systems is one output of each.
@@ -280,7 +284,7 @@ def read_system_table(
     named = [(row, name) for row in rows for name in _systems(row, system, separator)]
     read = {id(row): row.references(references) for row in rows} if texts else {}
     items = [row.group(item) if item is not None else "\x1f".join(read[id(row)]) for row, _ in named]
-    group = [BETWEEN.join(row.group(one) for one in groups) for row, _ in named]
+    group = [GROUP_SEPARATOR.join(row.group(one) for one in groups) for row, _ in named]
     kept, lone = _kept(group, [name for _, name in named], path)
     _check_once(named, items, group, item)
     return SystemTable(

@@ -28,7 +28,7 @@ FORMATS: Mapping[str, str] = {
 """The format that each file suffix stands for; ``.gz`` or ``.zst`` may follow those of text."""
 
 HUB_PREFIX = "hub:"
-"""What the name of a hub data set starts with, to tell it from a path."""
+"""Prefix of a hub data set, which distinguishes it from a path."""
 
 PARQUET_ROWS = 1024
 """Rows of a Parquet file that are read at a time."""
@@ -82,7 +82,7 @@ def open_tables(
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a name stands for a table rather than for plain text.
+    """Return whether a name stands for a table rather than for plain text.
 
     Example:
         >>> is_table("a.csv.gz"), is_table("hub:owner/name"), is_table("a.txt.gz")
@@ -228,7 +228,7 @@ def _needed(columns: Sequence[str], wanted: Collection[str] | None) -> list[str]
 
 
 def _is_saved_data_set(path: Path) -> bool:
-    """Whether `datasets` wrote this folder with ``save_to_disk``."""
+    """Return whether `datasets` wrote this folder with ``save_to_disk``."""
     single = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
     return single or (path / "dataset_dict.json").is_file()
 

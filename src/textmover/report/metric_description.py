@@ -19,7 +19,7 @@ MATCHINGS: Mapping[str, str] = {
     "wordset-cka": "centred kernel alignment of the two sets of tokens",
     "rome": "RoMe",
 }
-"""What a matching is called in a sentence."""
+"""Names of matchings in a sentence."""
 
 Phrase = Callable[[str], str]
 
@@ -71,7 +71,7 @@ PHRASES: Mapping[str, Phrase] = {
     "mbr": lambda value: _compared(value),
     "backend": lambda value: f"back-end {value.replace('-', ' ')}",
 }
-"""How an entry of a signature is said in a sentence; others are given as they are."""
+"""Wordings of a signature's entries; others are given as they are."""
 
 LEFT_OUT = frozenset({"textmover", "metric", "measure"})
 """Entries that the sentence says elsewhere or leaves to the signature."""

@@ -15,12 +15,13 @@ from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.matching.calibration import Calibration
 from textmover.modules.tokens.fitting import fit_calibration, windows
-from textmover.rome.config import FEATURES, RomeConfig, other_parts, rome_signature
+from textmover.rome.config import RomeConfig, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.pairs import match_words, pair_features
 from textmover.rome.features.semantic import SemanticResult
 from textmover.rome.features.text_features import PARSED_BYTES, KeptFeatures, RomeFeatures, WordReader
 from textmover.rome.features.words import WordIdf
+from textmover.rome.parts import check_feature, check_overrides, forgive, leave_out, warn_of_other_parts
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
 from textmover.rome.scorer.scorers import NEW, build_scorer
 from textmover.types import (
@@ -32,9 +33,6 @@ from textmover.types import (
 )
 
 logger = logging.getLogger(__name__)
-
-GIVEN = ("reader.", "acceptability.", "others.")
-"""Beginnings of the names of weights that come from elsewhere and are named, not stored."""
 
 ACCEPTABILITY = "acceptability"
 """The feature that a classifier gives."""
@@ -78,8 +76,8 @@ class RomeMetric(nn.Module):
         self.idf = None if config.weights == "uniform" else WordIdf(config.idf)
         self.calibration = Calibration() if config.calibrate else None
         self._kept = KeptFeatures()
-        self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_post_hook(_forgive)  # type: ignore[no-untyped-call]
+        self.register_state_dict_post_hook(leave_out)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(forgive)  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_config(cls, config: RomeConfig) -> RomeMetric:
@@ -121,19 +119,9 @@ class RomeMetric(nn.Module):
                 raise TypeError(f"Expected a TextClassifier, but got {type(part).__name__}.")
             self._kept.clear()
             self.acceptability = AcceptabilityModel(part).requires_grad_(False).eval().to(self.device)
-            if different := other_parts(self):
-                logger.warning(
-                    "The scorer %s was trained on features with another %s, whose values may lie elsewhere: take the "
-                    "mean of the features (scorer: mean), or train a scorer on these.",
-                    self.config.scorer,
-                    ", ".join(different),
-                )
+            warn_of_other_parts(self)
             return
-        if not isinstance(part, nn.Module) or part.needs_fit or part.fits_on_call or not part.higher_is_better:
-            raise InputError(
-                f"Expected the feature {name!r} to be a similarity that needs no corpus statistics, but it is not: "
-                f"choose {', '.join(FEATURES)}, or a metric such as twmd or bertscore-f1."
-            )
+        check_feature(name, part)
         self.others[_key(name)] = part.requires_grad_(False).eval().to(self.device)
 
     # --- protocol -----------------------------------------------------------------------------------------------------
@@ -398,28 +386,11 @@ class RomeMetric(nn.Module):
             InputError: If an override would need another scorer, or a part is not the one that the scorer was trained
                 with.
         """
-        fixed = [name for name in ("kind", "features", "scorer") if name in overrides]
-        if fixed:
-            raise InputError(
-                f"Expected overrides that leave a checkpoint's scorer as it is, but got `{fixed[0]}`: take the preset "
-                "rome to change it."
-            )
+        check_overrides(overrides)
         config = RomeConfig.from_dict(entries["metric"]).override(**overrides)
         network = entries["network"]
         scorer = None if network is None else FeatureScorer(ScorerConfig.from_dict(network))
         return cls(config, WordReader.from_config(config), scorer)
-
-
-def _leave_out(metric: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
-    """Keep weights that come from elsewhere out of a state: they are named by the configuration."""
-    for name in [one for one in state if one.removeprefix(prefix).startswith(GIVEN)]:
-        del state[name]
-
-
-def _forgive(metric: nn.Module, found: Any) -> None:
-    """Miss nothing that is kept out of a state, also where the metric is a part of what is loaded."""
-    kept_out = tuple(f".{one}" for one in GIVEN)
-    found.missing_keys[:] = [name for name in found.missing_keys if not any(one in f".{name}" for one in kept_out)]
 
 
 def _key(name: str) -> str:

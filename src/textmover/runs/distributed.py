@@ -357,5 +357,5 @@ def _accelerator(device: str | None, devices: int) -> str:
 
 
 def is_first() -> bool:
-    """Whether this process is the first, as far as what has started it says."""
+    """Return whether this process is the first, as far as what has started it says."""
     return rank_zero_only.rank == 0

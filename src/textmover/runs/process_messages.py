@@ -38,7 +38,7 @@ UNUSABLE = 2
 """Exit code of a process that ends because the first one has ended early, and has said why."""
 
 SCORED, KEPT = "scored pairs", "kept pairs"
-"""Where all processes but the first add up what they have finished."""
+"""Keys under which all processes but the first add up their finished work."""
 
 _OPEN: list[TCPStore] = []
 """Kept until the process ends, which the others know by the end of the first one's store."""

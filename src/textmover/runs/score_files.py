@@ -134,7 +134,7 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
 
 
 def _is_folder(output: str) -> bool:
-    """Whether an output is a folder for shards: it says so at its end, is empty, or has been one before."""
+    """Return whether an output is a folder for shards: it says so at its end, is empty, or has been one before."""
     from textmover.runs.shards.folder import is_free, is_parts
 
     path = Path(output)

@@ -52,7 +52,7 @@ def add_process_options(parser: argparse.ArgumentParser) -> None:
 
 
 def several(options: argparse.Namespace) -> bool:
-    """Whether the options ask for more than this process."""
+    """Return whether the options ask for more than this process."""
     return bool((options.devices, options.num_nodes) != (1, 1))
 
 

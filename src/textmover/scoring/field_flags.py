@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 FIELD = "field."
-"""What the destination of a flag for a field of the configuration starts with."""
+"""Prefix of the destination of a configuration field's flag."""
 
 FIELD_FLAGS = {"output": "--metric-output"}
 """Flags of fields that would otherwise have the name of a command's own option."""

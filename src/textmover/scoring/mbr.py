@@ -203,7 +203,7 @@ def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool
 
 
 def is_symmetric(metric: SegmentMetric) -> bool:
-    """Whether the score of any two texts provably stays as it is where they are swapped.
+    """Return whether the score of any two texts provably stays as it is where they are swapped.
 
     It does where both sides are treated alike and the matching has no direction: F1 of greedy and of tempered
     matchings, whose precision and recall change places; the mean of all cosines; exact transport. Iterations that stop

@@ -52,7 +52,7 @@ CAN = {
 """All back-ends that have a precision."""
 
 _SAID: set[str] = set()
-"""What this process has warned of: a package that is broken is so for each of many metrics."""
+"""Warnings already given in this process, since a broken package is broken for each metric."""
 
 
 def _order(precision: str) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def _processor() -> str:
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether matrix products in bfloat16 run in hardware on a device."""
+    """Return whether matrix products in bfloat16 run in hardware on a device."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type == "cpu":
@@ -78,7 +78,7 @@ def has_bfloat16(device: torch.device) -> bool:
 
 
 def has_int8(device: torch.device) -> bool:
-    """Whether a processor has instructions for sums of products in 8 bits."""
+    """Return whether a processor has instructions for sums of products in 8 bits."""
     return device.type == "cpu" and bool(torch.cpu._is_vnni_supported() or torch.cpu._is_amx_tile_supported())
 
 

@@ -50,7 +50,7 @@ class AtomicCheckpoints(TorchCheckpointIO):
         return read_run_checkpoint(os.fspath(path), resume=True)
 
     def replaced(self, path: str | os.PathLike[str]) -> bool:
-        """Whether somebody else has written a checkpoint over one that was written here."""
+        """Return whether somebody else has written a checkpoint over one that was written here."""
         own = self._written.get(Path(path).absolute())
         return own is not None and Path(path).is_file() and checksum_of(Path(path)) != own
 
@@ -189,7 +189,7 @@ class WeightAverage(WeightAveraging):
         self._first = int(self.start * steps)
 
     def should_update(self, step_idx: int | None = None, epoch_idx: int | None = None) -> bool:
-        """Whether a step, counted from 0, is averaged."""
+        """Return whether a step, counted from 0, is averaged."""
         return step_idx is not None and step_idx >= self._first
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

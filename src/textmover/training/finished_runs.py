@@ -19,13 +19,13 @@ from textmover.presets import PRESETS, build_metric
 from textmover.types import InputError, SegmentMetric
 
 LORA = ".lora_A."
-"""What the names of LoRA's matrices hold."""
+"""Part of the names of LoRA's matrices."""
 
 SUFFIX = ".ckpt"
-"""How the files of runs end; what ends so is looked for nowhere else."""
+"""Suffix of run checkpoints; such a name is looked for nowhere else."""
 
 PREFIX = "metric."
-"""What the names of the metric's weights start with in a run's checkpoint."""
+"""Prefix of the metric's weights in a run's checkpoint."""
 
 
 @dataclass(frozen=True)

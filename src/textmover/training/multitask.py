@@ -30,7 +30,7 @@ KINDS: dict[type[Source[Any]], tuple[str, tuple[str, ...]]] = {
     LabelledSource: ("labels", tuple(one.name for one in fields(LabelOptions))),
     ParaphraseSource: ("paraphrases", ("temperature",)),
 }
-"""What each kind of source is called, and the options that it has."""
+"""Name and options of each kind of source."""
 
 RATING_LOSSES: Mapping[str, Any] = {"mse": 1.0, "pearson": 1.0}
 

@@ -104,7 +104,7 @@ def shard(encoder: Encoder, mesh: Any) -> None:
 
 
 def is_sharded(encoder: nn.Module) -> bool:
-    """Whether an encoder's weights are shared out."""
+    """Return whether an encoder's weights are shared out."""
     return any(isinstance(one, FSDPModule) for one in encoder.modules())
 
 

@@ -108,7 +108,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self._batch: Any = None
         self._whole: tuple[Any, ...] = ()  # not as a module of this one: it is not part of the checkpoints
         self.validation: dict[str, Judgement] = {}
-        """What the last validation found of each part, by the name that it is logged by."""
+        """Results of the last validation, by the names under which they are logged."""
         self.moved = False
         """Whether an optimiser step has changed a weight."""
         self._of_tasks: dict[str, Tensor] = {}  # weights of a checkpoint, until the tasks are built

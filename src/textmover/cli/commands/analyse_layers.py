@@ -23,7 +23,7 @@ from textmover.terminal import console, print_table
 from textmover.types import InputError
 
 NAME = "analyse-layers"
-"""Of the command, and of its files where no other name is given."""
+"""Name of the command, and default name of its files."""
 
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
 

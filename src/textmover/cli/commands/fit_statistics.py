@@ -44,7 +44,7 @@ STATISTICS = {
     "mean": Fitted("a corpus mean", "centering", "corpus"),
     "baseline": Fitted("a baseline", "rescale", True),
 }
-"""What each command fits, by its name behind ``fit-``."""
+"""Statistics to fit, by the command's name after ``fit-``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ from textmover.types import InputError
 logger = logging.getLogger(__name__)
 
 NAMED = 3
-"""Of the things that could not be computed so many are named at the end; all are named under their tables."""
+"""Number of things without a value named at the end; all are named under their tables."""
 
 
 def load_experiment(path: str | Path) -> Experiment:

@@ -43,7 +43,7 @@ from textmover.terminal import print_table
 from textmover.types import InputError
 
 NAME = "robustness"
-"""Of the command, and of its files in a folder."""
+"""Name of the command, and of its files in a folder."""
 
 TITLE = "Robustness to changes of the text"
 

@@ -31,7 +31,7 @@ READY = "scores of a file"
 
 
 TEXTS = (".txt", *COMPRESSIONS)
-"""What names of text files end in."""
+"""Suffixes of text files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def add_system_options(parser: argparse.ArgumentParser) -> None:
 
 
 MOST_SAMPLES = 10_000_000
-"""Of segments, and trials."""
+"""Most samples of segments, and most trials."""
 
 
 def check_numbers(options: argparse.Namespace, **least: int) -> None:

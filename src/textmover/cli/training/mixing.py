@@ -18,7 +18,7 @@ from textmover.types import InputError, Segment, SegmentMetric
 logger = logging.getLogger(__name__)
 
 UNLIKE = 3.0
-"""How many times as steep one calibration may be as another before their mean means little: seeds of one recipe differ
+"""Largest ratio of two calibrations' slopes whose mean is useful: seeds of one recipe differ
 by less, ratings of 0 to 5 and of 0 to 100 by more."""
 
 FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}

@@ -148,7 +148,7 @@ def placed(recipe: Mapping[str, Any], folder: Path, seed: int | None, *, checkpo
 
 
 def watched(recipe: Mapping[str, Any], objective: str) -> bool:
-    """Whether the recipe keeps the weights of the best validation by the objective, rather than the last ones."""
+    """Return whether the recipe keeps the best weights by the objective, rather than the last ones."""
     callbacks = _entries((recipe.get("trainer") or {}).get("callbacks"))
     return any(_is_checkpoint(one) and (one.get("init_args") or {}).get("monitor") == objective for one in callbacks)
 

@@ -294,7 +294,7 @@ def _lightning_errors() -> Iterator[None]:
 
 
 def _of_lightning(error: BaseException) -> bool:
-    """Whether code of Lightning, or of its command line, has refused what a recipe gave it."""
+    """Return whether code of Lightning, or of its command line, has refused what a recipe gave it."""
     names = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
     packages = [name.partition(".")[0] for name in names]
     if isinstance(error, (TypeError, ValueError)):  # torch may have refused what Lightning handed on

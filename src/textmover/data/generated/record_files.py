@@ -14,7 +14,7 @@ from textmover.reading import read_yaml
 from textmover.types import InputError
 
 PLACEHOLDERS = ("one", "kind", "a kind", "rest", "asked", "count")
-"""What stands in braces in the ways of an act."""
+"""Placeholders in the wordings of an act."""
 
 HEAVIEST = 1e6
 """Greatest weight of an act."""
@@ -114,7 +114,7 @@ def _acts(raw: Any, file: str) -> dict[str, Act]:
 
 
 def _check_way(way: str, act: str, where: str) -> None:
-    """Whether a way of an act tells what it has to, and can be filled."""
+    """Return whether a way of an act tells what it has to, and can be filled."""
     try:
         parts = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(way) if name is not None]
     except ValueError as error:

@@ -182,7 +182,7 @@ def _entry(failure: Failure) -> dict[str, str | None]:
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".scores.tsv"
-"""What the file of a set's scores ends in."""
+"""Suffix of a set's score table."""
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:

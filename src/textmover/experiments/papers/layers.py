@@ -24,7 +24,7 @@ SIMILARITIES = {
     "self_similarity": "same word, two texts",
     "intra_similarity": "two words, same text",
 }
-"""What each similarity is of, as the figure calls it."""
+"""Titles of the similarities in the figure."""
 
 CONFIDENCE = 1.96
 """Standard errors that a 95 % interval reaches to each side."""

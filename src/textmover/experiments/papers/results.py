@@ -16,7 +16,7 @@ from textmover.meta_evaluation import Evaluation
 from textmover.types import Judgements
 
 PAPER, HERE = "paper", "here"
-"""Where a line of a table comes from."""
+"""Sources of a table's lines."""
 
 
 class Cell(NamedTuple):

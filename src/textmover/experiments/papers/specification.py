@@ -90,7 +90,7 @@ class GroupFields:
     fields: Mapping[str, Any]
 
     def holds(self, group: str) -> bool:
-        """Whether the fields are for this group."""
+        """Return whether the fields are for this group."""
         return any(fnmatchcase(group, one) for one in self.groups)
 
 

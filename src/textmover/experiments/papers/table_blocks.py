@@ -14,13 +14,13 @@ from textmover.modules.analysis import Estimate
 from textmover.report.evaluation.wording import DIGITS, STATISTIC_NAMES, number
 
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}
-"""Of statistics, where a short name is wanted."""
+"""Short names of statistics."""
 
 INTERVAL = "95 % interval"
 """Header of the intervals."""
 
 INTERVALS_ARE = " % intervals: bootstrap"
-"""What the remark on intervals says, for which there is no need where none is shown."""
+"""Start of the remark on intervals, which is left out if none is shown."""
 
 MOST_INTERVALS = 2
 """With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""

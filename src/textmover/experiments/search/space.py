@@ -143,7 +143,7 @@ def check_keys(space: Space, config: Mapping[str, Any]) -> None:
 
 
 def _judging(key: str) -> bool:
-    """Whether a key is an option of the data, or of one of several sources, by which the judged parts change."""
+    """Return whether a key is an option of the data, or of one of several sources, by which the judged parts change."""
     first, *path = key.split(".")
     if first != "data":
         return False

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from textmover.types import InputError
 
 Level = Literal["nominal", "ordinal", "interval"]
-"""What differences between ratings mean: none but same or not, an order, or distances."""
+"""Levels of measurement: equal or not, an order, or distances."""
 
 Weighting = Literal["none", "linear", "quadratic"]
-"""How much worse a larger difference is for κ."""
+"""Weights of larger differences for κ."""
 
 Array = NDArray[np.float64]
 

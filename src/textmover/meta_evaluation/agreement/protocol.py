@@ -14,7 +14,7 @@ LEVELS = {
     "per-system": "over the outputs of each system, mean over the systems of a group, then over groups",
     "systems": "over the mean scores of the systems of each group, mean over groups",
 }
-"""What a statistic can be computed over."""
+"""Units that a statistic can be computed over."""
 
 _SEGMENTS = ("per-group", "pooled", "per-item", "per-system")
 

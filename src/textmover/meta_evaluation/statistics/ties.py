@@ -242,7 +242,7 @@ def unit_agreement(metric: Vector, human: Vector, units: Sequence[Positions], ep
 
 
 def agreeing_pairs(x: Vector, y: Vector, columns: slice, epsilon: float) -> NDArray[np.bool_]:
-    """Whether metric and people order pairs alike, ties included: of scores ``[..., m]``, ``[..., m, columns]``."""
+    """Return whether metric and people order pairs alike, ties included; ``[..., m]`` or ``[..., m, columns]``."""
     metric_signs = _signs(x[..., :, None] - x[..., None, columns], epsilon)
     return metric_signs == np.sign(y[..., :, None] - y[..., None, columns])
 

@@ -23,7 +23,7 @@ from textmover.meta_evaluation.systems.paired_tests import (
 from textmover.types import InputError
 
 RankTest = Literal["randomisation", "bootstrap"]
-"""What sets two systems apart."""
+"""Tests that set two systems apart."""
 
 STATISTICS = ("pearson", "kendall", "accuracy")
 """Agreement of the means of systems."""

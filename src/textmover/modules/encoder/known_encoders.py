@@ -59,7 +59,7 @@ def first_position(config: Any) -> int | None:
 
 
 def sees_locally(config: Any) -> bool:
-    """Whether some layers let a token see only those near it, so that padding far from a text sees no token."""
+    """Return whether some layers let a token see only those near it, so that padding far from a text sees no token."""
     return getattr(config, "local_attention", None) is not None
 
 

@@ -11,11 +11,11 @@ from textmover.modules.encoder.encoder import Encoder
 from textmover.types import InputError
 
 LORA_A, LORA_B, BASE = ".lora_A.default.weight", ".lora_B.default.weight", ".base_layer."
-"""How peft names the two matrices of an adapted layer, and what it was before."""
+"""Names by peft of an adapted layer's two matrices, and of its original weight."""
 
 
 def has_lora(encoder: nn.Module) -> bool:
-    """Whether an encoder has LoRA matrices that are not merged."""
+    """Return whether an encoder has LoRA matrices that are not merged."""
     return any(name.endswith(LORA_A) for name, _ in encoder.named_parameters())
 
 

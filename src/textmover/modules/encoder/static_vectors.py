@@ -18,7 +18,7 @@ from textmover.reading import read_json
 from textmover.types import InputError, TokenBatch
 
 UnknownWords = Literal["drop", "zero", "mean", "error"]
-"""What becomes of a word without a vector: it takes no part; it gets the zero vector, whose cosine with any is 0;
+"""Treatment of a word without a vector: it takes no part; it gets the zero vector, whose cosine with any is 0;
 it gets the mean of all vectors of the file; or it is an error."""
 
 DESCRIPTION = "static_vectors.json"
@@ -26,7 +26,7 @@ DESCRIPTION = "static_vectors.json"
 
 
 def is_static(name: str) -> bool:
-    """Whether the name of an encoder is a file, which then holds word vectors; other encoders are folders or names."""
+    """Return whether an encoder's name is a file of word vectors; other encoders are folders or names."""
     return Path(name).expanduser().is_file()
 
 

@@ -148,7 +148,7 @@ def _row(path: Path, number: int, line: bytes, dimension: int) -> tuple[str, NDA
 logger = logging.getLogger(__name__)
 
 MATRIX, WORDS, MEAN, ENTRY = "vectors.npy", "words.txt", "mean.npy", "entry.json"
-"""What the cache keeps of a file: float32 rows, their words line by line, the mean of the rows, and the sizes of these
+"""Files of the cache: float32 rows, their words line by line, the mean of the rows, and the sizes of these
 three, which reveal a damaged folder."""
 
 LAYOUT = "static-vectors-1"

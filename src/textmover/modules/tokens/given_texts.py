@@ -85,7 +85,7 @@ def listed_texts(texts: object, name: str) -> list[Any]:
 
 
 def lists_texts(given: object) -> TypeGuard[Iterable[Any]]:
-    """Whether something gives texts one by one and in an order, rather than keys or the names of columns."""
+    """Return whether something gives texts one by one and in an order, rather than keys or the names of columns."""
     if isinstance(given, (Mapping, set, frozenset, bytes)) or hasattr(given, "columns"):
         return False
     by_key = hasattr(given, "keys") and not hasattr(given, "dtype")  # as a series has, which gives its values

@@ -29,7 +29,7 @@ REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').d
 """The way out where a text is not Unicode."""
 
 MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
-"""How vocabularies mark the place of a piece in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
+"""Marks of a piece's place in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
 ``Ġ`` (byte-level) begin one, ``</w>`` ends one, ``@@`` goes on (both BPE)."""
 
 OPENS, CLOSES = 8, 16
@@ -302,7 +302,7 @@ class Tokenizer:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it.
+    """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it.
 
     Example:
         >>> is_unicode("a cat"), is_unicode(chr(0xD83D))
@@ -379,7 +379,7 @@ def _byte(piece: str) -> str:
 
 
 def _divides(character: str) -> bool:
-    """Whether it stands between words or is one, as BERT splits texts: white space, punctuation, a Chinese character.
+    """Return whether a character separates words or is one, as BERT splits texts: space, punctuation, or Chinese.
 
     Nothing at all, the end of an empty piece, divides too.
     """

@@ -62,7 +62,7 @@ def token_keys(tokens: TokenEmbeddings) -> Tensor:
 
 
 def same_tokens(references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> Tensor:
-    """Whether both texts of a pair are the same tokens, unknown ones among them, bool ``[B]``."""
+    """Return whether both texts of a pair are the same tokens, unknown ones among them, bool ``[B]``."""
     width = max(side.mask.shape[1] for side in (references, hypotheses))
 
     def padded(side: TokenEmbeddings) -> Tensor:

@@ -36,7 +36,7 @@ class Side(NamedTuple):
 
 
 def needs_traits(config: MetricConfig) -> bool:
-    """Whether a configuration asks what a token is within its text."""
+    """Return whether a configuration asks what a token is within its text."""
     return config.subwords != "all" or config.punctuation == "drop" or config.stop_words != "keep"
 
 

@@ -150,7 +150,7 @@ class WordTokenizer:
         return TokenTrait.STOP_WORD if self._stops(piece.replace("’", "'")) or word.lower() in self._stop_words else 0
 
     def _stops(self, word: str) -> bool:
-        """Whether a word is a stop word, or all of its parts are."""
+        """Return whether a word is a stop word, or all of its parts are."""
         parts = PARTS.findall(word.lower()) or [word]
         found = (one in self._stop_words or one.rpartition("'")[2] in self._stop_words for one in parts)
         return word.lower() in self._stop_words or all(found)

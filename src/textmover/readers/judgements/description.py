@@ -15,7 +15,7 @@ from textmover.reading import load_yaml, read_yaml
 from textmover.types import InputError
 
 Choice = Literal["error", "keep", "leave out"]
-"""What is done about a row that is not as it should be."""
+"""Treatment of a faulty row."""
 
 
 def _text(value: object, place: str) -> str:
@@ -91,11 +91,11 @@ CONVERTERS: Mapping[str, Callable[[object, str], Any]] = {
     "missing_references": _text,
     "duplicates": _text,
 }
-"""What turns the value of a key into that of the field; the second argument is what errors call it."""
+"""Converters from a key's value to the field's; the second argument is its name in errors."""
 
 
 BUILT_IN = "the built-in description "
-"""What the origin of a description that the package ships begins with."""
+"""Prefix of the origin of a built-in description."""
 
 UNWRITTEN = "the description"
 """The origin of a description that stands in no file."""
@@ -240,10 +240,10 @@ CHOICES: Mapping[str, tuple[str, str]] = {
     "missing_references": ("error", "leave out"),
     "duplicates": ("error", "keep"),
 }
-"""What can be done about rows that are not as they should be."""
+"""Treatments of faulty rows."""
 
 KEYS = (*(one.name for one in dataclasses.fields(SetDescription) if one.name not in ("origin", "flags")), "based_on")
-"""What may stand in a file: the fields, and the built-in description that all keys come from that are not given."""
+"""Keys of a file: the fields, and a built-in description for those that are not given."""
 
 
 def load_description(name: str | Path) -> SetDescription:

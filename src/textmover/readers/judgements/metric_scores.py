@@ -18,13 +18,13 @@ from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
 
 ROLES = ("group", "item", "system")
-"""What can tell the texts of a set apart."""
+"""Columns that distinguish the texts of a set."""
 
 NOT_SCORES = re.compile(r"hypothesis|reference(_\d+)?|source|human_.*")
 """Columns of a table of scores as `textmover evaluate` writes it that hold texts and ratings."""
 
 CORRECT = "correct it, or write nan where there is no score"
-"""What to do about a cell that is not a score."""
+"""Way out for a cell that is not a score."""
 
 Key = tuple[str, ...]
 

@@ -127,7 +127,7 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[float, ...]]) -> dict[st
 
 
 MISSING = ("", "nan", "na")
-"""How tables write that there is no number: Python, and R."""
+"""Missing numbers in tables: empty, and as Python and R write them."""
 
 
 class CellTable(NamedTuple):

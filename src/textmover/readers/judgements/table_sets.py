@@ -22,12 +22,9 @@ from textmover.readers.judgements.rows import (
     read_cells,
 )
 from textmover.readers.lines import COMPRESSIONS
-from textmover.readers.segments import NoReferenceError, TableRow
+from textmover.readers.segments import GROUP_SEPARATOR, NoReferenceError, TableRow
 from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
-
-BETWEEN = " / "
-"""What stands between the values of several group columns."""
 
 NO_REFERENCE = "no reference"
 """Why a row without references is left out."""
@@ -162,7 +159,7 @@ def _judged(
         hypothesis=row.text(description.hypothesis),
         references=references,
         ratings=tuple(_rating(row, description, dimension) for dimension in description.ratings),
-        group=BETWEEN.join(groups) if groups else ALL,
+        group=GROUP_SEPARATOR.join(groups) if groups else ALL,
         item=text(description.item),
         system=text(description.system),
         source=(description.source and row.optional_text(description.source)) or "",

@@ -13,10 +13,10 @@ from textmover.report.figures.svg import Scale, element, padded, signed, svg
 from textmover.types import Judgements
 
 WORDS = 60
-"""Of a text with alignment that are shown at once."""
+"""Words of a text with alignment that are shown at once."""
 
 CHARACTERS = 420
-"""Of a text without alignment that are shown at once."""
+"""Characters of a text without alignment that are shown at once."""
 
 FOLDED = 1_500_000
 """Characters that a page folds away in all; where texts hold more, the longest are cut."""
@@ -27,7 +27,7 @@ WEAK = 0.1
 """Links with less than this share of the weight of a word's strongest link are not shown."""
 
 MOST_LINKS = 4
-"""Of a word."""
+"""Most links of a word."""
 
 LEVELS = 4
 """Depths of a word's line below it, for how similar its partner is."""

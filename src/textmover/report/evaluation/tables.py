@@ -188,7 +188,7 @@ BETWEEN, EDGES = 3, 2
 """Characters between two columns, and at both ends together, of a table with rules."""
 
 LONGEST_NAME = 40
-"""Of a metric in characters; a longer name is broken into lines."""
+"""Longest name of a metric in characters; a longer one is broken into lines."""
 
 
 def print_evaluations(

@@ -18,7 +18,7 @@ SIGNIFICANT = 0.05
 """Largest p-value that is significant."""
 
 NAMED = 3
-"""Of many things that were left out for the same reason, so many are named."""
+"""Number of things named among those that were left out for the same reason."""
 
 STATISTIC_NAMES = {
     "pearson": "Pearson's r",

@@ -41,7 +41,7 @@ BEGINNING = 60
 """Characters of a text in the list of lines."""
 
 PageView = Mapping[str, Any]
-"""What the template shows of a pair: plain values, far fewer than the explanation has."""
+"""View of a pair for the template: plain values, far fewer than the explanation has."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ FLAGS = {
     "long": "a text has so many words that the trees were compared in stretches",
     "not converged": "the plan did not converge: raise `max_iterations`, or the temperature",
 }
-"""What is out of the ordinary, by the name that scores give it."""
+"""Descriptions of flags, by their names in scores."""
 
 
 def flag_notes(found: ExplanationValues) -> list[str]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELL_WIDTH, CELL_HEIGHT = 0.72, 0.3
-"""Of a cell, in inches."""
+"""Size of a cell, in inches."""
 
 CHARACTER = 0.075
-"""Of a label, in inches."""
+"""Width of a label's character, in inches."""
 
 BETWEEN = 0.85
 """Rows that the heading of a group takes."""

@@ -21,7 +21,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 DOTS_PER_INCH = 150
 PANEL_WIDTH, PANEL_HEIGHT = 3.4, 2.6
-"""Of a panel, in inches."""
+"""Size of a panel, in inches."""
 
 WIDEST_ROW = 3
 """More panels than this stand in rows of two."""
@@ -270,7 +270,7 @@ def _chosen(characters: frozenset[str]) -> Fonts:
 
 
 def _joins() -> bool:
-    """Whether this matplotlib (from 3.11) lays out scripts that run from right to left or join their letters."""
+    """Return whether this matplotlib (from 3.11) lays out scripts that run from right to left or join their letters."""
     from matplotlib import ft2font
 
     return hasattr(ft2font, "__libraqm_version__")

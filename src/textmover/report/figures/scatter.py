@@ -15,10 +15,10 @@ Vector = NDArray[np.float64]
 
 WIDTH, HEIGHT = 200.0, 192.0
 LEFT, RIGHT, TOP, BOTTOM = 42.0, 196.0, 6.0, 156.0
-"""Of the plot within its picture; places are units of the picture, about a pixel each."""
+"""Edges of the plot within its picture, in units of about a pixel."""
 
 RADIUS = 4.4
-"""Of a hexagon."""
+"""Radius of a hexagon."""
 
 LEVELS = 6
 """Depths of colour for the number of segments in a hexagon."""
@@ -28,10 +28,10 @@ FEW = 150
 
 BINS = 36
 FLAT_HEIGHT, FLAT_LEFT, FLAT_BOTTOM = 96.0, 10.0, 76.0
-"""Of a distribution."""
+"""Height and edges of a distribution's plot."""
 
 TAIL, STRETCH = 0.005, 0.5
-"""Where values lie farther out than the quantiles of both tails by this share of their distance, an axis ends there."""
+"""An axis ends at the quantiles of both tails if values lie beyond them by more than this share of their distance."""
 
 
 def hexagon_counts(x: Vector, y: Vector, radius: float) -> tuple[Vector, NDArray[np.int64]]:

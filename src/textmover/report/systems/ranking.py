@@ -26,7 +26,7 @@ AGREEMENT = {
     "accuracy": "pairwise accuracy",
     "soft-accuracy": "soft pairwise accuracy",
 }
-"""How the order of the systems is compared with people's."""
+"""Statistics that compare the order of systems with people's."""
 
 TESTS = {"randomisation": "paired approximate randomisation", "bootstrap": "paired bootstrap"}
 

@@ -107,5 +107,5 @@ class AcceptabilityModel(nn.Module):
 
 
 def _has_tokens(batch: TokenBatch) -> Tensor:
-    """Whether a text has any token beside the special ones, bool ``[B]``."""
+    """Return whether a text has any token beside the special ones, bool ``[B]``."""
     return (batch.mask & (batch.special == SpecialToken.NONE)).any(dim=1)

@@ -21,7 +21,7 @@ SEPARATOR = "\n"
 
 
 def is_word(written: str) -> bool:
-    """Whether something is a word or a number, not punctuation or a symbol alone.
+    """Return whether something is a word or a number, not punctuation or a symbol alone.
 
     Example:
         >>> [is_word(one) for one in ("cat", "n't", "3.50", "...", "☕", "茶")]

@@ -244,7 +244,7 @@ def files_hash(folder: Path) -> str:
 
 
 PROCESSORS = "tokenize,pos,lemma,depparse"
-"""What is run; Stanza adds the expansion of multiword tokens for the languages that have them."""
+"""Processors of Stanza, which adds the expansion of multiword tokens for languages that have them."""
 
 
 class StanzaParser(CachedParser):

@@ -114,6 +114,6 @@ def _tree(heads: tuple[int, ...], kept: list[int]) -> WordTree:
 
 
 def _is_mark(word: str) -> bool:
-    """Whether nothing in a word is a letter, a digit or a pictograph."""
+    """Return whether nothing in a word is a letter, a digit or a pictograph."""
     kinds = [unicodedata.category(character) for character in word]
     return not any(kind[0] in "LN" or kind == "So" for kind in kinds)

@@ -22,7 +22,7 @@ Activation = Literal["none", "relu", "tanh"]
 ACTIVATIONS = {"none": nn.Identity, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 START = 0.5
-"""Where the features of the pairs that a network has not been fitted to are thought to lie, in the middle of [0, 1]."""
+"""Assumed mean of features before a network is fitted, in the middle of [0, 1]."""
 
 
 @dataclass(frozen=True)

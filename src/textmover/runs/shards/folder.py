@@ -32,7 +32,7 @@ _OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
 """Names of files that a folder of parts may hold, half-written ones among them."""
 
 _CANNOT_LOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
-"""What file systems answer that have no locks, as some of those that many machines share."""
+"""Errors of file systems without locks, such as some network file systems."""
 
 
 @contextlib.contextmanager
@@ -140,17 +140,17 @@ def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether a folder is empty, but for the lock of a run that was killed."""
+    """Return whether a folder is empty, but for the lock of a run that was killed."""
     return folder.is_dir() and all(path.name == LOCK for path in folder.iterdir())
 
 
 def has_results_alone(folder: Path) -> bool:
-    """Whether all files of a folder are those of a finished run: scores, manifest and summary."""
+    """Return whether all files of a folder are those of a finished run: scores, manifest and summary."""
     return all(path.name in (MANIFEST, SUMMARY) or path.name[0] not in "._" for path in folder.iterdir())
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether there is a finished shard that has not been merged."""
+    """Return whether there is a finished shard that has not been merged."""
     return is_parts(folder) and not (folder / MERGED).exists() and bool(kept_shards(folder))
 
 
@@ -161,12 +161,12 @@ def kept_shards(folder: Path) -> list[int]:
 
 
 def is_parts(folder: Path) -> bool:
-    """Whether a folder holds shards, finished or not."""
+    """Return whether a folder holds shards, finished or not."""
     return (folder / MANIFEST).is_file()
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether a folder holds the shards of a finished run."""
+    """Return whether a folder holds the shards of a finished run."""
     return (folder / SUMMARY).is_file()
 
 

@@ -43,7 +43,7 @@ FORMATS: Mapping[str, str] = {
 COMPRESSIONS = (".gz", ".zst")
 
 PLURAL = {"score": "scores"}
-"""What a list of values is called in one JSON object, where it differs from the value."""
+"""Names of lists of values in one JSON object that differ from the value's."""
 
 Values = Mapping[str, np.ndarray]
 """Values by name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
@@ -149,7 +149,7 @@ class Layout:
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether a file is to be written compressed."""
+    """Return whether a file is to be written compressed."""
     return path.suffix.lower() in COMPRESSIONS
 
 

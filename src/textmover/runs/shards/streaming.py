@@ -126,7 +126,7 @@ def _score_rows(
 
 
 def _joint(metric: SegmentMetric) -> bool:
-    """Whether the metric reads texts together."""
+    """Return whether the metric reads texts together."""
     with scoring_mode(metric):
         return metric.text_features(metric.tokenize(["a"]).to(metric.device)) is None
 

@@ -32,7 +32,7 @@ from textmover.scoring.backends.names import BackendError
 from textmover.types import InputError, RunnableEncoder
 
 VERSIONS = 3
-"""How many versions of a back-end keep their graph of an encoder, for environments that are used in turns."""
+"""Number of back-end versions whose graph of an encoder is kept, for environments used in turns."""
 
 UNUSED = 24 * 3600.0
 """Seconds for which a graph has not been opened before it can be removed: no process is at it any more."""

@@ -123,12 +123,12 @@ def _packed(graph: EncoderGraph) -> EncoderGraph:
 
 
 def _is_plain(module: object) -> TypeGuard[nn.Linear]:
-    """Whether a module is a linear map and nothing else: those of a kind of their own, or with hooks, stay."""
+    """Return whether a module is a linear map and nothing else: those of a kind of their own, or with hooks, stay."""
     return type(module) is nn.Linear and not module._forward_hooks and not module._forward_pre_hooks
 
 
 def _is_gelu(module: object) -> bool:
-    """Whether a module is GELU as it is defined, and none of its approximations."""
+    """Return whether a module is GELU as it is defined, and none of its approximations."""
     from transformers.activations import GELUActivation
 
     return isinstance(module, GELUActivation) and module.act is nn.functional.gelu

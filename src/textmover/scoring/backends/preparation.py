@@ -115,7 +115,7 @@ COARSE_STATES = 0.5
 """The same for hidden states, as a share of the largest, where a metric cannot score yet."""
 
 MODULES: Mapping[str, Any] = {"openvino": openvino, "onnxruntime": onnxruntime}
-"""What exports a graph and what runs it, by back-end."""
+"""Modules that export and run graphs, by back-end."""
 
 _RUNNERS: WeakValueDictionary[tuple[object, ...], ArtefactRunner] = WeakValueDictionary()
 """Those in use, by artefact, arithmetic and threads."""

@@ -159,7 +159,7 @@ def flush_all() -> None:
 
 
 _LATER: list[list[StateFiles]] = []
-"""What could not be written when nobody needed it any more."""
+"""State files to write later: those that could not be written when their last user went."""
 
 _WITH_FOLDER: weakref.WeakSet[EncoderMemory] = weakref.WeakSet()
 
@@ -186,14 +186,14 @@ class _Weights:
         return cls(model.config.model_type, _digest(base, json.dumps(config, sort_keys=True, default=str)), layers)
 
     def agree(self, other: _Weights) -> bool:
-        """Whether the deeper of the two encoders begins with the other."""
+        """Return whether the deeper of the two encoders begins with the other."""
         shared = min(len(self.layers), len(other.layers))
         same = self.layers[:shared] == other.layers[:shared]
         return (self.type, self.base) == (other.type, other.base) and same
 
 
 DEPTHS = ("num_hidden_layers", "n_layers", "num_layers")
-"""What configurations call the number of layers."""
+"""Names of the number of layers in configurations."""
 
 
 class _Group:
@@ -245,7 +245,7 @@ class _Group:
                 one._runner, one._stamp = runner, self._stamp
 
     def _check_weights(self) -> bool:
-        """Whether the weights are still those that the states are of."""
+        """Return whether the weights are still those that the states are of."""
         if self._stamp == weights_stamp(self.model):
             return True
         members = list(self.encoders)

@@ -20,7 +20,7 @@ VERSIONS = "versions"
 """Entry of an identity that names the packages by which states were computed."""
 
 ENTRIES = ("type", "weights", "layers", "window", "backend", "precision", "device", VERSIONS)
-"""What an identity says."""
+"""Entries of an identity."""
 
 LENGTHS = "lengths"
 
@@ -95,7 +95,7 @@ def remove_place(place: Path) -> int:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file of states is called as textmover calls them; others belong to somebody else."""
+    """Return whether a file of states is called as textmover calls them; others belong to somebody else."""
     return STATES.fullmatch(path.name) is not None
 
 

@@ -26,7 +26,7 @@ class NoRoomError(RuntimeError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a device lacks memory, whichever library raised it.
+    """Return whether an error says that a device lacks memory, whichever library raised it.
 
     Example:
         >>> is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))

@@ -50,7 +50,7 @@ class TextChunk:
 
 
 Reference = str | tuple[str, ...]
-"""What a hypothesis is paired with: a text, or several that are taken as one."""
+"""Reference of a hypothesis: a text, or several that are taken as one."""
 
 
 class TextTable:

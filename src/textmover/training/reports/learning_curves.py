@@ -38,7 +38,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.0
-"""Of a panel, in inches."""
+"""Size of a panel, in inches."""
 
 GREY = "#DDDDDD"
 MOST_NAMES = 7
