@@ -8,12 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from textmover.training import RatingsModule
 from textmover.training.optimization import (
     OptimizerConfig,
     build_optimizer,
     build_schedule,
-    check_frozen,
     checkpoint_activations,
     layer_depths,
 )
@@ -85,16 +83,6 @@ def test_nothing_to_train_is_refused():
 def test_values_out_of_range_are_refused(field, value):
     with pytest.raises(InputError, match=field):
         OptimizerConfig(**{field: value})
-
-
-def test_layers_that_are_not_there_cannot_be_frozen(tiny_metric, tiny_encoder):
-    encoder = tiny_metric().encoder
-    check_frozen(encoder, None)
-    check_frozen(encoder, 3)
-    with pytest.raises(InputError, match="at most 3, the layers of the encoder, but got 4"):
-        check_frozen(encoder, 4)
-    with pytest.raises(InputError, match="`freeze_layers` to be at most 3"):
-        RatingsModule(overrides={"encoder": str(tiny_encoder), "freeze_layers": 9})
 
 
 @pytest.mark.parametrize("field", ["learning_rate", "head_learning_rate", "weight_decay", "beta1", "beta2"])

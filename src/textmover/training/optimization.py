@@ -104,21 +104,6 @@ def layer_depths(model: nn.Module) -> dict[str, int]:
     return depths
 
 
-def check_frozen(encoder: object, freeze_layers: int | None) -> None:
-    """Refuse to freeze layers that an encoder does not have.
-
-    Args:
-        encoder: What the metric reads texts with; nothing is refused where it is no
-            :class:`~textmover.modules.encoder.encoder.Encoder`.
-        freeze_layers: Layers that are not trained, counted from the lowest; ``None`` trains all.
-    """
-    if isinstance(encoder, Encoder) and freeze_layers is not None and freeze_layers > encoder.depth:
-        raise InputError(
-            f"Expected `freeze_layers` to be at most {encoder.depth}, the layers of the encoder, but got "
-            f"{freeze_layers}: lower it; 0 keeps the embeddings alone as they are."
-        )
-
-
 def build_optimizer(
     encoder: Iterable[tuple[str, nn.Parameter]],
     head: Iterable[tuple[str, nn.Parameter]],

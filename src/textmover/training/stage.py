@@ -29,7 +29,6 @@ from textmover.training.optimization import (
     OptimizerConfig,
     build_optimizer,
     build_schedule,
-    check_frozen,
     checkpoint_activations,
     layer_depths,
     settings_of,
@@ -160,7 +159,6 @@ class StageModule(CheckedArguments, pl.LightningModule):
             ) from error
         if not isinstance(loaded, TrainableMetric) or not isinstance(loaded, nn.Module):
             raise InputError(f"Expected a metric that can be trained, but {self.start!r} cannot.")
-        check_frozen(loaded.runnable_encoder, getattr(loaded.config, "freeze_layers", None))
         return loaded.train()
 
     def untrained(self) -> SegmentMetric:

@@ -68,8 +68,8 @@ class Encoder(nn.Module):
         if freeze_layers is not None:
             if freeze_layers > depth:
                 raise InputError(
-                    f"Expected `freeze_layers` to be at most the encoder's {depth} layers, but got {freeze_layers}: "
-                    "correct it."
+                    f"Expected `freeze_layers` to be at most {depth}, the layers of the encoder, but got "
+                    f"{freeze_layers}: lower it; 0 keeps the embeddings alone as they are."
                 )
             self._freeze(freeze_layers)
 
