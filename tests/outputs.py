@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fnmatch
 import hashlib
 import os
 import re
@@ -226,6 +227,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--compare", type=Path)
+    parser.add_argument("--only", default="*", help="entries to write, as a shell pattern: 'evaluate*'")
     parser.add_argument("--artefacts", action="store_true", help="write into FOLDER what later versions must load")
     parser.add_argument("--artefacts-of", type=Path, help="load what another version has written into this folder")
     arguments = parser.parse_args()
@@ -242,6 +244,7 @@ def main() -> int:
         if arguments.artefacts_of:
             shutil.copytree(arguments.artefacts_of, scratch / "inputs" / "old")
             entries = {one: line.replace("{old}", "{in}/old") for one, line in LOADED.items()}
+        entries = {name: line for name, line in entries.items() if fnmatch.fnmatch(name, arguments.only)}
         (scratch / "bin").mkdir()
         with preloaded.programs_in(scratch / "bin", environment) as programs, ThreadPoolExecutor(2) as pool:
             environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
