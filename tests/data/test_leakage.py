@@ -43,6 +43,35 @@ def test_a_table_that_is_split_by_its_prompts_shares_nothing():
     assert shared_with_training(*parts) == []
 
 
+@pytest.mark.parametrize(("name", "shared"), [("prompt", True), ("doc_id", True), ("lp", False), ("domain", False)])
+def test_groups_of_many_references_are_those_of_prompts_by_their_name(name, shared):
+    """As in a table of ten prompts with a hundred answers each."""
+    segments = [Segment(text, (text,), groups={name: str(row % 10)}) for row, text in enumerate(sentences(1000))]
+    training, kept = split_held_back(segments, 0.15)
+    assert shared_with_training(training, kept) == [f"{len(kept)} of {len(kept)} share their `{name}`"] * shared
+
+
+@pytest.mark.parametrize("header", ["prompt", "system_prompt", "Question", "doc_id", "source"])
+def test_a_prompt_that_the_recipe_does_not_read_is_seen(header, tmp_path, caplog):
+    path = tmp_path / "chat.tsv"
+    rows = [f"Tell {row % 10}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(600))]
+    path.write_text("\n".join([f"{header}\thypothesis\treference\tscore", *rows]) + "\n")
+    with caplog.at_level(logging.WARNING):
+        RatingsDataModule([str(path)]).setup()
+    (said,) = [one.getMessage() for one in caplog.records]
+    assert f"share their `{header}` with items to train on" in said
+
+
+@pytest.mark.parametrize("source", ["Satz {}", ""])
+def test_sources_of_their_own_are_no_fault(source, tmp_path, caplog):
+    path = tmp_path / "wmt.tsv"
+    rows = [f"{source.format(row)}\t{text}\t{text}\t{row}" for row, text in enumerate(sentences(300))]
+    path.write_text("\n".join(["source\thypothesis\treference\tscore", *rows]) + "\n")
+    with caplog.at_level(logging.WARNING):
+        RatingsDataModule([str(path)]).setup()
+    assert not caplog.records
+
+
 def test_systems_and_language_pairs_are_meant_to_be_shared():
     """A reference has texts of several systems, and a language pair has many references."""
     segments = [

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytorch_lightning as pl
 
 from textmover.data.batching import PartLoader, TrainingLoader
-from textmover.data.leakage import warn_of_shared
+from textmover.data.leakage import unread_columns, warn_of_shared
 from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
 from textmover.data.rating_scales import Scales, on_one_scale
 from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least, check_reading
@@ -256,8 +256,11 @@ class RatingsDataModule(SourcesDataModule):
                 )
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %d to train on, %s", len(segments), sizes)
+        unread = self._unread_columns()
         for name, part in parts.items():
-            about |= {f"{name}, not apart": shared for shared in [warn_of_shared(name, segments, part)] if shared}
+            about |= {
+                f"{name}, not apart": shared for shared in [warn_of_shared(name, segments, part, unread)] if shared
+            }
         within = None if self.batch_group is None else [one.groups[self.batch_group] for one in segments]
         source = RatedSource(
             "ratings",
@@ -312,6 +315,14 @@ class RatingsDataModule(SourcesDataModule):
             name: ([one for one in part if id(one) not in apart], [one for one in part if id(one) in apart])
             for name, part in rated.items()
         }
+
+    def _unread_columns(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = {}
+        for files, split in zip((self.train_files, self.validation_files), self.splits, strict=True):
+            for path in files:
+                for name, values in unread_columns(path, self.columns, split).items():
+                    found[name] = found.get(name, {}) | values
+        return found
 
     def _read(self, name: str, where: Mapping[str, Sequence[str]], split: str) -> list[Segment]:
         return rows_where(read_segments(name, self.columns, split=split), where, name)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from textmover.data.split import normalise_reference
+from textmover.readers.segments import Columns
+from textmover.readers.tables import open_tables
 from textmover.types import Segment
 
 logger = logging.getLogger(__name__)
@@ -19,6 +21,12 @@ WORTH_A_WARNING = 0.05
 
 FEW_REFERENCES = 30
 """References of a group on average up to which its rows belong together, as those of a prompt or a document do."""
+
+HOLDS_TOGETHER = re.compile(
+    r"(?i).*(prompt|question|query|instruction|context|document|passage|article|paragraph|dialog|conversation|thread"
+    r"|topic|story).*|(doc|src|source|input|turn|chat)([_ -]?(id|text))?"
+)
+"""Names of columns whose rows belong together, however many they are and whether or not the recipe reads them."""
 
 LIKE = 0.8
 """Share of their words that near-duplicates have in common (Jaccard)."""
@@ -30,15 +38,41 @@ LONG_WORD = 12
 """Characters of an average word above which a language writes no spaces, so that pairs of characters are compared."""
 
 
-def shared_with_training(training: Sequence[Segment], kept: Sequence[Segment]) -> list[str]:
+Unread = Mapping[str, Mapping[str, str]]
+"""Values of columns that the recipe does not read, by column and reference."""
+
+
+def unread_columns(path: str, columns: Columns, split: str) -> dict[str, dict[str, str]]:
+    """Read columns whose rows belong together by their name, where the recipe names none of them.
+
+    Args:
+        path: Table of ratings.
+        columns: Columns that the recipe reads.
+        split: Split of a hub or saved data set.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for table in open_tables(path, split=split):
+        names = [one for one in table.columns if HOLDS_TOGETHER.fullmatch(one) and one not in columns.names]
+        for _, cells in table.rows if names else ():
+            for name in names if isinstance(cells, Mapping) else ():
+                reference, value = cells.get(columns.reference_columns[0]), cells.get(name)
+                if isinstance(reference, str) and isinstance(value, (str, int)) and value != "":
+                    found.setdefault(name, {})[normalise_reference(reference)] = normalise_reference(str(value))
+    return found
+
+
+def shared_with_training(
+    training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
+) -> list[str]:
     """Find what kept segments share with those to train on, which makes agreement on them look better than it is.
 
-    A group counts where each reference belongs to one of its values and a value has few references, such as a prompt
-    or a document; systems and language pairs do not.
+    A group counts where each reference belongs to one of its values, and a value has few references or its name is that
+    of a prompt or a document; systems and language pairs do not.
 
     Args:
         training: Segments to train on.
         kept: Segments kept from training.
+        unread: Columns beside those that the recipe reads, from :func:`unread_columns`.
 
     Returns:
         For each kind of sharing that is worth a warning, how many of the kept segments share what.
@@ -46,6 +80,7 @@ def shared_with_training(training: Sequence[Segment], kept: Sequence[Segment]) -
     keys: dict[str, Callable[[Segment], str | None]] = {
         "their source": lambda one: normalise_reference(one.source) if one.source else None,
         **{f"their `{name}`": partial(_value, name) for name in _nesting_groups([*training, *kept])},
+        **{f"their `{name}`": partial(_unread_value, values) for name, values in (unread or {}).items()},
     }
     found = {}
     for name, key in keys.items():
@@ -56,15 +91,18 @@ def shared_with_training(training: Sequence[Segment], kept: Sequence[Segment]) -
     return [f"{count} of {total} share {name}" for name, (count, total) in found.items() if _worth(count, total)]
 
 
-def warn_of_shared(name: str, training: Sequence[Segment], kept: Sequence[Segment]) -> str:
+def warn_of_shared(
+    name: str, training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
+) -> str:
     """Warn where kept segments do not stand apart from those to train on.
 
     Args:
         name: Name of the part that is kept.
         training: Segments to train on.
         kept: Segments of the part.
+        unread: Columns beside those that the recipe reads.
     """
-    shared = "; ".join(shared_with_training(training, kept))
+    shared = "; ".join(shared_with_training(training, kept, unread))
     if shared:
         logger.warning(
             "In the %s part, %s with items to train on. Agreement on them looks better than on new texts: split the "
@@ -128,18 +166,23 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _nesting_groups(segments: Sequence[Segment]) -> list[str]:
-    """Groups whose values hold together several references, few each."""
+    """Groups whose values hold together several references: few each, or those of a prompt or a document."""
     found = []
     for name in segments[0].groups:
         pairs = {(one.groups.get(name), one.references[0]) for one in segments}
         references, values = len({reference for _, reference in pairs}), len({value for value, _ in pairs})
-        if len(pairs) == references and 1 < references / values <= FEW_REFERENCES:
+        nested = len(pairs) == references and values < references
+        if nested and (references / values <= FEW_REFERENCES or HOLDS_TOGETHER.fullmatch(name)):
             found.append(name)
     return found
 
 
 def _value(name: str, segment: Segment) -> str | None:
     return segment.groups.get(name)
+
+
+def _unread_value(values: Mapping[str, str], segment: Segment) -> str | None:
+    return values.get(normalise_reference(segment.references[0]))
 
 
 def _worth(count: int, total: int) -> bool:
