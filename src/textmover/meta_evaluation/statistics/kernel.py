@@ -43,7 +43,7 @@ def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
         return np.full(np.broadcast_shapes(x.shape, y.shape)[:-1] if counts is None else len(counts), np.nan)
     if counts is None:
         value = np.einsum("...m,...m->...", unit_rows(x), unit_rows(y))
-        return np.where(_are_defined(x, y), np.clip(value, -1, 1), np.nan)
+        return np.where(_vary(x) & _vary(y), np.clip(value, -1, 1), np.nan)
     scaled_x, scaled_y = scaled(x), scaled(y)
     columns = np.stack([np.ones_like(scaled_x), scaled_x, scaled_y, scaled_x**2, scaled_y**2, scaled_x * scaled_y])
     total, sum_x, sum_y, square_x, square_y, product = (counts.astype(np.float64) @ columns.T).T
@@ -56,9 +56,8 @@ def pearson(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
     unsure |= total < MIN_SEGMENTS
     if unsure.any():
         few = counts[unsure]
-        correlation[unsure] = np.where(
-            _are_defined(x, y, few), _weighted_pearson(scaled_x, scaled_y, few), np.nan
-        )  # fmt: skip
+        exact = _weighted_pearson(scaled_x, scaled_y, few)
+        correlation[unsure] = np.where(_vary(x, few) & _vary(y, few), exact, np.nan)
     return np.clip(correlation, -1, 1)
 
 
@@ -66,24 +65,22 @@ def spearman(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
     """Spearman's ρ: Pearson's r of the ranks within a row or a draw, equal scores sharing their mean rank."""
     if counts is None:
         return pearson(stats.rankdata(x, axis=-1), stats.rankdata(y, axis=-1))
-    value = _weighted_pearson(_drawn_ranks(x, counts), _drawn_ranks(y, counts), counts)
-    return np.where(_are_defined(x, y, counts), value, np.nan)
+    return _weighted_pearson(_drawn_ranks(x, counts), _drawn_ranks(y, counts), counts)
 
 
 def kendall(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
     """Kendall's τ-b, see :func:`tau_b`; copies of one score in a draw are tied with each other."""
     if counts is None and x.shape[-1] >= LONG_ROW:
         return _by_scipy(x, y, "b")
-    return np.where(_are_defined(x, y, counts), tau_b(*_pair_sums(x, y, counts)), np.nan)
+    return np.where(_size(x, counts) >= MIN_SEGMENTS, tau_b(*_pair_sums(x, y, counts)), np.nan)
 
 
 def kendall_c(x: Vector, y: Vector, counts: Counts | None = None) -> Vector:
     """Kendall's (Stuart's) τ-c, see :func:`tau_c`: for scales of unequal length."""
     if counts is None and x.shape[-1] >= LONG_ROW:
         return _by_scipy(x, y, "c")
-    size = float(x.shape[-1]) if counts is None else counts.sum(axis=1).astype(np.float64)
-    fewest = np.minimum(distinct(x, counts), distinct(y, counts))
-    return np.where(_are_defined(x, y, counts), tau_c(_pair_sums(x, y, counts)[0], fewest, size), np.nan)
+    size, fewest = _size(x, counts), np.minimum(distinct(x, counts), distinct(y, counts))
+    return np.where(size >= MIN_SEGMENTS, tau_c(_pair_sums(x, y, counts)[0], fewest, size), np.nan)
 
 
 def accuracy(x: Vector, y: Vector) -> Vector:
@@ -164,16 +161,14 @@ def _by_scipy(x: Vector, y: Vector, variant: Literal["b", "c"]) -> Vector:
     return np.array(values, dtype=np.float64).reshape(x.shape[:-1])
 
 
-def _are_defined(x: Vector, y: Vector, counts: Counts | None = None) -> NDArray[np.bool_]:
-    """Rows or draws that have a correlation: enough scores, and neither list constant."""
-    size = x.shape[-1] if counts is None else counts.sum(axis=1)
-    return (size >= MIN_SEGMENTS) & _vary(x, counts) & _vary(y, counts)
+def _size(x: Vector, counts: Counts | None) -> Vector:
+    """Number of scores in each row or draw."""
+    return np.asarray(x.shape[-1] if counts is None else counts.sum(axis=1), dtype=np.float64)
 
 
-def _vary(x: Vector, counts: Counts | None) -> NDArray[np.bool_]:
-    high = x if counts is None else np.where(counts > 0, x, -np.inf)
-    low = x if counts is None else np.where(counts > 0, x, np.inf)
-    return high.max(axis=-1, initial=-np.inf) > low.min(axis=-1, initial=np.inf)
+def _vary(x: Vector, counts: Counts | None = None) -> NDArray[np.bool_]:
+    high, low = (x, x) if counts is None else (np.where(counts > 0, x, end) for end in (-np.inf, np.inf))
+    return high.max(axis=-1) > low.min(axis=-1)
 
 
 def _equals(x: Vector, counts: Counts) -> tuple[Counts, Positions]:
@@ -191,9 +186,10 @@ def _drawn_ranks(x: Vector, counts: Counts) -> Vector:
 
 
 def _weighted_pearson(x: Vector, y: Vector, counts: Counts) -> Vector:
-    """Pearson's r of every draw, of scores ``[n]`` or ``[draws, n]``; anything where it is not defined."""
+    """Pearson's r of every draw, of scores ``[n]`` or ``[draws, n]``, by the deviations from the mean of the draw."""
     weights = counts.astype(np.float64)
-    total = np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
+    total = weights.sum(axis=1, keepdims=True)
+    total[total < MIN_SEGMENTS] = np.nan
     x = x - (weights * x).sum(axis=1, keepdims=True) / total
     y = y - (weights * y).sum(axis=1, keepdims=True) / total
     weighted_x = weights * x
