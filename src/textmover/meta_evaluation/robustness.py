@@ -104,16 +104,7 @@ class _Drawn:
 
 
 class _Judge:
-    """The scores of one metric, and what follows from them.
-
-    Args:
-        versions: What there is.
-        scores: Of texts and versions, higher is better, ``[n + m]``.
-        times: How often each text was drawn, ``[samples, n]``.
-        keeping: Kinds that keep the meaning.
-        yardstick: Kind that stands for the worst.
-        seed: Of the draws.
-    """
+    """The scores of one metric, and what follows from them."""
 
     def __init__(
         self,

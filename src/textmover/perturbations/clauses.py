@@ -53,43 +53,25 @@ class Agreement(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The verb with what helps it, in the terms that both voices share.
+    """A verb with its auxiliaries, in terms that both voices share."""
 
-    Attributes:
-        tense: ``"past"`` or ``"present"``; of no account behind a modal.
-        modal: The modal verb, or empty.
-        perfect: Whether it is *have done*.
-        progressive: Whether it is *be doing*.
-        supported: Whether it is *do* with the plain verb.
-        negated: Whether *not* is in it.
-        adverbs: Adverbs before the verb.
-    """
-
-    tense: str
-    modal: str
-    perfect: bool
-    progressive: bool
-    supported: bool
-    negated: bool
-    adverbs: tuple[str, ...]
+    tense: str  # ``"past"`` or ``"present"``; of no account behind a modal
+    modal: str  # the modal verb, or empty
+    perfect: bool  # whether it is *have done*
+    progressive: bool  # whether it is *be doing*
+    supported: bool  # whether it is *do* with the plain verb
+    negated: bool  # whether *not* is in it
+    adverbs: tuple[str, ...]  # adverbs before the verb
 
 
 @dataclass(frozen=True)
 class Clause:
-    """A sentence of one verb with its subject before it.
-
-    Attributes:
-        text: The sentence.
-        parsed: Its parse.
-        verb: Position of the verb, its root.
-        subject: Position of the subject's head.
-        passive: Whether it is passive.
-    """
+    """A sentence of one verb with its subject before it."""
 
     text: str
     parsed: ParsedText
-    verb: int
-    subject: int
+    verb: int  # position of the verb, its root
+    subject: int  # position of the subject's head
     passive: bool
 
     @cached_property
@@ -225,12 +207,7 @@ def _tense_of(auxiliary: str) -> str:
 
 
 def simple_clause(text: str, parsed: ParsedText) -> Clause | None:
-    """The one clause of a text, or ``None``: several sentences, a question, quotations, or anything out of the common.
-
-    Args:
-        text: The text.
-        parsed: Its parse.
-    """
+    """The one clause of a text; ``None`` for several sentences, a question, quotations, or anything unusual."""
     if OPAQUE.search(text) or len(parsed.roots) != 1 or not text[:1].isalnum():
         return None
     verb = parsed.roots[0]
@@ -307,13 +284,7 @@ class Parses:
 
 
 def core_spans(phrase: Phrase) -> tuple[tuple[int, int], ...]:
-    """First character of each word without its marks in the phrase's text, and the one after its last.
-
-    Example:
-        >>> from textmover.perturbations.phrases import WordPool
-        >>> core_spans(Phrase.parse("(Cats sleep.)", WordPool()))
-        ((1, 5), (6, 11))
-    """
+    """First character of each word without its marks in the phrase's text, and the one after its last."""
     spans, start = [], 0
     for word in phrase.words:
         first = start + len(word.before)

@@ -29,12 +29,7 @@ def _kinds() -> Mapping[str, str]:
 
 
 def kind_of_name(name: str) -> str:
-    """Kind of a name that the lists hold, such as ``"cities"``; empty for any other word.
-
-    Example:
-        >>> kind_of_name("Oslo"), kind_of_name("Oslonia")
-        ('cities', '')
-    """
+    """Kind of a name that the lists hold, such as ``"cities"``; empty for any other word."""
     return _kinds().get(name, "")
 
 
@@ -50,12 +45,7 @@ def titles() -> frozenset[str]:
 
 
 def always_capitalised(word: str) -> bool:
-    """Return whether a word has its capital inside a sentence too, as far as the lists show.
-
-    Example:
-        >>> always_capitalised("Norwegian"), always_capitalised("Goats")
-        (True, False)
-    """
+    """Return whether a word has its capital inside a sentence too, as far as the lists show."""
     return word in _kinds() or word in MONTHS_THAT_ARE_WORDS
 
 
@@ -71,37 +61,17 @@ LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("sur
 
 
 class Name(NamedTuple):
-    """A name in a phrase.
+    """A name in a phrase."""
 
-    Attributes:
-        start: Its first word.
-        stop: The one after its last word.
-        words: Its words without a possessive ending.
-        kind: Its kind, where the lists of names know it; ``"people"`` for a first name with further words, ``"places"``
-            for an unknown name behind *in* and the like; else empty.
-        determined: Whether an article or the like stands before it.
-    """
-
-    start: int
-    stop: int
-    words: tuple[str, ...]
-    kind: str
-    determined: bool
+    start: int  # its first word
+    stop: int  # the one after its last word
+    words: tuple[str, ...]  # its words without a possessive ending
+    kind: str  # its kind, where the lists of names know it
+    determined: bool  # whether an article or the like stands before it
 
 
 def names_in(phrase: Phrase, parse: Parse | None = None, pool: WordPool | None = None) -> tuple[Name, ...]:
-    """The names of a phrase, by the parts of speech of a parse or else by their capitals.
-
-    Args:
-        phrase: The phrase.
-        parse: Gives parses; without one, a word with a capital is a name unless it opens the sentence, where it is one
-            if ``pool`` or the lists of names know it. A text of capitals alone, or mostly, tells nothing.
-        pool: Knows names by their place in other sentences.
-
-    Example:
-        >>> [name.words for name in names_in(Phrase.parse("We met Mrs Novak in Oslo.", WordPool()))]
-        [('Novak',), ('Oslo',)]
-    """
+    """The names of a phrase, by the parts of speech of a parse or else by their capitals."""
     marked = _marked_by_parse(phrase, parse) if parse is not None else _marked_by_capital(phrase, pool or WordPool())
     names: list[Name] = []
     start = 0

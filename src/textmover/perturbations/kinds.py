@@ -27,17 +27,11 @@ ATTEMPTS = 4
 
 
 class Kind(NamedTuple):
-    """Properties of a perturbation.
-
-    Attributes:
-        summary: What it does.
-        degree: What its degree counts.
-        needs: ``"parser"`` or ``"neighbours"`` where it cannot be made without; else empty.
-    """
+    """Properties of a perturbation."""
 
     summary: str
-    degree: str
-    needs: str = ""
+    degree: str  # what its degree counts
+    needs: str = ""  # ``"parser"`` or ``"neighbours"`` where it cannot be made without; else empty
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(

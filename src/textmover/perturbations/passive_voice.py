@@ -82,15 +82,7 @@ LONGEST_AGENT = 10
 
 
 def to_passive(text: str, parsed: ParsedText) -> str | None:
-    """An active sentence in the passive.
-
-    Args:
-        text: The sentence.
-        parsed: Its parse.
-
-    Returns:
-        The passive with the subject behind *by*; ``None`` where the sentence is not a simple clause with an object.
-    """
+    """An active sentence in the passive."""
     clause = simple_clause(text, parsed)
     if clause is None or clause.passive or len(objects := clause.of_verb("obj")) != 1:
         return None
@@ -124,16 +116,7 @@ def to_passive(text: str, parsed: ParsedText) -> str | None:
 
 
 def to_active(text: str, parsed: ParsedText) -> str | None:
-    """A passive sentence in the active.
-
-    Args:
-        text: The sentence.
-        parsed: Its parse, where the agent has the relation ``obl:agent``, or ``obl`` if it is a name or a pronoun: the
-            river of *found by the river* found nothing.
-
-    Returns:
-        The active with the agent as its subject; ``None`` where the sentence is not a simple clause with an agent.
-    """
+    """A passive sentence in the active."""
     clause = simple_clause(text, parsed)
     if clause is None or not clause.passive or clause.of_verb("obj"):
         return None

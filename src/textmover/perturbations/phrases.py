@@ -69,23 +69,11 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Phrase:
-    """A text as words, with its end mark and the capital at its start kept apart so that edits cannot misplace them.
+    """A text as words, with its end mark and the capital at its start kept apart so that edits cannot misplace them."""
 
-    Attributes:
-        words: The words in order; the first one is in lower case unless it is a name.
-        end: The marks that close the text, such as ``"."`` or ``"?"``.
-        capital: Whether the text starts with a capital.
-
-    Example:
-        >>> from dataclasses import replace
-        >>> phrase = Phrase.parse("The cat, again, slept.", WordPool(["We fed the cat."]))
-        >>> replace(phrase, words=phrase.words[1:]).text
-        'Cat, again, slept.'
-    """
-
-    words: tuple[Word, ...]
-    end: str
-    capital: bool
+    words: tuple[Word, ...]  # the words in order; the first one is in lower case unless it is a name
+    end: str  # the marks that close the text, such as ``"."`` or ``"?"``
+    capital: bool  # whether the text starts with a capital
 
     @classmethod
     def parse(cls, text: str, pool: WordPool) -> Phrase:
@@ -111,17 +99,7 @@ class Phrase:
 
 
 class WordPool:
-    """Texts from which unrelated words and sentences are drawn.
-
-    Args:
-        texts: The texts; the order does not matter for words, and blank ones are none.
-        avoid: Texts that are no source although they are listed: the perturbed text's own paraphrases.
-
-    Example:
-        >>> pool = WordPool(["We saw Oslo.", "Oslo slept."])
-        >>> pool.is_name("Oslo"), pool.is_name("Slept")
-        (True, False)
-    """
+    """Texts from which unrelated words and sentences are drawn."""
 
     def __init__(self, texts: Iterable[str] = (), avoid: Iterable[str] = ()) -> None:
         self.texts = tuple(dict.fromkeys(text for text in texts if text.strip()))
@@ -171,15 +149,10 @@ VOWEL_SOUND = re.compile(
 
 
 class Edit(NamedTuple):
-    """Result of a perturbation.
-
-    Attributes:
-        text: The new text.
-        touched: The words that were changed, lost or added; their weight decides how severe the edit is.
-    """
+    """Result of a perturbation."""
 
     text: str
-    touched: tuple[Word, ...]
+    touched: tuple[Word, ...]  # the words that were changed, lost or added; their weight decides how severe the edit is
 
 
 Function = Callable[[Phrase, int, Random, WordPool], "Edit | None"]

@@ -24,31 +24,15 @@ class Grade:
 
 @dataclass(frozen=True)
 class SeverityTable:
-    """Severity of perturbations by type, degree and share of the text.
+    """Severity of perturbations by type, degree and share of the text."""
 
-    Attributes:
-        grades: Type to degree to grade.
-        ceilings: Type to the highest severity that it can reach.
-        function_word_weight: Weight of a function word in the share, where a content word weighs 1.
-
-    Example:
-        >>> table = SeverityTable.load()
-        >>> table.severity("drop", 2, share=0.1)
-        0.24
-    """
-
-    grades: Mapping[str, Mapping[int, Grade]]
-    ceilings: Mapping[str, float]
-    function_word_weight: float
+    grades: Mapping[str, Mapping[int, Grade]]  # type to degree to grade
+    ceilings: Mapping[str, float]  # type to the highest severity that it can reach
+    function_word_weight: float  # weight of a function word in the share, where a content word weighs 1
 
     @classmethod
     def load(cls, path: str | Path | None = None, *, further: bool = False) -> SeverityTable:
-        """Read a table from YAML.
-
-        Args:
-            path: The file; ``None`` for the one that the package ships.
-            further: Whether to read ``further_types`` too: perturbations that are not drawn from unless named.
-        """
+        """Read a table from YAML."""
         path = Path(path) if path is not None else Path(__file__).with_name("severity.yaml")
         raw = read_yaml(path)
         try:

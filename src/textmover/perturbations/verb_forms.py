@@ -68,12 +68,7 @@ IRREGULAR_DOUBLING = frozenset(listed("begin forbid forget offset outrun overrun
 
 
 def third_person(verb: str) -> str:
-    """*He …* in the present.
-
-    Example:
-        >>> [third_person(verb) for verb in ("catch", "carry", "play", "have", "do", "chase")]
-        ['catches', 'carries', 'plays', 'has', 'does', 'chases']
-    """
+    """*He …* in the present."""
     if verb in ("have", "be"):
         return {"have": "has", "be": "is"}[verb]
     if re.search(r"(s|sh|ch|x|z|o)$", verb):
@@ -82,32 +77,17 @@ def third_person(verb: str) -> str:
 
 
 def past(verb: str) -> str:
-    """The simple past.
-
-    Example:
-        >>> [past(verb) for verb in ("write", "stop", "visit", "admit", "carry", "chase", "panic")]
-        ['wrote', 'stopped', 'visited', 'admitted', 'carried', 'chased', 'panicked']
-    """
+    """The simple past."""
     return IRREGULAR[verb].past if verb in IRREGULAR else _regular(verb)
 
 
 def participle(verb: str) -> str:
-    """The past participle.
-
-    Example:
-        >>> [participle(verb) for verb in ("write", "found", "find", "play", "rewrite")]
-        ['written', 'founded', 'found', 'played', 'rewritten']
-    """
+    """The past participle."""
     return IRREGULAR[verb].participle if verb in IRREGULAR else _regular(verb)
 
 
 def present(verb: str) -> str:
-    """The *-ing* form.
-
-    Example:
-        >>> [present(verb) for verb in ("write", "stop", "see", "lie", "visit", "begin")]
-        ['writing', 'stopping', 'seeing', 'lying', 'visiting', 'beginning']
-    """
+    """The *-ing* form."""
     if verb.endswith("ie"):
         return verb[:-2] + "ying"
     if re.search(r"[^eoy]e$", verb) and verb not in ("be", "singe", "tinge"):
@@ -134,12 +114,7 @@ def _doubled(verb: str) -> str:
 
 
 def be(form: str, *, person: int, plural: bool) -> str:
-    """*To be* in the ``"past"`` or ``"present"``.
-
-    Example:
-        >>> be("past", person=3, plural=True), be("present", person=1, plural=False)
-        ('were', 'am')
-    """
+    """*To be* in the ``"past"`` or ``"present"``."""
     if form == "past":
         return "were" if plural or person == 2 else "was"
     return "are" if plural or person == 2 else {1: "am", 3: "is"}[person]

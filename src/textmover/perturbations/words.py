@@ -45,15 +45,7 @@ def random_word(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edi
 def substitute(
     neighbours: Neighbours, parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool
 ) -> Edit | None:
-    """``degree`` content words replaced by neighbours, as a perturbation once the two callables are bound.
-
-    A word takes the first of its neighbours that is not another form of it, has the same ending, and, where there is a
-    parse, the same part of speech in the new sentence. Names stay. (The greedy word-by-word attack of TextFooler
-    without its search for the words that matter most to a classifier, since there is none here.)
-
-    Reference:
-        Jin et al. (2020), "Is BERT Really Robust?", AAAI.
-    """
+    """``degree`` content words replaced by neighbours, by the greedy search of TextFooler (Jin et al., 2020)."""
     tags = word_tags(phrase, parse) if parse is not None else None
     new: dict[int, str] = {}
     for place in mixed([place for place, word in enumerate(phrase.words) if word.replaceable], rng):
@@ -94,19 +86,12 @@ COMPLEMENTS = frozenset(listed("of to at with from for that about on than as in 
 
 @dataclass(frozen=True)
 class AdjectiveTable:
-    """Synonyms and antonyms of adjectives, and words beside which they are not adjectives.
+    """Synonyms and antonyms of adjectives, and words beside which they are not adjectives."""
 
-    Attributes:
-        synonyms: Adjective to those that may take its place.
-        antonyms: Adjective to those that say the opposite.
-        unsure_alone: Words that are adjectives only where a parse says so.
-        fixed: Adjective to the words before which it belongs to a fixed phrase.
-    """
-
-    synonyms: Mapping[str, tuple[str, ...]]
-    antonyms: Mapping[str, tuple[str, ...]]
-    unsure_alone: frozenset[str]
-    fixed: Mapping[str, frozenset[str]]
+    synonyms: Mapping[str, tuple[str, ...]]  # adjective to those that may take its place
+    antonyms: Mapping[str, tuple[str, ...]]  # adjective to those that say the opposite
+    unsure_alone: frozenset[str]  # words that are adjectives only where a parse says so
+    fixed: Mapping[str, frozenset[str]]  # adjective to the words before which it belongs to a fixed phrase
 
     @classmethod
     def load(cls, path: str | Path) -> AdjectiveTable:
@@ -141,12 +126,7 @@ def adjective_table() -> AdjectiveTable:
 
 
 def inflected(adjective: str, degree: int) -> str | None:
-    """The comparative (1) or superlative (2) in one word, or ``None`` where it takes *more* and *most*.
-
-    Example:
-        >>> [inflected(word, 1) for word in ("big", "happy", "nice", "good", "difficult")]
-        ['bigger', 'happier', 'nicer', 'better', None]
-    """
+    """The comparative (1) or superlative (2) in one word, or ``None`` where it takes *more* and *most*."""
     if adjective in IRREGULAR_DEGREES:
         return IRREGULAR_DEGREES[adjective][degree - 1]
     ending = ("er", "est")[degree - 1]

@@ -17,31 +17,17 @@ STANDARD_INPUT = "-"
 
 
 class Candidates(NamedTuple):
-    """Texts that one segment's text is chosen from.
+    """Texts that one segment's text is chosen from."""
 
-    Attributes:
-        texts: One or more candidates; a text that comes several times counts several times.
-        references: Texts that they are compared with; ``None`` compares them with one another.
-        weights: Of each of the texts that they are compared with, at least 0; ``None`` weighs all alike.
-        name: What the input calls the segment: any value of JSON.
-        named: Whether it calls it anything.
-        place: Where it stands, for errors.
-    """
-
-    texts: tuple[str, ...]
-    references: tuple[str, ...] | None = None
-    weights: tuple[float, ...] | None = None
-    name: Any = None
-    named: bool = False
-    place: str = ""
+    texts: tuple[str, ...]  # one or more candidates; a text that comes several times counts several times
+    references: tuple[str, ...] | None = None  # texts that they are compared with
+    weights: tuple[float, ...] | None = None  # of each of the texts that they are compared with, at least 0
+    name: Any = None  # what the input calls the segment: any value of JSON
+    named: bool = False  # whether it calls it anything
+    place: str = ""  # where it stands, for errors
 
     def checked(self) -> Candidates:
-        """The same, if it can be used.
-
-        Example:
-            >>> Candidates(("a", "b"), weights=(0.5, 0.5)).checked().texts
-            ('a', 'b')
-        """
+        """The same, if it can be used."""
         for what, texts in (("candidate", self.texts), ("reference", self.references)):
             if texts is not None and not texts:
                 raise InputError(
@@ -78,26 +64,10 @@ class CandidateSets(Protocol):
 
 @dataclass(frozen=True)
 class CandidateFiles:
-    r"""Text files of one candidate a line.
+    """Text files of one candidate a line."""
 
-    Attributes:
-        paths: A single file, in which the candidates of a segment stand in consecutive lines; or several, of which line
-            ``i`` holds a candidate of segment ``i``. They may be compressed (``.gz``, ``.zst``); ``-`` is standard
-            input.
-        number: Candidates to a segment, of a single file.
-
-    Raises:
-        InputError: If there is no file, or the number does not go with them.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "samples.txt"
-        >>> _ = path.write_text("a cat\na dog\nit rains\nit rained\n")
-        >>> [one.texts for one in CandidateFiles((str(path),), number=2)]
-        [('a cat', 'a dog'), ('it rains', 'it rained')]
-    """
-
-    paths: tuple[str, ...]
-    number: int | None = None
+    paths: tuple[str, ...]  # a single file, in which the candidates of a segment stand in consecutive lines
+    number: int | None = None  # candidates to a segment, of a single file
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -162,25 +132,14 @@ class CandidateFiles:
 
 @dataclass(frozen=True)
 class CandidateTable:
-    r"""A table with the candidates of a segment as a list in each row.
+    """A table with the candidates of a segment as a list in each row."""
 
-    Attributes:
-        path: JSON Lines or Parquet, as for :func:`~textmover.readers.segments.read_segments`; ``-`` for standard input
-            together with a format.
-        candidates: Column of lists of texts.
-        references: Column of lists of texts to compare them with; ``None`` compares them with one another.
-        weights: Column of lists of numbers, one for each text that they are compared with; ``None`` weighs all alike.
-        name: Column of what the segments are called; ``None`` leaves them without a name.
-        format: ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
-        split: Split of a hub or saved data set.
-    """
-
-    path: str
-    candidates: str = "candidates"
-    references: str | None = None
-    weights: str | None = None
-    name: str | None = None
-    format: str | None = None
+    path: str  # JSON Lines or Parquet, as for :func:`~textmover.readers.segments.read_segments`
+    candidates: str = "candidates"  # column of lists of texts
+    references: str | None = None  # column of lists of texts to compare them with
+    weights: str | None = None  # column of lists of numbers, one for each text that they are compared with
+    name: str | None = None  # column of what the segments are called; ``None`` leaves them without a name
+    format: str | None = None  # ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 

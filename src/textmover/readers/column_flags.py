@@ -23,11 +23,7 @@ COLUMN_FLAGS = {
 
 @contextlib.contextmanager
 def flags_named(flags: Mapping[str, str] = COLUMN_FLAGS) -> Iterator[None]:
-    """Name the flag in errors that name a field of the columns, or another argument that stands behind a flag.
-
-    Args:
-        flags: The flag behind each argument; what has none keeps its name.
-    """
+    """Name the flag in errors that name a field of the columns, or another argument that stands behind a flag."""
     try:
         yield
     except InputError as error:

@@ -38,11 +38,7 @@ PACKED_CHUNK = 1 << 13
 
 
 class LineError(InputError):
-    """Why a line cannot be used.
-
-    Attributes:
-        text: The line with the replacement character for what is not text, for a parser that has to find its end.
-    """
+    """Why a line cannot be used."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
@@ -50,12 +46,7 @@ class LineError(InputError):
 
 
 class Position:
-    """Progress through files, in [0, 1].
-
-    Example:
-        >>> Position().share is None  # nothing is known of a pipe
-        True
-    """
+    """Progress through files, in [0, 1]."""
 
     def __init__(self) -> None:
         self._tell: Callable[[], float] | None = None
@@ -71,20 +62,7 @@ class Position:
 
 
 def iter_lines(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
-    r"""The lines of a UTF-8 file with their ends, the byte-order mark left out.
-
-    Only ``\n`` ends a line; the last one may lack it.
-
-    Args:
-        path: A file, which is unpacked if its name ends in ``.gz`` or ``.zst``, or ``-`` for standard input.
-        position: Is told how far reading has come.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "two.txt"
-        >>> _ = path.write_bytes(b"a\r\n\xff")
-        >>> [type(line).__name__ for line in iter_lines(path)]
-        ['str', 'LineError']
-    """
+    """The lines of a UTF-8 file with their ends, the byte-order mark left out."""
     name = "standard input" if str(path) == STANDARD_INPUT else str(path)
     number = 0
     try:

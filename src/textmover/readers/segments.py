@@ -187,19 +187,7 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def read_texts(path: str | Path, column: str | None = None, *, split: str = "train") -> list[str]:
-    r"""Read the texts of a corpus: the lines of a plain file, or a column of a table.
-
-    Args:
-        path: A UTF-8 file of one text a line, ``-`` for standard input, or a table as for :func:`read_segments`.
-        column: Column of the table; ``None`` for plain text.
-        split: Split of a hub or saved data set.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "corpus.tsv"
-        >>> _ = path.write_text("year\tsentence\n2015\ta cat\n2016\tthe dog\n")
-        >>> read_texts(path, "sentence")
-        ['a cat', 'the dog']
-    """
+    """Read the texts of a corpus: the lines of a plain file, or a column of a table."""
     if column is None:
         if is_table(path):
             raise InputError(
@@ -220,15 +208,7 @@ def read_rows(
     split: str = "train",
     position: Position | None = None,
 ) -> Generator[tuple[int, TableRow | InputError], None, None]:
-    """The rows of a table one at a time with their numbers, and in place of a row why it cannot be used.
-
-    Args:
-        path: As for :func:`read_segments`, or ``-`` for standard input together with ``format``.
-        fields: The columns that are needed, each behind what an error calls it.
-        format: As for :func:`read_segments`.
-        split: Split of a hub or saved data set.
-        position: Is told how far reading has come.
-    """
+    """The rows of a table one at a time with their numbers, and in place of a row why it cannot be used."""
     found = False
     wanted = {name for _, name in fields}
     with contextlib.closing(open_tables(path, format=format, split=split, wanted=wanted, position=position)) as tables:
@@ -254,14 +234,7 @@ def read_rows(
 
 
 def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
-    """Make sure that files which belong together have as many lines.
-
-    Args:
-        sequences: Lines (or anything that can be counted) by the name of their file.
-
-    Example:
-        >>> check_equal_lengths({"hyp.txt": ["a", "b"], "ref.txt": ["a", "b"]})
-    """
+    """Make sure that files which belong together have as many lines."""
     counts = {name: len(lines) for name, lines in sequences.items()}
     if len(set(counts.values())) > 1:
         raise unequal_lengths({name: str(count) for name, count in counts.items()})
@@ -361,13 +334,7 @@ def _good(items: Iterable[tuple[int, Item | InputError]]) -> list[Item]:
 
 
 def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str, str]]) -> None:
-    """Make sure that every column that is asked for stands in a table once.
-
-    Args:
-        table: What errors call it.
-        columns: Its columns.
-        fields: The columns that are needed, each behind what an error calls it.
-    """
+    """Make sure that every column that is asked for stands in a table once."""
     for field, name in fields:
         occurrences = columns.count(name)
         if occurrences == 0:

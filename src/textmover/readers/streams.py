@@ -22,19 +22,12 @@ STANDARD_INPUT = "-"
 
 
 class Row(NamedTuple):
-    """One row of the input.
+    """One row of the input."""
 
-    Attributes:
-        line: Its line in a text file, the line that it starts in or its number in a table.
-        hypotheses: The text of each system; none if the row was left out.
-        references: One or more texts; none if the row was left out.
-        problem: Why the row was left out; empty if it was not.
-    """
-
-    line: int
-    hypotheses: tuple[str, ...]
-    references: tuple[str, ...]
-    problem: str = ""
+    line: int  # its line in a text file, the line that it starts in or its number in a table
+    hypotheses: tuple[str, ...]  # the text of each system; none if the row was left out
+    references: tuple[str, ...]  # one or more texts; none if the row was left out
+    problem: str = ""  # why the row was left out; empty if it was not
 
 
 class Rows(Protocol):
@@ -71,29 +64,11 @@ class _Reading:
 
 @dataclass(frozen=True)
 class TextFiles(_Reading):
-    r"""Text files of one segment a line, where line ``i`` of each belongs to row ``i``.
+    """Text files of one segment a line, where line ``i`` of each belongs to row ``i``."""
 
-    Attributes:
-        hypotheses: The file of each system, also compressed as ``.gz`` or ``.zst``; ``-`` is standard input.
-        references: One or more files; of the references of a row, empty ones are left out as long as another remains.
-        on_error: What a line does that is not UTF-8; where it is skipped, the line is left out of all files.
-
-    Raises:
-        InputError: If there are no hypotheses or references, or a system is named twice, or what can be read only once
-            (standard input, a pipe).
-
-    Example:
-        >>> folder = getfixture("tmp_path")
-        >>> _ = (folder / "hyp.txt").write_text("a cat\na dog\n"), (folder / "ref.txt").write_text("the cat\nthe dog\n")
-        >>> for row in TextFiles((str(folder / "hyp.txt"),), (str(folder / "ref.txt"),)):
-        ...     print(row.line, row.hypotheses, row.references)
-        1 ('a cat',) ('the cat',)
-        2 ('a dog',) ('the dog',)
-    """
-
-    hypotheses: tuple[str, ...]
-    references: tuple[str, ...]
-    on_error: OnError = "stop"
+    hypotheses: tuple[str, ...]  # the file of each system, also compressed as ``.gz`` or ``.zst``
+    references: tuple[str, ...]  # one or more files
+    on_error: OnError = "stop"  # what a line does that is not UTF-8
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -135,29 +110,15 @@ class TextFiles(_Reading):
 
 @dataclass(frozen=True)
 class TableFile(_Reading):
-    """A table with a column of hypotheses for each system and one or more columns of references.
+    """A table with a column of hypotheses for each system and one or more columns of references."""
 
-    Attributes:
-        path: As for :func:`~textmover.readers.segments.read_segments`, or ``-`` for standard input together with a
-            format.
-        hypotheses: The column of each system.
-        references: One or more columns; a cell may hold a list (JSON Lines, Parquet).
-        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
-        split: Split of a hub or saved data set.
-        on_error: What a row does that is malformed, lacks a text, or is not UTF-8.
-        missing_references: What a row without a reference does; ``None`` treats it like other errors.
-
-    Raises:
-        InputError: If a column of hypotheses is named twice.
-    """
-
-    path: str
-    hypotheses: tuple[str, ...] = ("hypothesis",)
-    references: tuple[str, ...] = ("reference",)
-    format: str | None = None
+    path: str  # as for :func:`~textmover.readers.segments.read_segments`
+    hypotheses: tuple[str, ...] = ("hypothesis",)  # the column of each system
+    references: tuple[str, ...] = ("reference",)  # one or more columns; a cell may hold a list (JSON Lines, Parquet)
+    format: str | None = None  # ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
-    on_error: OnError = "stop"
-    missing_references: MissingReferences | None = None
+    on_error: OnError = "stop"  # what a row does that is malformed, lacks a text, or is not UTF-8
+    missing_references: MissingReferences | None = None  # what a row without a reference does
     _position: Position = field(default_factory=Position, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -34,40 +34,17 @@ Vector = NDArray[np.float64]
 
 
 class SystemScores(NamedTuple):
-    """Segment scores of systems.
+    """Segment scores of systems."""
 
-    Attributes:
-        scores: By the name of the column or file, float64 ``[n]`` each.
-        lines: Line or row of each segment, ``n`` of them.
-        signature: Of the metric, where the file says it.
-    """
-
-    scores: dict[str, Vector]
-    lines: tuple[int, ...]
-    signature: str = ""
+    scores: dict[str, Vector]  # by the name of the column or file, float64 ``[n]`` each
+    lines: tuple[int, ...]  # line or row of each segment, ``n`` of them
+    signature: str = ""  # of the metric, where the file says it
 
 
 def read_system_scores(
     paths: Sequence[str], columns: Sequence[str] | None = None, *, format: str | None = None, split: str = "train"
 ) -> SystemScores:
-    r"""Read the segment scores of systems.
-
-    A single file has a column for each system, as ``textmover score`` writes it for several systems in any of its
-    formats. Several files are those of a system each: one score a line, or a table with a column ``score``.
-
-    Args:
-        paths: One file of all systems, or one for each.
-        columns: The columns to read, of several tables the same one; if ``None``, the column ``score`` where there is
-            one, else all.
-        format: ``csv``, ``tsv``, ``jsonl`` or ``parquet`` of every file; from the suffix if ``None``.
-        split: Split of a hub or saved data set.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "scores.tsv"
-        >>> _ = path.write_text("ours\ttheirs\n0.5\t0.25\n1\t0\n", encoding="utf-8")
-        >>> read_system_scores([str(path)])
-        SystemScores(scores={'ours': array([0.5, 1. ]), 'theirs': array([0.25, 0.  ])}, lines=(2, 3), signature='')
-    """
+    """Read the segment scores of systems from one file with a column for each, or from a file for each."""
     check_distinct(paths)
     if columns is not None:
         check_distinct(columns)
@@ -208,27 +185,16 @@ def _score(value: object, place: str, way_out: str = "correct it") -> float:
 
 @dataclass(frozen=True, eq=False)
 class SystemTable:
-    """The outputs of a table; a row that stands for several systems is one output of each.
+    """The outputs of a table; a row that stands for several systems is one output of each."""
 
-    Attributes:
-        systems: System of each.
-        items: What each is an output for.
-        groups: Group of each; ``None`` where no column was named.
-        hypotheses: Texts; empty where scores were read instead.
-        references: References of each text; likewise.
-        scores: Scores that the table holds, float64 ``[n]``; ``None`` where texts were read.
-        human: Human scores, float64 ``[n]``; ``None`` where no column was named.
-        lone: Groups that were left out, since they hold one system alone.
-    """
-
-    systems: list[str]
-    items: list[str]
-    groups: list[str] | None
-    hypotheses: list[str]
-    references: list[tuple[str, ...]]
-    scores: NDArray[np.float64] | None
-    human: NDArray[np.float64] | None
-    lone: tuple[str, ...] = ()
+    systems: list[str]  # system of each
+    items: list[str]  # what each is an output for
+    groups: list[str] | None  # group of each; ``None`` where no column was named
+    hypotheses: list[str]  # texts; empty where scores were read instead
+    references: list[tuple[str, ...]]  # references of each text; likewise
+    scores: NDArray[np.float64] | None  # scores that the table holds, float64 ``[n]``; ``None`` where texts were read
+    human: NDArray[np.float64] | None  # human scores, float64 ``[n]``; ``None`` where no column was named
+    lone: tuple[str, ...] = ()  # groups that were left out, since they hold one system alone
 
 
 def read_system_table(
@@ -245,28 +211,7 @@ def read_system_table(
     format: str | None = None,
     split: str = "train",
 ) -> SystemTable:
-    r"""Read a table with a row for each output.
-
-    Args:
-        path: As for :func:`textmover.data.read_segments`.
-        system: Column of the systems.
-        separator: What stands between the names of several systems with the same output, such as ``+``.
-        item: Column of what each row is an output for; the references say so if ``None``.
-        groups: Columns of the groups; of several, each combination is a group.
-        human: Column of human scores, if there are any.
-        metric: Column of scores that are there already; texts are read if ``None``.
-        hypothesis: Column of the texts.
-        references: Columns of their references.
-        format: ``csv``, ``tsv``, ``jsonl`` or ``parquet``; from the suffix if ``None``.
-        split: Split of a hub or saved data set.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "outputs.tsv"
-        >>> _ = path.write_text("system\thypothesis\treference\nA+B\ta cat\tthe cat\nB\ta dog\tthe dog\n")
-        >>> found = read_system_table(str(path), system="system", separator="+")
-        >>> list(zip(found.systems, found.hypotheses))
-        [('A', 'a cat'), ('B', 'a cat'), ('B', 'a dog')]
-    """
+    """Read a table with a row for each output."""
     texts = metric is None
     if not texts and item is None:
         raise InputError("Expected `item` together with `metric`, since no references are read: name its column.")

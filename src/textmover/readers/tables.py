@@ -45,26 +45,7 @@ def open_tables(
     wanted: Collection[str] | None = None,
     position: Position | None = None,
 ) -> Generator[Table, None, None]:
-    r"""Open a file, the Parquet files of a folder, a saved data set or a hub data set.
-
-    Args:
-        path: A file; ``-`` for standard input; a folder of Parquet files, which are read in the order of their names;
-            a folder written by ``datasets.Dataset.save_to_disk``; or ``hub:owner/name`` and
-            ``hub:owner/name/configuration``.
-        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
-        split: Split of a hub or saved data set; plain files have none.
-        wanted: Columns whose cells are needed; Parquet files and data sets leave the others unread.
-        position: Is told how far reading has come.
-
-    Yields:
-        The tables, one after the other: read the rows of one before asking for the next.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "two.tsv"
-        >>> _ = path.write_text('hypothesis\treference\na "b\tc\n', encoding="utf-8")
-        >>> [row for table in open_tables(path) for row in table.rows]
-        [(2, {'hypothesis': 'a "b', 'reference': 'c'})]
-    """
+    """Open a file, the Parquet files of a folder, a saved data set or a hub data set."""
     name = str(path)
     try:
         format = format or _format_of(name)

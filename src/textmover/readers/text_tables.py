@@ -18,30 +18,16 @@ Record = tuple[int, "list[str] | InputError"]
 
 
 class Table(NamedTuple):
-    """Rows of named cells and where they come from.
+    """Rows of named cells and where they come from."""
 
-    Attributes:
-        name: What errors call the file or data set.
-        unit: What rows are counted in: ``"line"`` (the header is line 1) or ``"row"`` (counted from 1).
-        columns: All column names, in file order; a name that stands twice is listed twice. ``None`` where every row
-            names its own (JSON Lines).
-        rows: Number and cells of each row, to be read once, or in place of the cells why they cannot be used. Cells
-            are text in CSV and TSV, any value elsewhere.
-    """
-
-    name: str
-    unit: str
-    columns: tuple[str, ...] | None
-    rows: Iterator[tuple[int, Cells | InputError]]
+    name: str  # what errors call the file or data set
+    unit: str  # what rows are counted in: ``"line"`` (the header is line 1) or ``"row"`` (counted from 1)
+    columns: tuple[str, ...] | None  # all column names, in file order
+    rows: Iterator[tuple[int, Cells | InputError]]  # number and cells of each row
 
 
 def named(values: Collection[str], *, most: int = 20, width: int = 40) -> str:
-    """Names in quotes for an error message, long ones and long lists cut.
-
-    Example:
-        >>> named(["a", "b", "c"], most=2)
-        "'a', 'b' and 1 more"
-    """
+    """Names in quotes for an error message, long ones and long lists cut."""
     shown = [repr(value if len(value) <= width else value[: width - 1] + "…") for value in list(values)[:most]]
     more = f" and {len(values) - most} more" if len(values) > most else ""
     return ", ".join(shown) + more

@@ -207,15 +207,7 @@ def agree(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def pairwise_agreement(ratings: ArrayLike, statistic: Callable[[Array], float]) -> Array:
-    """A statistic of every two annotators.
-
-    Args:
-        ratings: ``[annotators, items]``, NaN where there is none.
-        statistic: What to compute of ``[2, items]``.
-
-    Returns:
-        ``[annotators, annotators]``, symmetric, NaN on the diagonal.
-    """
+    """A statistic of every two annotators, ``[annotators, annotators]``, NaN on the diagonal."""
     known = _checked(ratings)
     found = np.full((len(known), len(known)), np.nan)
     for one, other in itertools.combinations(range(len(known)), 2):

@@ -51,40 +51,24 @@ class Exclusion(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Units that a bootstrap draws.
-
-    Attributes:
-        number: How many there are.
-        noun: What one is called, such as ``item``.
-    """
+    """Units that a bootstrap draws."""
 
     number: int
-    noun: str
+    noun: str  # what one is called, such as ``item``
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The segments of one group, ``n`` of them, with the scores of ``K`` metrics.
-
-    Attributes:
-        name: Of the group.
-        metrics: Names of the metrics.
-        scores: Their scores, higher is better, ``[K, n]``.
-        human: Ratings ``[n]``; NaN where preferences are all there is.
-        clusters: Number of what each segment is drawn with in a bootstrap: its item or its references.
-        items: Item of each segment, where known.
-        systems: System of each segment, where known.
-        preferences: Rows of the better and of the worse output of each pair, ``[m, 2]``.
-    """
+    """The segments of one group, ``n`` of them, with the scores of ``K`` metrics."""
 
     name: str
     metrics: tuple[str, ...]
-    scores: Vector
-    human: Vector
-    clusters: NDArray[np.int64]
-    items: tuple[str, ...] | None
-    systems: tuple[str, ...] | None
-    preferences: NDArray[np.int64]
+    scores: Vector  # their scores, higher is better, ``[K, n]``
+    human: Vector  # ratings ``[n]``; NaN where preferences are all there is
+    clusters: NDArray[np.int64]  # number of what each segment is drawn with in a bootstrap: its item or its references
+    items: tuple[str, ...] | None  # item of each segment, where known
+    systems: tuple[str, ...] | None  # system of each segment, where known
+    preferences: NDArray[np.int64]  # rows of the better and of the worse output of each pair, ``[m, 2]``
 
     def __len__(self) -> int:
         return len(self.human)
@@ -103,29 +87,17 @@ class Group:
 
 
 class Agreement(abc.ABC):
-    """Agreement of ``K`` metrics with people within a group.
+    """Agreement of ``K`` metrics with people within a group."""
 
-    Attributes:
-        values: Agreement of each metric, ``[K]``; NaN where it has none.
-        reason: Why no metric can have one; ``None`` where some can.
-        reasons: Why single metrics have none, by their number.
-        excluded: Units that have no part for any metric.
-        units: Over how many units each metric's value is averaged, ``[K]``.
-        undefined: For each metric the units left out for it alone.
-        undefined_segments: How many segments those hold, ``[K]``.
-        epsilons: For each metric its threshold of ties, where it has one.
-        by_unit: Value of each metric in each unit that its own is the mean of, ``[K, U]``, where there are such units.
-    """
-
-    values: Vector
-    reason: str | None = None
-    reasons: dict[int, str]
-    excluded: tuple[Exclusion, ...] = ()
-    units: NDArray[np.int64]
-    undefined: tuple[tuple[str, ...], ...]
-    undefined_segments: NDArray[np.int64]
-    epsilons: Vector | None = None
-    by_unit: Vector | None = None
+    values: Vector  # agreement of each metric, ``[K]``; NaN where it has none
+    reason: str | None = None  # why no metric can have one; ``None`` where some can
+    reasons: dict[int, str]  # why single metrics have none, by their number
+    excluded: tuple[Exclusion, ...] = ()  # units that have no part for any metric
+    units: NDArray[np.int64]  # over how many units each metric's value is averaged, ``[K]``
+    undefined: tuple[tuple[str, ...], ...]  # for each metric the units left out for it alone
+    undefined_segments: NDArray[np.int64]  # how many segments those hold, ``[K]``
+    epsilons: Vector | None = None  # for each metric its threshold of ties, where it has one
+    by_unit: Vector | None = None  # value of each metric in each unit that its own is the mean of
 
     def __init__(self, group: Group) -> None:
         count = len(group.metrics)

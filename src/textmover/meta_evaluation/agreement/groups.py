@@ -20,42 +20,23 @@ EVERYTHING = "all"
 
 
 class Selection(NamedTuple):
-    """The rows that all metrics and people have scored.
+    """The rows that all metrics and people have scored."""
 
-    Attributes:
-        judgements: What people thought of them.
-        rows: Their numbers in the whole set.
-        metrics: Names of the metrics.
-        scores: Scores of the metrics, higher is better, ``[K, n]``.
-        human: Ratings ``[n]``; NaN where preferences are used.
-        dimension: Of the ratings.
-        missing: How many rows lack something, by what they lack.
-        left_out: How many rows were left out for that.
-        lost_preferences: How many preferences lost a side, or lie across groups.
-    """
-
-    judgements: Judgements
-    rows: NDArray[np.int64]
+    judgements: Judgements  # what people thought of them
+    rows: NDArray[np.int64]  # their numbers in the whole set
     metrics: tuple[str, ...]
-    scores: Vector
-    human: Vector
+    scores: Vector  # scores of the metrics, higher is better, ``[K, n]``
+    human: Vector  # ratings ``[n]``; NaN where preferences are used
     dimension: str | None
-    missing: Mapping[str, int]
-    left_out: int
-    lost_preferences: int
+    missing: Mapping[str, int]  # how many rows lack something, by what they lack
+    left_out: int  # how many rows were left out for that
+    lost_preferences: int  # how many preferences lost a side, or lie across groups
 
 
 def select_rows(
     judgements: Judgements, metrics: Sequence[MetricScores], protocol: Protocol, dimension: str | None
 ) -> Selection:
-    """Leave out the rows that lack a rating or one of the scores, for all metrics alike.
-
-    Args:
-        judgements: What people thought.
-        metrics: Scores, ``[n]`` each.
-        protocol: Whether ratings or preferences are used.
-        dimension: Of the ratings; ``None`` takes the only one there is.
-    """
+    """Leave out the rows that lack a rating or one of the scores, for all metrics alike."""
     size = len(judgements)
     for one in metrics:
         if len(one.scores) != size:
@@ -100,12 +81,7 @@ def select_rows(
 
 
 def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
-    """The groups of a selection, in the order in which they appear.
-
-    Args:
-        selection: Rows and scores.
-        protocol: Whether groups are pooled.
-    """
+    """The groups of a selection, in the order in which they appear."""
     judgements = selection.judgements
     labels = _labels(judgements, protocol)
     clusters = draw_labels(judgements)
@@ -135,12 +111,7 @@ def split_groups(selection: Selection, protocol: Protocol) -> list[Group]:
 
 
 def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
-    """The dimension of the ratings: the one that was asked for, or the only one.
-
-    Args:
-        judgements: What people thought.
-        dimension: Name, or ``None``.
-    """
+    """The dimension of the ratings: the one that was asked for, or the only one."""
     listed = ", ".join(judgements.ratings) or "none"
     if dimension is None:
         if len(judgements.ratings) != 1:
@@ -152,14 +123,7 @@ def choose_dimension(judgements: Judgements, dimension: str | None) -> str:
 
 
 def draw_labels(judgements: Judgements) -> tuple[str, ...]:
-    """Bootstrap cluster of each text: its group and item, or its references if items are unknown.
-
-    Args:
-        judgements: What people thought.
-
-    Returns:
-        A label for each text; a text without item and references is drawn alone.
-    """
+    """Bootstrap cluster of each text: its group and item, or its references if items are unknown."""
     if judgements.items is not None:
         return tuple(f"{group}\n{item}" for group, item in zip(judgements.groups, judgements.items, strict=True))
     return tuple(

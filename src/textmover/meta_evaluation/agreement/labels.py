@@ -18,17 +18,7 @@ CHUNK_ENTRIES = 1 << 22
 
 
 def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
-    """Count how often each class (row) was predicted as each class (column), ``[C, C]``.
-
-    Args:
-        labels: True classes ``[n]``, from 0 to ``classes - 1``.
-        predicted: Predicted classes ``[n]``.
-        classes: Number of classes ``C``.
-
-    Example:
-        >>> confusion_matrix([0, 0, 1], [0, 1, 1], 2).tolist()
-        [[1, 1], [0, 1]]
-    """
+    """Count how often each class (row) was predicted as each class (column), ``[C, C]``."""
     true, found = np.asarray(labels, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
     if true.shape != found.shape or true.ndim != 1:
         raise InputError(f"Expected as many predictions as labels, but got {found.shape} and {true.shape}: pair them.")
@@ -38,28 +28,7 @@ def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> N
 
 
 def label_statistics(confusion: NDArray[np.generic]) -> dict[str, NDArray[np.float64]]:
-    r"""Statistics of confusion matrices.
-
-    With counts :math:`c_{ij}` (true ``i``, predicted ``j``), :math:`t_i` and :math:`p_j` their row and column sums and
-    :math:`s` their sum: accuracy :math:`\sum_i c_{ii} / s`; macro-F1, the mean of :math:`2 c_{ii} / (t_i + p_i)` over
-    the classes that occur on either side; Matthews correlation
-    :math:`(s \sum_i c_{ii} - \sum_i t_i p_i) / \sqrt{(s^2 - \sum_i p_i^2)(s^2 - \sum_i t_i^2)}`, 0 where either side
-    is constant.
-
-    Args:
-        confusion: Counts ``[…, C, C]``.
-
-    Returns:
-        ``accuracy``, ``macro_f1`` and ``matthews``, ``[…]`` each.
-
-    Example:
-        >>> found = label_statistics(np.array([[2, 0], [1, 1]]))
-        >>> {name: round(float(value), 3) for name, value in found.items()}
-        {'accuracy': 0.75, 'macro_f1': 0.733, 'matthews': 0.577}
-
-    Reference:
-        Gorodkin 2004, Comparing two K-category assignments by a K-category correlation coefficient, Eq. 8.
-    """
+    """Accuracy, macro-F1 and Matthews correlation (Gorodkin 2004, Eq. 8) of confusion matrices, ``[…, C, C]``."""
     counts = confusion.astype(np.float64)
     right = np.diagonal(counts, axis1=-2, axis2=-1)
     true, found = counts.sum(axis=-1), counts.sum(axis=-2)
@@ -85,25 +54,7 @@ def bootstrap_labels(
     seed: int = 0,
     level: float = 0.95,
 ) -> dict[str, Interval]:
-    """Statistics of labels with confidence intervals, by a bootstrap that draws whole clusters.
-
-    Args:
-        labels: True classes.
-        predicted: Predicted classes.
-        classes: Number of classes.
-        clusters: What is drawn together, such as the text that items share.
-        samples: Draws.
-        seed: Seed of the draws.
-        level: Share of the draws within the interval.
-
-    Returns:
-        An interval for each of :data:`LABEL_STATISTICS`; its ends are NaN where there are fewer than two clusters.
-
-    Example:
-        >>> found = bootstrap_labels([0, 1, 0, 1], [0, 1, 0, 1], 2, ["a", "b", "c", "d"])["accuracy"]
-        >>> found.estimate, found.low, found.high
-        (1.0, 1.0, 1.0)
-    """
+    """Statistics of labels with confidence intervals, by a bootstrap that draws whole clusters."""
     whole = confusion_matrix(labels, predicted, classes)
     cells = np.asarray(labels, dtype=np.int64) * classes + np.asarray(predicted, dtype=np.int64)
     number, owners = _owners(clusters)
@@ -121,22 +72,7 @@ def bootstrap_labels(
 def bootstrap_share(
     hits: ArrayLike, clusters: Sequence[str], *, samples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Interval:
-    """Share of hits with its confidence interval, by a bootstrap that draws whole clusters.
-
-    Args:
-        hits: 1 or 0 for each item, ``[n]``.
-        clusters: What is drawn together.
-        samples: Draws.
-        seed: Seed of the draws.
-        level: Share of the draws within the interval.
-
-    Returns:
-        The share, NaN of nothing, and its interval, whose ends are NaN where there are fewer than two clusters.
-
-    Example:
-        >>> bootstrap_share([1.0, 1.0, 0.0, 0.0], ["a", "a", "b", "b"]).estimate
-        0.5
-    """
+    """Share of hits with its confidence interval, by a bootstrap that draws whole clusters."""
     values = np.asarray(hits, dtype=np.float64)
     number, owners = _owners(clusters)
     if number < LEAST:

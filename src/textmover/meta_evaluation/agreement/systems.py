@@ -170,12 +170,7 @@ def soft_pairwise_accuracy(
 
 
 def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Names of the systems, and the row of the segment of each system and item, ``[systems, items]``, -1 without one.
-
-    Example:
-        >>> item_table(["1", "2", "1"], ["a", "a", "b"], 3)[1].tolist()
-        [[0, 1], [2, -1]]
-    """
+    """Names of the systems, and the row of each one's segment for each item, ``[systems, items]``; -1 without one."""
     system_rows, item_rows = group_positions(systems, n), group_positions(items, n)
     item_of = np.empty(n, dtype=np.int64)
     for number, members in enumerate(item_rows.values()):

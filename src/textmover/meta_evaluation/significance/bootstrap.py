@@ -88,22 +88,13 @@ class Gain(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Mean correlation over groups of several metrics, of the segments as they are and of every draw.
+    """Mean correlation over groups of several metrics, of the segments as they are and of every draw."""
 
-    Attributes:
-        estimates: Of the segments as they are, ``[K]`` for ``K`` metrics; NaN if no group has a correlation.
-        means: Of the draws, ``[K, samples]``; NaN where no group of a draw has a correlation, and in all draws where a
-            group has only one cluster.
-        excluded: Groups left out because a correlation of one of the metrics is not defined.
-        undefined: How many groups of draws were left out for the same reason.
-        clusters: Name of each group that counts, with how many there were to draw from in it.
-    """
-
-    estimates: Vector
-    means: Vector
-    excluded: tuple[str, ...]
-    undefined: int
-    clusters: tuple[tuple[str, int], ...]
+    estimates: Vector  # of the segments as they are, ``[K]`` for ``K`` metrics; NaN if no group has a correlation
+    means: Vector  # of the draws, ``[K, samples]``
+    excluded: tuple[str, ...]  # groups left out because a correlation of one of the metrics is not defined
+    undefined: int  # how many groups of draws were left out for the same reason
+    clusters: tuple[tuple[str, int], ...]  # name of each group that counts, with how many there were to draw from in it
 
 
 def bootstrap_gain(
@@ -205,17 +196,7 @@ def bootstrap_draws(
     seed: int = 0,
     clusters: Sequence[str] | None = None,
 ) -> Draws:
-    """Mean correlation over groups of ``K`` metrics on the same draws.
-
-    All metrics are averaged over the same groups: a group (or a group of a draw) in which one of them has no
-    correlation is left out for all, and counted.
-
-    Example:
-        >>> human = [1, 2, 3, 4, 5]
-        >>> draws = bootstrap_draws([human, [5, 4, 3, 2, 1]], human, ["all"] * 5, samples=100)
-        >>> draws.estimates, draws.means.shape
-        (array([ 1., -1.]), (2, 100))
-    """
+    """Mean correlation of ``K`` metrics on the same draws, over the groups in which all of them have one."""
     check_statistic(statistic)
     if samples < 1:
         raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")

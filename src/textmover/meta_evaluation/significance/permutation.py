@@ -136,16 +136,7 @@ def swap_signs(permutations: int, n: int, rng: np.random.Generator) -> Vector:
 
 
 def p_value_matrix(differences: Vector, metrics: int) -> Vector:
-    """One-sided p-values ``[K, K]`` of ``K`` metrics, as for :func:`permutation_p_values`.
-
-    Differences are those of the pairs ``(0, 1), (0, 2), …`` as they are and then under each permutation,
-    ``[K (K - 1)/2, 1 + permutations]``; a permutation without a value (NaN) does not count.
-
-    Example:
-        >>> p_value_matrix(np.array([[0.5, 0.1, -0.5, 0.5]]), 2)
-        array([[nan, 0.5],
-               [1. , nan]])
-    """
+    """One-sided p-values ``[K, K]`` from the differences of all pairs, ``[K (K - 1)/2, 1 + permutations]``."""
     p_values = np.full((metrics, metrics), np.nan)
     for (a, b), row in zip(itertools.combinations(range(metrics), 2), differences, strict=True):
         observed, permuted = row[0], row[1:][~np.isnan(row[1:])]

@@ -38,17 +38,7 @@ CANCELLATION = 1e-6
 def swapped_correlations(
     scores: Vector, human: Vector, units: Sequence[Positions], signs: Vector, statistic: str
 ) -> Vector:
-    """Differences of a correlation under permutations, for each pair of metrics.
-
-    Scores of ``K`` metrics ``[K, n]`` are on comparable scales, signs are 1 or -1, ``[permutations, n]``. Gives
-    ``corr(a*, h) - corr(b*, h)`` for the pairs ``(0, 1), (0, 2), …``, ``[K (K - 1)/2, permutations]``, the mean over
-    units; NaN where no unit has a correlation of both.
-
-    Example:
-        >>> scores, human = np.array([[1.0, 2, 3], [1, 3, 2]]), np.array([1.0, 2, 3])
-        >>> swapped_correlations(scores, human, [np.arange(3)], np.array([[1.0, 1, 1], [-1, -1, -1]]), "pearson")
-        array([[ 0.5, -0.5]])
-    """
+    """``corr(a*, h) - corr(b*, h)`` of each pair of metrics under each permutation, ``[K (K - 1)/2, permutations]``."""
     kept = [unit for unit in units if len(unit) >= MIN_SEGMENTS and human[unit].min() < human[unit].max()]
     if statistic == "pearson":
         return _swapped_pearson(scores, human, kept, signs)
@@ -73,15 +63,10 @@ def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], 
 
 
 class _Sums(NamedTuple):
-    """Sums within each of ``U`` units over its segments, for each metric; unsigned ``[U, K]``, signed ``[U, k, K]``.
+    """Sums within each of ``U`` units over its segments, for each metric; unsigned ``[U, K]``, signed ``[U, k, K]``."""
 
-    Attributes:
-        plain: Of the scores, of their squares, and of their products with people's (of mean 0 and norm 1).
-        signed: The same with every segment's sign as a factor.
-    """
-
-    plain: tuple[Vector, Vector, Vector]
-    signed: tuple[Vector, Vector, Vector]
+    plain: tuple[Vector, Vector, Vector]  # of the scores, of their squares, and of their products with people's
+    signed: tuple[Vector, Vector, Vector]  # the same with every segment's sign as a factor
 
 
 def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> _Sums:

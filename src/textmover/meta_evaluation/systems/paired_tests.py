@@ -115,18 +115,7 @@ def bootstrap_pairs(
     seed: int,
     two_sided: bool = False,
 ) -> list[SystemComparison]:
-    """:func:`paired_bootstrap` of several pairs of systems.
-
-    Args:
-        scores: Segment scores of each system on the same segments, ``[n]`` each.
-        pairs: Places of baseline and system of each pair.
-        samples: Number of samples.
-        seed: Seed of the samples.
-        two_sided: Whether both tails count.
-
-    Returns:
-        What :func:`paired_bootstrap` finds for each pair.
-    """
+    """:func:`paired_bootstrap` of several pairs of systems."""
     draws = bootstrap_means(scores, samples, np.random.default_rng(seed))
     found = []
     for one, other in pairs:
@@ -196,19 +185,7 @@ def randomise_pairs(
     seed: int,
     inclusive: bool = False,
 ) -> list[SystemComparison]:
-    """:func:`paired_randomisation` of several pairs of systems.
-
-    Args:
-        scores: Segment scores of each system on the same segments, ``[n]`` each.
-        pairs: Places of baseline and system of each pair.
-        samples: Number of trials.
-        bootstrap_samples: Number of bootstrap samples for the intervals; 0 leaves them out.
-        seed: Seed of trials and samples.
-        inclusive: Whether trials count that give a difference as large as the one that was found.
-
-    Returns:
-        What :func:`paired_randomisation` finds for each pair.
-    """
+    """:func:`paired_randomisation` of several pairs of systems."""
     rng = np.random.default_rng(seed)
     segments = len(scores[0])
     halves = np.stack([(scores[one] - scores[other]) / segments for one, other in pairs], axis=1)

@@ -21,11 +21,7 @@ KINDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text", i
 
 
 def read_document(path: str | Path) -> Any:
-    """The value that a JSON file holds.
-
-    Args:
-        path: The file, unpacked if its name ends in ``.gz`` or ``.zst``.
-    """
+    """The value that a JSON file holds."""
     try:
         with open_bytes(path) as stream:
             raw = stream.read(BOUNDS["json_bytes"] + 1)
@@ -38,14 +34,7 @@ def read_document(path: str | Path) -> Any:
 
 
 def part(holder: object, key: str | None, kind: type[Kind], place: str) -> Kind:
-    """A part of a document, or the whole of it, if it is of the kind that it should be.
-
-    Args:
-        holder: The object that has the part.
-        key: Its key; ``None`` for the holder itself.
-        kind: What it should be.
-        place: What errors call the holder.
-    """
+    """A part of a document, or the whole of it, if it is of the kind that it should be."""
     found = holder if key is None else part(holder, None, dict, place).get(key)
     if isinstance(found, kind) and not isinstance(found, bool):
         return found

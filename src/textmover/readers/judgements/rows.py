@@ -19,29 +19,17 @@ ALL = "all"
 
 
 class JudgedText(NamedTuple):
-    """A text that people judged, and where it stands.
+    """A text that people judged, and where it stands."""
 
-    Attributes:
-        place: Line and file, or whatever else leads to it.
-        hypothesis: The text.
-        references: Its references, at least one.
-        ratings: Its ratings, one for each dimension of the set.
-        group: Its group.
-        item: What it is an output for; empty where the file does not say.
-        system: What produced it; empty where the file does not say.
-        source: What it was made from; empty where the file does not say.
-        scores: Scores that the file brings along, one for each metric.
-    """
-
-    place: str
+    place: str  # line and file, or whatever else leads to it
     hypothesis: str
     references: tuple[str, ...]
-    ratings: tuple[float, ...]
+    ratings: tuple[float, ...]  # its ratings, one for each dimension of the set
     group: str = ALL
-    item: str = ""
-    system: str = ""
-    source: str = ""
-    scores: tuple[float, ...] = ()
+    item: str = ""  # what it is an output for; empty where the file does not say
+    system: str = ""  # what produced it; empty where the file does not say
+    source: str = ""  # what it was made from; empty where the file does not say
+    scores: tuple[float, ...] = ()  # scores that the file brings along, one for each metric
 
 
 def assembled(
@@ -53,16 +41,7 @@ def assembled(
     left_out: Mapping[str, int] | None = None,
     preferences: np.ndarray | None = None,
 ) -> Judgements:
-    """The set that judged texts make; what none of them names (item, system, source) is ``None``.
-
-    Args:
-        name: What tables call the set.
-        texts: The texts, at least one.
-        dimensions: Names of the ratings.
-        metrics: Names of the scores.
-        left_out: How many rows of the file are not among these, by the reason.
-        preferences: Pairs of texts, the better one first, int64 ``[m, 2]``.
-    """
+    """The set that judged texts make; what none of them names (item, system, source) is ``None``."""
 
     def unless_empty(values: tuple[str, ...]) -> tuple[str, ...] | None:
         return values if any(values) else None
@@ -83,12 +62,7 @@ def assembled(
 
 
 def check_unique(texts: Sequence[JudgedText], way_out: str) -> None:
-    """Make sure that each text has a group, item and system of its own, as far as items are known.
-
-    Args:
-        texts: The texts.
-        way_out: What to do about two of the same, beside removing one.
-    """
+    """Make sure that each text has a group, item and system of its own, as far as items are known."""
     if not any(one.item for one in texts):
         return
     first: dict[tuple[str, str, str], str] = {}
@@ -131,15 +105,10 @@ MISSING = ("", "nan", "na")
 
 
 class CellTable(NamedTuple):
-    """The rows of a file with the cells that were asked for.
+    """The rows of a file with the cells that were asked for."""
 
-    Attributes:
-        rows: All rows in file order.
-        columns: The columns that the file has, of those that were asked for.
-    """
-
-    rows: list[TableRow]
-    columns: tuple[str, ...]
+    rows: list[TableRow]  # all rows in file order
+    columns: tuple[str, ...]  # the columns that the file has, of those that were asked for
 
 
 def read_cells(
@@ -150,15 +119,7 @@ def read_cells(
     format: str | None = None,
     split: str = "train",
 ) -> CellTable:
-    """Read the rows of a table, paths into nested values resolved.
-
-    Args:
-        path: As for :func:`textmover.data.read_segments`.
-        wanted: The columns that are needed, each with what an error calls it; ``None`` reads all.
-        optional: Those of them that the file may lack.
-        format: ``csv``, ``tsv``, ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``.
-        split: Split of a hub or saved data set.
-    """
+    """Read the rows of a table, paths into nested values resolved."""
     asked = None if wanted is None else {name for column in wanted for name in (column, _head(column))}
     rows: list[TableRow] = []
     present: dict[str, None] = {}

@@ -91,12 +91,7 @@ def read_judgements(
 
 
 def set_name(path: str | Path) -> str:
-    """Default name of a set: its file without suffixes.
-
-    Example:
-        >>> set_name("data/newstest2017.tsv.gz"), set_name("hub:owner/name")
-        ('newstest2017', 'name')
-    """
+    """Default name of a set: its file without suffixes."""
     last = Path(str(path).removeprefix("hub:"))
     return last.with_suffix("").stem if last.suffix.lower() in COMPRESSIONS else last.stem
 
