@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import yaml
 from ladder import ROOT
 
-from textmover.data.generated.plain_sentences import read_sentences, taken_sentences
-from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
+from textmover.data.generated.datamodule import read_sentences, taken_sentences
+from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import perturb_texts
@@ -65,8 +65,9 @@ def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, A
     (score, limit), *_ = [*least.items(), (None, 0.0)]
     columns = Columns("sentence1", "sentence2", score=score, groups=tuple(where))
     segments = rows_where(read_segments(str(ROOT / entry["file"]), columns), where, entry["file"])
-    others = set().union(*(read_pairs(PairFile(**{**one, "path": str(ROOT / one["path"])})) for one in without))
-    kept = without_pairs([one for one in segments if score is None or (one.score or 0.0) >= limit], others)
+    others = [PairFile(**{**one, "path": str(ROOT / one["path"])}) for one in without]
+    wanted = [one for one in segments if score is None or (one.score or 0.0) >= limit]
+    (kept,), _ = without_files([wanted], others, segment_pairs)
     distinct = {
         frozenset(texts): one
         for one in kept

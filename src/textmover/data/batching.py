@@ -21,18 +21,6 @@ class LengthBuckets:
     The items are shuffled, cut into pools of ``pool`` batches, sorted by length within each pool, cut into batches,
     and the batches shuffled. Padding shrinks to almost nothing, while which items meet stays random. The order follows
     from seed and epoch alone. Where items have groups, those of one group meet only each other.
-
-    Args:
-        lengths: Length of each item in tokens.
-        batch_size: Items to a batch.
-        seed: Seed of the order.
-        pool: Batches that are sorted together; 1 mixes lengths at random.
-        groups: Group of each item; ``None`` where all may meet.
-
-    Example:
-        >>> buckets = LengthBuckets([5, 50, 6, 51], batch_size=2, seed=0, pool=2)
-        >>> sorted(sorted(batch) for batch in buckets.batches(epoch=0))
-        [[0, 2], [1, 3]]
     """
 
     def __init__(
@@ -79,19 +67,6 @@ class MixedBatches(Sampler[list[tuple[int, int]]]):
 
     Items are numbered through, source after source; an iteration gives the numbers of this process's items, each with
     the size of the whole batch. The order follows from the seed and the epoch alone.
-
-    Args:
-        buckets: Batches of each source.
-        counts: Batches of each source to an epoch.
-        seed: Seed of the mixture.
-        rank: This process.
-        world: Number of processes.
-
-    Example:
-        >>> two = [LengthBuckets([1] * 4, 2), LengthBuckets([1] * 6, 2)]
-        >>> mixed = MixedBatches(two, counts=[2, 1])
-        >>> sorted(place for batch in mixed.batches(0) for place in batch if place < 4)
-        [0, 1, 2, 3]
     """
 
     def __init__(
@@ -99,10 +74,8 @@ class MixedBatches(Sampler[list[tuple[int, int]]]):
     ) -> None:
         self.buckets, self.counts, self.seed = list(buckets), list(counts), seed
         self.rank, self.world = rank, world
-        self.epoch = self.start = 0
-        """Epoch that the next iteration runs, and the batch that it starts from."""
-        sizes = [len(one.lengths) for one in self.buckets]
-        self._offsets = [sum(sizes[:place]) for place in range(len(sizes))]
+        self.epoch = self.start = 0  # that the next iteration runs, and the batch that it starts from
+        self._offsets = list(accumulate((len(one.lengths) for one in self.buckets), initial=0))
         self._made: tuple[int, list[list[int]]] | None = None
 
     def __len__(self) -> int:
@@ -143,17 +116,8 @@ class TrainingLoader(DataLoader[Any]):
     """Loader of training batches whose place can be saved and taken up again.
 
     Lightning keeps :meth:`state_dict` in its checkpoints and gives it back on resuming, so that a run that was killed
-    in the middle of an epoch goes on with the next batch.
-
-    Args:
-        sources: What to learn from.
-        tokenize: The metric's tokeniser.
-        mix: Batches of each source to an epoch, given how many it has.
-        seed: Seed of the order.
-        epoch: Tells the epoch when an iteration starts.
-        rank: This process.
-        world: Number of processes.
-        workers: Processes that tokenise ahead.
+    in the middle of an epoch goes on with the next batch. ``mix`` gives the batches of each source to an epoch from
+    those that it has.
     """
 
     def __init__(
@@ -177,10 +141,11 @@ class TrainingLoader(DataLoader[Any]):
         self._batches = MixedBatches(buckets, counts, seed=seed, rank=rank, world=world)
         self._state: dict[str, int] = {"epoch": 0, "batch": 0}
         self._restored: dict[str, int] | None = None
+        numbered = _Numbered(sources, tokenize)
         super().__init__(
-            _Positions(sum(len(one.items) for one in sources)),
+            numbered,
             batch_sampler=self._batches,
-            collate_fn=_Collate(sources, tokenize),
+            collate_fn=numbered,
             # Its own generator: the default one would draw from the global state at the start of every iteration.
             generator=torch.Generator().manual_seed(seed),
             num_workers=workers,
@@ -213,13 +178,6 @@ class PartLoader(DataLoader[Any]):
 
     Batches are the same for any number of processes, so that what is found within one is, too. Each process takes every
     ``world``-th; one for which none is left repeats another's, whose items are recognised by their positions.
-
-    Args:
-        source: What the part is of.
-        part: Its name.
-        tokenize: The metric's tokeniser.
-        rank: This process, which gets every ``world``-th batch.
-        world: Number of processes.
     """
 
     def __init__(self, source: Source[Any], part: str, tokenize: Tokenize, *, rank: int = 0, world: int = 1) -> None:
@@ -231,32 +189,25 @@ class PartLoader(DataLoader[Any]):
         # A process without a batch would skip validation, for whose results the others wait.
         own = batches[rank::world] or batches[rank % max(1, len(batches)) :][:1]
         super().__init__(
-            _Positions(len(items)),
+            range(len(items)),  # type: ignore[arg-type]  # indexed, as a data set is
             batch_sampler=own,
             collate_fn=lambda places: source.collate([items[at] for at in places], places, len(places), tokenize),
             generator=torch.Generator().manual_seed(0),
         )
 
 
-class _Positions(Dataset[Any]):
-    """Hands out the numbers that it is asked for; the texts are fetched by the collation, a batch at a time."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, number: Any) -> Any:
-        return number
-
-
-class _Collate:
-    """Numbered items of one source, with the size of the whole batch, to a batch."""
+class _Numbered(Dataset[Any]):
+    """Numbers of items, each with the size of its whole batch; a call makes those of one source a batch."""
 
     def __init__(self, sources: Sequence[Source[Any]], tokenize: Tokenize) -> None:
         self.sources, self.tokenize = sources, tokenize
         self.ends = list(accumulate(len(one.items) for one in sources))
+
+    def __len__(self) -> int:
+        return self.ends[-1]
+
+    def __getitem__(self, number: tuple[int, int]) -> tuple[int, int]:
+        return number
 
     def __call__(self, numbers: list[tuple[int, int]]) -> Any:
         place = bisect_right(self.ends, numbers[0][0])

@@ -6,21 +6,24 @@ import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from itertools import compress
+from typing import Any, NoReturn, TypeVar
 
 import pytorch_lightning as pl
 
 from textmover.data.batching import PartLoader, TrainingLoader
 from textmover.data.leakage import unread_columns, warn_of_shared
-from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
+from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.rating_scales import Scales, on_one_scale
-from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least, check_reading
+from textmover.data.sources import RatedSource, Source, Tokenize, check_judged, check_least
 from textmover.data.split import HELD_BACK_SHARE, hold_out_groups, split_held_back
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 from textmover.types.arguments import CheckedArguments
 
 logger = logging.getLogger(__name__)
+
+Kind = TypeVar("Kind", bound=Source[Any])
 
 HELD_BACK, HELD_OUT = "held-back", "held-out"
 """Names of the parts kept from training: by a hash of the reference, and by group."""
@@ -35,12 +38,29 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         seed: Seed of the order of batches, and of what else is drawn; if None, that of the mixture that it is part of,
             and 0 by itself.
         workers: Processes that tokenise ahead; 0 tokenises in between.
+        batch_sizes: Items to a batch, those of all processes together, and items to a batch of validation.
+        files: Files to read, by the name of the option that gives them.
+        notice: What a reader of the results must know about the data.
     """
 
-    def __init__(self, seed: int | None = None, workers: int = 0) -> None:
+    def __init__(
+        self,
+        seed: int | None = None,
+        workers: int = 0,
+        *,
+        batch_sizes: tuple[int, int] = (16, 64),
+        files: dict[str, list[str]] | None = None,
+        notice: str | None = None,
+    ) -> None:
         super().__init__()
         check_least(0, seed=seed or 0)
-        self._seed, self.workers = seed, workers
+        for field, names in (files or {}).items():
+            if not names:
+                raise InputError(f"Expected `{field}` to name at least one file, but got none: name one.")
+        self.batch_size, self.validation_batch_size = batch_sizes
+        check_least(1, batch_size=self.batch_size, validation_batch_size=self.validation_batch_size)
+        self._seed, self.workers, self.notice = seed, workers, notice
+        self.files = [name for names in (files or {}).values() for name in names]
         self.sources: dict[str, Source[Any]] = {}
         """Sources by name, once :meth:`setup` has run."""
         self.resume_other_data = False
@@ -139,6 +159,18 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         """Notices about the data that a reader of the results needs."""
         return [source.notice.strip() for source in self.sources.values() if source.notice]
 
+    def _source(self, kind: type[Kind], name: str, items: list[Any], parts: dict[str, list[Any]], **about: Any) -> Kind:
+        sizes = {"batch_size": self.batch_size, "validation_batch_size": self.validation_batch_size}
+        return kind(name, items, parts, **{**sizes, "notice": self.notice, **about})
+
+    def _check_sizes(self, unit: str, parts: Mapping[str, Sequence[Any]], way_out: str) -> None:
+        for name, part in parts.items():
+            if len(part) < 3:
+                raise InputError(
+                    f"Expected at least 3 {unit} in the {name} part, but got {len(part)} of {', '.join(self.files)}: "
+                    f"{way_out}, or change `held_back`."
+                )
+
     def _trainer(self) -> pl.Trainer:
         if self.trainer is None:
             raise RuntimeError("Expected the data module to be used by a trainer, but it has none.")
@@ -205,8 +237,8 @@ class RatingsDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        super().__init__(seed, workers)
-        check_reading("train", train, batch_size, validation_batch_size)
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
         if columns.score is None:
             raise InputError("Expected `columns.score` to name the column of the ratings, but got null: name it.")
         for name, keys in (
@@ -216,14 +248,12 @@ class RatingsDataModule(SourcesDataModule):
             for key in keys:
                 if key is not None and key not in columns.groups:
                     raise InputError(f"Expected `{name}` to be among `columns.groups`, but got {key!r}: add it there.")
-        self.train_files, self.validation_files = list(train), list(validation or [])
+        self.validation_files = list(validation or [])
         self.splits = split, validation_split
         self.columns, self.where, self.validation_where = columns, where or {}, validation_where or {}
         self.without, self.scales = list(without or []), scales
         self.group, self.batch_group = group, batch_group
         self.held_back, self.held_out, self.beside = held_back, held_out or {}, beside or {}
-        self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
-        self.notice = notice
 
     @property
     def segments(self) -> list[Segment]:
@@ -248,51 +278,38 @@ class RatingsDataModule(SourcesDataModule):
             parts[HELD_BACK], unseen = hold_out_groups(held_back, self.held_out)
             parts[HELD_OUT] = unseen + (hold_out_groups(held_back, self.beside)[1] if self.beside else [])
             about["held out"] = str(self.held_out)
-        for name, part in [("training", segments), *parts.items()]:
-            if len(part) < 3:
-                raise InputError(
-                    f"Expected at least 3 segments in the {name} part, but got {len(part)} "
-                    f"of {', '.join(self.train_files)}: give more ratings, or change `held_back`."
-                )
+        self._check_sizes("segments", {"training": segments, **parts}, "give more ratings")
         sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
         logger.info("Ratings: %d to train on, %s", len(segments), sizes)
         unread = self._unread_columns()
         for name, part in parts.items():
-            about |= {
-                f"{name}, not apart": shared for shared in [warn_of_shared(name, segments, part, unread)] if shared
-            }
+            shared = warn_of_shared(name, segments, part, unread)
+            about |= {f"{name}, not apart": shared} if shared else {}
         within = None if self.batch_group is None else [one.groups[self.batch_group] for one in segments]
-        source = RatedSource(
-            "ratings",
-            segments,
-            parts,
-            batch_size=self.batch_size,
-            validation_batch_size=self.validation_batch_size,
-            batch_groups=within,
-            about=about,
-            notice=self.notice,
-            group=self.group,
+        source = self._source(
+            RatedSource, "ratings", segments, parts, batch_groups=within, about=about, group=self.group
         )
-        check_judged(source, self.validation_files or self.train_files)
+        check_judged(source, self.validation_files or self.files)
         return [source]
 
     def _training_part(self) -> tuple[list[Segment], list[Segment], dict[str, str]]:
         """The segments to train on, those held back, and their description on the card."""
-        about = {"training files": ", ".join(self.train_files)}
-        rated = {name: self._read(name, self.where, self.splits[0]) for name in self.train_files}
+        about = {"training files": ", ".join(self.files)}
+        rated = {name: self._read(name, self.where, self.splits[0]) for name in self.files}
         validation = {name: self._read(name, self.validation_where, self.splits[1]) for name in self.validation_files}
-        kept = {name: (part, []) for name, part in rated.items()} if validation else self._split(rated)
-        training = {name: part for name, (part, _) in kept.items()}
-        ratings = {name: [*part, *held_back] for name, (part, held_back) in kept.items()}
-        scaled = on_one_scale(ratings, self.scales, training)
-        segments = [one for name in kept for one in scaled[name][: len(training[name])]]
-        held_back = [one for name in kept for one in scaled[name][len(training[name]) :]]
-        left_out = 0
+        together = [one for part in rated.values() for one in part]  # references may be shared between files
+        apart = set() if validation else {id(one) for one in split_held_back(together, self.held_back)[1]}
+        kept = {name: [id(one) not in apart for one in part] for name, part in rated.items()}
+        training = {name: list(compress(part, kept[name])) for name, part in rated.items()}
+        scaled = on_one_scale(rated, self.scales, training)
+        parts: list[list[Segment]] = [[], []]
+        for name, part in scaled.items():
+            for one, trained in zip(part, kept[name], strict=True):
+                parts[not trained].append(one)
         if self.without:
-            pairs, before = set().union(*map(read_pairs, self.without)), len(segments) + len(held_back)
             # The part that is held back chooses the epoch, so they have no place in it either.
-            segments, held_back = without_pairs(segments, pairs), without_pairs(held_back, pairs)
-            left_out = before - len(segments) - len(held_back)
+            parts, left_out = without_files(parts, self.without, segment_pairs)
+        segments, held_back = parts
         if validation:
             about["validation files"] = ", ".join(self.validation_files)
             held_back = [one for part in on_one_scale(validation, self.scales).values() for one in part]
@@ -307,18 +324,9 @@ class RatingsDataModule(SourcesDataModule):
             logger.info("Ratings: %d segments left out that are pairs of %s", left_out, names)
         return segments, held_back, about
 
-    def _split(self, rated: Mapping[str, list[Segment]]) -> dict[str, tuple[list[Segment], list[Segment]]]:
-        """The segments to train on and those held back, by file; references may be shared between files."""
-        together = [one for part in rated.values() for one in part]
-        apart = {id(one) for one in split_held_back(together, self.held_back)[1]}
-        return {
-            name: ([one for one in part if id(one) not in apart], [one for one in part if id(one) in apart])
-            for name, part in rated.items()
-        }
-
     def _unread_columns(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
-        for files, split in zip((self.train_files, self.validation_files), self.splits, strict=True):
+        for files, split in zip((self.files, self.validation_files), self.splits, strict=True):
             for path in files:
                 for name, values in unread_columns(path, self.columns, split).items():
                     found[name] = found.get(name, {}) | values

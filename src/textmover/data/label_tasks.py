@@ -41,21 +41,13 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class LabelTask:
-    """A task as it is on the hub.
-
-    Attributes:
-        columns: Its columns there.
-        labels: Its classes in the order of the numbers that stand for them there.
-        written: Other ways to write a class, in lower case.
-        paraphrase: The class of pairs that mean the same; ``None`` where there is none.
-        validation: The split to validate on.
-    """
+    """A task as it is on the hub."""
 
     columns: LabelColumns
-    labels: tuple[str, ...]
-    written: Mapping[str, str] = field(default_factory=dict)
-    paraphrase: str | None = None
-    validation: str = "validation"
+    labels: tuple[str, ...]  # classes in the order of the numbers that stand for them there
+    written: Mapping[str, str] = field(default_factory=dict)  # class by other ways to write it, in lower case
+    paraphrase: str | None = None  # class of pairs that mean the same
+    validation: str = "validation"  # split
 
 
 _NLI = ("entailment", "neutral", "contradiction")
@@ -85,32 +77,14 @@ TASKS: dict[str, LabelTask] = {
 
 @dataclass(frozen=True)
 class LabelNames:
-    """Names of the classes.
+    """Names of the classes."""
 
-    Attributes:
-        classes: The classes, in the order of a classifier's outputs.
-        numbers: What whole numbers stand for, from 0 on, in the words of ``written``.
-        written: The class by each way to write it, in lower case.
-    """
-
-    classes: tuple[str, ...]
-    numbers: tuple[str, ...]
-    written: Mapping[str, str]
+    classes: tuple[str, ...]  # in the order of a classifier's outputs
+    numbers: tuple[str, ...]  # what whole numbers stand for, from 0 on, in the words of `written`
+    written: Mapping[str, str]  # class by each way to write it, in lower case
 
     def place(self, value: object) -> int | None:
-        """Number of the class that a cell names; ``None`` where it stands for a missing label.
-
-        Args:
-            value: A cell: a name in any case, or a number.
-
-        Raises:
-            KeyError: If it names none.
-
-        Example:
-            >>> names = label_names("mnli", None)
-            >>> names.place("Neutral"), names.place(2), names.place("-1")
-            (1, 2, None)
-        """
+        """Number of the class that a cell names; ``None`` for a missing label, KeyError for anything else."""
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             raise KeyError(value)
         text = str(value).strip().casefold()
@@ -128,18 +102,15 @@ class LabelNames:
 
 
 def label_names(task: str | None, labels: Sequence[str] | Mapping[str, str] | None) -> LabelNames:
-    """The classes of a task, or those that a user names.
+    """The classes of a task, or those that a user names, in order or by each way to write them.
 
-    Args:
-        task: A task of :data:`TASKS`.
-        labels: The classes in the order of the numbers that stand for them; or the class by each way to write it, such
-            as ``{"contradi": "contradiction"}``, which is added to what the task knows and may join classes of it.
+    A mapping such as ``{"contradi": "contradiction"}`` is added to what the task knows and may join classes of it.
 
     Example:
         >>> joined = {"neutral": "not_entailment", "contradiction": "not_entailment"}
         >>> names = label_names("mnli", joined)
-        >>> names.classes, names.place(2), names.place("neutral")
-        (('entailment', 'not_entailment'), 1, 1)
+        >>> names.classes, names.place(2), names.place("neutral"), names.place("-1")
+        (('entailment', 'not_entailment'), 1, 1, None)
     """
     if task is not None and task not in TASKS:
         raise InputError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")

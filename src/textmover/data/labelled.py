@@ -12,10 +12,10 @@ import torch
 
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, LabelNames, TaskName, label_names
-from textmover.data.overlap import PairFile, compared_text, read_pairs, rows_where
-from textmover.data.sources import Batch, Source, Tokenize, check_reading
+from textmover.data.overlap import PairFile, normalised_pair, rows_where, without_files
+from textmover.data.sources import Batch, Source, Tokenize
 from textmover.data.split import HELD_BACK_SHARE, is_held_back, normalise_reference, taken_by_hash
-from textmover.readers.segments import TableRow, read_rows
+from textmover.readers.segments import read_rows
 from textmover.types import InputError, TokenBatch
 
 if TYPE_CHECKING:
@@ -26,13 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text, or a pair of texts, and its class.
-
-    Attributes:
-        texts: One text or two.
-        label: Number of its class.
-        groups: Values by group key.
-    """
+    """A text, or a pair of texts, and the number of its class."""
 
     texts: tuple[str, ...]
     label: int
@@ -41,24 +35,15 @@ class LabelledText:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelBatch(Batch):
-    """Labelled texts.
+    """Labelled texts."""
 
-    Attributes:
-        texts: Tokens of the texts, ``B`` rows; of pairs those of the first and of the second texts.
-        labels: Number of each item's class, int64 ``[B]``.
-    """
-
-    texts: tuple[TokenBatch, ...]
-    labels: Tensor
+    texts: tuple[TokenBatch, ...]  # B rows; of pairs those of the first and of the second texts
+    labels: Tensor  # number of each item's class, int64 [B]
 
 
 @dataclass
 class LabelledSource(Source[LabelledText]):
-    """Labelled texts.
-
-    Attributes:
-        classes: The classes, by their numbers.
-    """
+    """Labelled texts, with the names of their classes."""
 
     classes: tuple[str, ...] = ()
 
@@ -147,24 +132,23 @@ class LabelsDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        super().__init__(seed, workers)
-        check_reading("train", train, batch_size, validation_batch_size)
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
         self.names = label_names(task, labels)
         self.columns = filled_columns(task, columns, (where, validation_where))
         if self.columns.label is None:
             raise InputError("Expected `columns.label` to name the column of the labels, but got none: name it.")
         if most is not None and most < 3:
             raise InputError(f"Expected `most` to be at least 3, but got {most}: give more items, or leave it out.")
-        self.train_files, self.validation_files = list(train), list(validation or [])
+        self.validation_files = list(validation or [])
         self.splits = split, validation_split or ("validation" if task is None else TASKS[task].validation)
         self.where, self.validation_where, self.without = where or {}, validation_where or {}, list(without or [])
-        self.held_back, self.most, self.notice = held_back, most, notice
-        self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
+        self.held_back, self.most = held_back, most
 
     def read(self) -> list[Source[Any]]:
         """Read and split the files."""
-        about = {"training files": ", ".join(self.train_files)}
-        items, unlabelled = self._read(self.train_files, self.splits[0], self.where)
+        about = {"training files": ", ".join(self.files)}
+        items, unlabelled = self._read(self.files, self.splits[0], self.where)
         if self.validation_files:
             training = items
             held_back, more = self._read(self.validation_files, self.splits[1], self.validation_where)
@@ -178,19 +162,20 @@ class LabelsDataModule(SourcesDataModule):
             )
         if unlabelled:
             about["without a label"] = f"{unlabelled} left out"
-        training = self._without_pairs(training, about)
+        if self.without:
+            (training,), left_out = without_files([training], self.without, lambda item: [normalised_pair(*item.texts)])
+            names = ", ".join(file.path for file in self.without)
+            about["without the pairs of"] = f"{names} ({left_out} items left out)"
         training = taken_by_hash(training, self.most, lambda item: item.texts)
-        source = LabelledSource(
-            "labels",
-            training,
-            {HELD_BACK: held_back},
-            batch_size=self.batch_size,
-            validation_batch_size=self.validation_batch_size,
-            about=about,
-            notice=self.notice,
-            classes=self.names.classes,
-        )
-        self._check(source)
+        parts = {HELD_BACK: held_back}
+        self._check_sizes("items", {"training": training, **parts}, "give more")
+        source = self._source(LabelledSource, "labels", training, parts, about=about, classes=self.names.classes)
+        if len({item.label for item in training}) < 2:
+            raise InputError(
+                f"Expected at least two classes to learn, but all items of {', '.join(self.files)} are "
+                f"{source.classes[training[0].label]!r}: give others as well, or take ParaphrasesDataModule for "
+                "paraphrases alone."
+            )
         about |= {"classes": source.counts(training), f"{HELD_BACK} classes": source.counts(held_back)}
         logger.info("Labels: %d to train on (%s), %d held back", len(training), about["classes"], len(held_back))
         return [source]
@@ -203,34 +188,9 @@ class LabelsDataModule(SourcesDataModule):
         unlabelled = 0
         for name in files:
             items, left_out = read_labelled(name, self.columns, self.names, split=split)
-            rows: Any = items  # which have groups, as segments do
-            chosen: Any = rows_where(rows, where, name)
-            found += chosen
+            found += rows_where(items, where, name)
             unlabelled += left_out
         return found, unlabelled
-
-    def _without_pairs(self, items: list[LabelledText], about: dict[str, str]) -> list[LabelledText]:
-        if not self.without:
-            return items
-        pairs = set().union(*map(read_pairs, self.without))
-        kept = [item for item in items if frozenset(map(compared_text, item.texts)) not in pairs]
-        names = ", ".join(file.path for file in self.without)
-        about["without the pairs of"] = f"{names} ({len(items) - len(kept)} items left out)"
-        return kept
-
-    def _check(self, source: LabelledSource) -> None:
-        for name, part in (("training", source.items), *source.parts.items()):
-            if len(part) < 3:
-                raise InputError(
-                    f"Expected at least 3 items in the {name} part, but got {len(part)} of "
-                    f"{', '.join(self.train_files)}: give more, or change `held_back`."
-                )
-        if len({item.label for item in source.items}) < 2:
-            raise InputError(
-                f"Expected at least two classes to learn, but all items of {', '.join(self.train_files)} are "
-                f"{source.classes[source.items[0].label]!r}: give others as well, or take ParaphrasesDataModule for "
-                "paraphrases alone."
-            )
 
 
 def filled_columns(
@@ -250,24 +210,7 @@ def filled_columns(
 def read_labelled(
     path: str, columns: LabelColumns, names: LabelNames, *, split: str = "train"
 ) -> tuple[list[LabelledText], int]:
-    r"""Read a table of labelled texts.
-
-    Args:
-        path: CSV, TSV, JSON Lines or Parquet, or ``hub:owner/name/configuration``
-            (as for :func:`~textmover.readers.segments.read_segments`).
-        columns: What the columns mean, all named.
-        names: How the classes are written.
-        split: Split of a hub data set.
-
-    Returns:
-        The items in the order of the file, and how many were left out because they have no label.
-
-    Example:
-        >>> path = getfixture("tmp_path") / "nli.tsv"
-        >>> _ = path.write_text("a\tb\tlabel\nIt rains.\tIt is wet.\t0\nIt rains.\tIt is Monday.\t-1\n")
-        >>> read_labelled(str(path), LabelColumns(("a", "b"), "label"), label_names("rte", None))
-        ([LabelledText(texts=('It rains.', 'It is wet.'), label=0, groups={})], 1)
-    """
+    """Read the labelled texts of a table or of ``hub:owner/name/configuration``, and how many have no label."""
     label = columns.label or ""
     fields = [("columns.texts", name) for name in columns.texts]
     fields += [("columns.label", label), *(("columns.groups", name) for name in columns.groups)]
@@ -275,24 +218,20 @@ def read_labelled(
     for _, row in read_rows(path, fields, split=split):
         if isinstance(row, InputError):
             raise row
-        place = _label(row, label, names)
+        value = row.cells.get(label)
+        try:
+            place = names.place(value)
+        except KeyError:
+            raise InputError(
+                f"Expected a label in column {label!r} of {row.name}, {row.unit} {row.number}, among {names.known}, "
+                f"but got {value!r}: correct it, or say with `labels` which class it is."
+            ) from None
         if place is None:
             unlabelled += 1
             continue
         texts = tuple(row.text(name) for name in columns.texts)
         found.append(LabelledText(texts, place, {name: row.group(name) for name in columns.groups}))
     return found, unlabelled
-
-
-def _label(row: TableRow, column: str, names: LabelNames) -> int | None:
-    value = row.cells.get(column)
-    try:
-        return names.place(value)
-    except KeyError:
-        raise InputError(
-            f"Expected a label in column {column!r} of {row.name}, {row.unit} {row.number}, among {names.known}, but "
-            f"got {value!r}: correct it, or say with `labels` which class it is."
-        ) from None
 
 
 def _split(items: Sequence[LabelledText], share: float) -> tuple[list[LabelledText], list[LabelledText]]:

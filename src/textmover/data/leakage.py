@@ -43,13 +43,7 @@ Unread = Mapping[str, Mapping[str, str]]
 
 
 def unread_columns(path: str, columns: Columns, split: str) -> dict[str, dict[str, str]]:
-    """Read columns whose rows belong together by their name, where the recipe names none of them.
-
-    Args:
-        path: Table of ratings.
-        columns: Columns that the recipe reads.
-        split: Split of a hub or saved data set.
-    """
+    """Read columns whose rows belong together by their name, where the recipe names none of them."""
     found: dict[str, dict[str, str]] = {}
     for table in open_tables(path, split=split):
         names = [one for one in table.columns if HOLDS_TOGETHER.fullmatch(one) and one not in columns.names]
@@ -64,18 +58,10 @@ def unread_columns(path: str, columns: Columns, split: str) -> dict[str, dict[st
 def shared_with_training(
     training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
 ) -> list[str]:
-    """Find what kept segments share with those to train on, which makes agreement on them look better than it is.
+    """Number of the kept segments that share something with those to train on, where it is worth a warning.
 
     A group counts where each reference belongs to one of its values, and a value has few references or its name is that
     of a prompt or a document; systems and language pairs do not.
-
-    Args:
-        training: Segments to train on.
-        kept: Segments kept from training.
-        unread: Columns beside those that the recipe reads, from :func:`unread_columns`.
-
-    Returns:
-        For each kind of sharing that is worth a warning, how many of the kept segments share what.
     """
     keys: dict[str, Callable[[Segment], str | None]] = {
         "their source": lambda one: normalise_reference(one.source) if one.source else None,
@@ -88,20 +74,14 @@ def shared_with_training(
         found[name] = (sum(key(one) in seen for one in kept), len(kept))
     like = near_duplicates([one.references[0] for one in training], [one.references[0] for one in kept])
     found["a reference that is nearly the same"] = (sum(like), len(like))
-    return [f"{count} of {total} share {name}" for name, (count, total) in found.items() if _worth(count, total)]
+    worth = {name: one for name, one in found.items() if one[0] > 0 and one[0] >= WORTH_A_WARNING * one[1]}
+    return [f"{count} of {total} share {name}" for name, (count, total) in worth.items()]
 
 
 def warn_of_shared(
     name: str, training: Sequence[Segment], kept: Sequence[Segment], unread: Unread | None = None
 ) -> str:
-    """Warn where kept segments do not stand apart from those to train on.
-
-    Args:
-        name: Name of the part that is kept.
-        training: Segments to train on.
-        kept: Segments of the part.
-        unread: Columns beside those that the recipe reads.
-    """
+    """Warn where the segments of a held-out part do not stand apart from those to train on."""
     shared = "; ".join(shared_with_training(training, kept, unread))
     if shared:
         logger.warning(
@@ -115,14 +95,8 @@ def near_duplicates(known: Sequence[str], texts: Sequence[str]) -> list[bool]:
     """Return whether a text has nearly the words of a known one, each text once and 2,000 of many.
 
     Two sets of words that have four fifths in common share one of the rarest words of either (prefix filtering), by
-    which the few texts to compare with are found; a text is compared with 200 of them.
-
-    Args:
-        known: Texts such as the references to train on.
-        texts: Texts to look for among them.
-
-    Reference:
-        Chaudhuri et al. 2006, A Primitive Operator for Similarity Joins in Data Cleaning.
+    which the few texts to compare with are found; a text is compared with 200 of them (Chaudhuri et al. 2006, A
+    Primitive Operator for Similarity Joins in Data Cleaning).
 
     Example:
         >>> near_duplicates(["the cat sat on a mat"], ["The cat sat on a mat!", "a dog ran"])
@@ -183,7 +157,3 @@ def _value(name: str, segment: Segment) -> str | None:
 
 def _unread_value(values: Mapping[str, str], segment: Segment) -> str | None:
     return values.get(normalise_reference(segment.references[0]))
-
-
-def _worth(count: int, total: int) -> bool:
-    return count > 0 and count >= WORTH_A_WARNING * total

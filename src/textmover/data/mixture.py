@@ -15,7 +15,6 @@ from textmover.data.sources import Source
 from textmover.types import InputError
 
 ROUNDING = 1e-9
-"""Tolerance of rounding in a share of the batches."""
 
 
 class MixtureDataModule(SourcesDataModule):

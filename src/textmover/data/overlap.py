@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from textmover.data.split import normalise_reference
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
 Pair = frozenset[str]
+
+
+class _Row(Protocol):
+    @property
+    def groups(self) -> Mapping[str, str]: ...
+
+
+Row = TypeVar("Row", bound=_Row)
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -38,43 +48,36 @@ def read_pairs(file: PairFile) -> set[Pair]:
     return {normalised_pair(one.hypothesis, one.references[0]) for one in segments}
 
 
-def rows_where(segments: Sequence[Segment], where: Mapping[str, Sequence[str]], path: str) -> list[Segment]:
-    """The segments whose groups have one of the values that are named for each key.
-
-    Example:
-        >>> rows = [Segment("a", ("b",), groups={"split": split}) for split in ("train", "test")]
-        >>> len(rows_where(rows, {"split": ["train"]}, "pairs.tsv"))
-        1
-    """
+def rows_where(rows: Sequence[Row], where: Mapping[str, Sequence[str]], path: str) -> list[Row]:
+    """The rows of a file whose groups have one of the values that are named for each key."""
     for key, values in where.items():
-        present = {segment.groups[key] for segment in segments}
+        present = {row.groups[key] for row in rows}
         missing = [value for value in values if value not in present]
         if missing:
             raise InputError(
                 f"Expected rows of {path} whose {key!r} is {missing[0]!r}, but got none: it holds "
                 f"{', '.join(sorted(present)[:8])}."
             )
-    return [one for one in segments if all(one.groups[key] in values for key, values in where.items())]
+    return [row for row in rows if all(row.groups[key] in values for key, values in where.items())]
 
 
-def without_pairs(segments: Sequence[Segment], pairs: set[Pair]) -> list[Segment]:
-    """The segments that are no pair of a set: neither hypothesis and reference as they are nor the other way round.
-
-    Texts are compared as :func:`compared_text` leaves them.
-
-    Example:
-        >>> rows = [Segment("The cat", ("a dog",)), Segment("The cat", ("a cat",))]
-        >>> len(without_pairs(rows, {normalised_pair("A dog.", "The cat.")}))
-        1
-    """
-    return [
-        one for one in segments if not any(normalised_pair(one.hypothesis, text) in pairs for text in one.references)
-    ]
+def without_files(
+    parts: Sequence[Sequence[Item]], files: Sequence[PairFile], pairs: Callable[[Item], Iterable[Pair]]
+) -> tuple[list[list[Item]], int]:
+    """Parts without the items that are pairs of files, in either order, and how many were left out."""
+    left_out = set().union(*map(read_pairs, files))
+    kept = [[one for one in part if left_out.isdisjoint(pairs(one))] for part in parts]
+    return kept, sum(map(len, parts)) - sum(map(len, kept))
 
 
-def normalised_pair(first: str, second: str) -> Pair:
-    """Two texts as they are compared: normalised, without order."""
-    return frozenset((compared_text(first), compared_text(second)))
+def segment_pairs(segment: Segment) -> set[Pair]:
+    """The hypothesis with each of its references, normalised."""
+    return {normalised_pair(segment.hypothesis, text) for text in segment.references}
+
+
+def normalised_pair(*texts: str) -> Pair:
+    """Texts as they are compared: normalised, without order."""
+    return frozenset(map(compared_text, texts))
 
 
 def compared_text(text: str) -> str:

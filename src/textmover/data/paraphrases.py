@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from textmover.data.datamodule import HELD_BACK, SourcesDataModule
 from textmover.data.label_tasks import TASKS, LabelColumns, TaskName, label_names
 from textmover.data.labelled import filled_columns, read_labelled
-from textmover.data.overlap import PairFile, read_pairs, rows_where, without_pairs
-from textmover.data.sources import Batch, Source, Tokenize, check_least, check_reading
-from textmover.data.split import HELD_BACK_SHARE, normalise_reference, split_held_back, taken_by_hash
+from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
+from textmover.data.sources import Batch, Source, Tokenize, check_least
+from textmover.data.split import HELD_BACK_SHARE, connected, normalise_reference, split_held_back, taken_by_hash
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment, TokenBatch
 
@@ -45,50 +45,30 @@ NOTICES = {
 
 @dataclass(frozen=True)
 class Paraphrase:
-    """Two texts that mean the same.
-
-    Attributes:
-        texts: The texts.
-        cluster: Number of the texts that mean the same as these, as far as paraphrases of paraphrases tell.
-        negatives: Texts of other clusters that look much alike.
-        negative_clusters: Their clusters.
-    """
+    """Two texts that mean the same."""
 
     texts: tuple[str, str]
-    cluster: int
-    negatives: tuple[str, ...] = ()
+    cluster: int  # number of all texts that mean the same, as far as paraphrases of paraphrases tell
+    negatives: tuple[str, ...] = ()  # texts of other clusters that look much alike
     negative_clusters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParaphraseBatch(Batch):
-    """Pairs of paraphrases.
+    """Pairs of paraphrases, with ``k`` mined texts for each pair."""
 
-    Attributes:
-        hypotheses: Tokens of the first texts, ``B`` rows.
-        references: Tokens of the second texts, ``B`` rows.
-        negatives: Tokens of ``k`` mined texts for each pair, pair after pair, ``B·k`` rows; ``None`` without any.
-        clusters: Cluster of each pair and of the texts mined for it, int64 ``[B, 1 + k]``: texts of one cluster are no
-            negatives of one another.
-    """
-
-    hypotheses: TokenBatch
-    references: TokenBatch
-    negatives: TokenBatch | None
-    clusters: Tensor
+    hypotheses: TokenBatch  # B first texts
+    references: TokenBatch  # B second texts
+    negatives: TokenBatch | None  # mined texts, pair after pair, B·k rows
+    clusters: Tensor  # of each pair and the texts mined for it, int64 [B, 1 + k]
 
 
 @dataclass
 class ParaphraseSource(Source[Paraphrase]):
-    """Pairs of paraphrases.
+    """Pairs of paraphrases."""
 
-    Attributes:
-        negatives: Mined negatives of each pair to train on.
-        mining: How they are mined; ``metric`` leaves it to the training module, which has one.
-    """
-
-    negatives: int = 0
-    mining: Mining = "overlap"
+    negatives: int = 0  # mined for each pair to train on
+    mining: Mining = "overlap"  # `metric` leaves it to the training module, which has one
 
     def texts(self, item: Paraphrase) -> tuple[str, ...]:
         """Both texts."""
@@ -114,19 +94,15 @@ class ParaphraseSource(Source[Paraphrase]):
         )
 
     def take_negatives(self, chosen: Sequence[Sequence[int]]) -> None:
-        """Give each pair to train on its negatives: first texts of other pairs.
-
-        Args:
-            chosen: For each pair the places of the pairs that they are of.
-        """
-        firsts = [(item.texts[0], item.cluster) for item in self.items]
+        """Give each pair to train on its negatives: the first texts of the pairs at the chosen places."""
+        others = [[self.items[place] for place in places] for places in chosen]
         self.items[:] = [
             replace(
                 item,
-                negatives=tuple(firsts[place][0] for place in places),
-                negative_clusters=tuple(firsts[place][1] for place in places),
+                negatives=tuple(other.texts[0] for other in of_item),
+                negative_clusters=tuple(other.cluster for other in of_item),
             )
-            for item, places in zip(self.items, chosen, strict=True)
+            for item, of_item in zip(self.items, others, strict=True)
         ]
 
 
@@ -174,8 +150,8 @@ class ParaphrasesDataModule(SourcesDataModule):
         workers: int = 0,
         notice: str | None = None,
     ) -> None:
-        super().__init__(seed, workers)
-        check_reading("train", train, batch_size, validation_batch_size)
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(seed, workers, batch_sizes=sizes, files={"train": train}, notice=notice)
         self.columns = filled_columns(task, columns, (where,))
         if len(self.columns.texts) != 2:
             raise InputError(f"Expected two columns of texts, but got {', '.join(self.columns.texts)}: name two.")
@@ -188,43 +164,44 @@ class ParaphrasesDataModule(SourcesDataModule):
                 "choose the rows with `where`."
             )
         check_least(2, batch_size=batch_size, validation_batch_size=validation_batch_size)
-        self.task, self.train_files, self.split = task, list(train), split
+        self.task, self.split = task, split
         self.where, self.without = where or {}, list(without or [])
         self.negatives, self.mining, self.held_back, self.most = negatives, mining, held_back, most
-        self.batch_size, self.validation_batch_size, self.notice = batch_size, validation_batch_size, notice
 
     def read(self) -> list[Source[Any]]:
         """Read and split the files, and mine negatives by overlap."""
-        about = {"training files": ", ".join(self.train_files), "negatives": "the other texts of each batch"}
-        segments = [one for name in self.train_files for one in self._read(name)]
+        about = {"training files": ", ".join(self.files), "negatives": "the other texts of each batch"}
+        segments = [one for name in self.files for one in self._read(name)]
         # Of all pairs: those left out below still say that texts mean the same.
-        numbered = {id(segment): pair for segment, pair in zip(segments, _paraphrases(segments), strict=True)}
+        clusters = connected([tuple(map(normalise_reference, one.references)) for one in segments])
+        numbered = {
+            id(one): Paraphrase((one.references[0], one.references[1]), cluster)
+            for one, cluster in zip(segments, clusters, strict=True)
+        }
         training, held_back = split_held_back(segments, self.held_back)
         about["held back"] = f"{self.held_back:.0%} by a hash, with all paraphrases of their paraphrases"
         if self.without:
-            kept = without_pairs(training, set().union(*map(read_pairs, self.without)))
+            (training,), left_out = without_files([training], self.without, segment_pairs)
             names = ", ".join(file.path for file in self.without)
-            about["without the pairs of"] = f"{names} ({len(training) - len(kept)} pairs left out)"
-            training = kept
+            about["without the pairs of"] = f"{names} ({left_out} pairs left out)"
         training = taken_by_hash(training, self.most, lambda one: one.references)
         items, kept_back = ([numbered[id(one)] for one in part] for part in (training, held_back))
         for name, part in (("training", items), (HELD_BACK, kept_back)):
-            clusters = len({one.cluster for one in part})
-            if len(part) < 3 or clusters < 2:
+            found = len({one.cluster for one in part})
+            if len(part) < 3 or found < 2:
                 raise InputError(
                     f"Expected at least 3 pairs in the {name} part, of which some are no paraphrases of the others, "
-                    f"but got {len(part)} in {clusters} cluster{'s' * (clusters != 1)} of "
-                    f"{', '.join(self.train_files)}: give more, or change `held_back`."
+                    f"but got {len(part)} in {found} cluster{'s' * (found != 1)} of "
+                    f"{', '.join(self.files)}: give more, or change `held_back`."
                 )
         mined = self.mining if self.negatives else None
         if mined is not None:
             about["mined negatives"] = f"{self.negatives} to a pair, by {mined}"
-        source = ParaphraseSource(
+        source = self._source(
+            ParaphraseSource,
             "paraphrases",
             items,
             {HELD_BACK: kept_back},
-            batch_size=self.batch_size,
-            validation_batch_size=self.validation_batch_size,
             about=about,
             notice=" ".join(filter(None, [self.notice, NOTICES[mined]])),
             negatives=self.negatives,
@@ -244,36 +221,21 @@ class ParaphrasesDataModule(SourcesDataModule):
             pairs = [(one.hypothesis, one.references[0]) for one in rows]
         else:
             names = label_names(self.task, None)
-            items: Any = read_labelled(name, self.columns, names, split=self.split)[0]
-            chosen: Any = rows_where(items, self.where, name)  # items have groups, as segments do
+            items, _ = read_labelled(name, self.columns, names, split=self.split)
             meant = names.classes.index(str(TASKS[self.task].paraphrase))
-            pairs = [one.texts for one in chosen if one.label == meant]
+            labelled = rows_where(items, self.where, name)
+            pairs = [(one.texts[0], one.texts[1]) for one in labelled if one.label == meant]
         return [Segment(first, (first, second)) for first, second in pairs]
 
 
 def mine_by_overlap(items: Sequence[Paraphrase], count: int) -> list[list[int]]:
-    """For each pair the others whose first texts share the most words with its own.
-
-    Args:
-        items: The pairs.
-        count: How many others.
-
-    Example:
-        >>> texts = ["a red cat sat", "a red cat ran", "no dog"]
-        >>> mine_by_overlap([Paraphrase((text, text), number) for number, text in enumerate(texts)], 1)
-        [[1], [0], [0]]
-    """
+    """For each pair the places of the others whose first texts share the most words with its own."""
     vectors = _tf_idf([item.texts[0] for item in items])
     return nearest_others(vectors, [item.cluster for item in items], count)
 
 
 def nearest_others(vectors: Any, clusters: Sequence[int], count: int) -> list[list[int]]:
-    """For each vector the nearest ones by dot product that are of other clusters, the nearest first.
-
-    Args:
-        vectors: Rows of unit length ``[n, D]``, a NumPy array or a SciPy sparse matrix.
-        clusters: Cluster of each row.
-        count: How many.
+    """For each unit vector ``[n, D]``, dense or sparse, the nearest ones of other clusters, the nearest first.
 
     Example:
         >>> nearest_others(np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), [0, 1, 2], 2)
@@ -321,21 +283,3 @@ def _tf_idf(texts: Sequence[str]) -> Any:
     values = np.array(idf, dtype=np.float64)
     lengths = np.sqrt(np.bincount(rows, values**2, minlength=len(texts)))
     return csr_array((values / lengths[rows], (rows, columns)), shape=(len(texts), max(1, len(places))))
-
-
-def _paraphrases(pairs: Sequence[Segment]) -> list[Paraphrase]:
-    """Pairs with the number of their cluster: the first pair that they are connected with."""
-    parent = list(range(len(pairs)))
-
-    def root(place: int) -> int:
-        while parent[place] != place:
-            parent[place] = parent[parent[place]]
-            place = parent[place]
-        return place
-
-    known: dict[str, int] = {}
-    for place, pair in enumerate(pairs):
-        for text in pair.references:
-            low, high = sorted((root(known.setdefault(normalise_reference(text), place)), root(place)))
-            parent[high] = low
-    return [Paraphrase((one.references[0], one.references[1]), root(place)) for place, one in enumerate(pairs)]

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from textmover.types import InputError, Segment
 
@@ -24,16 +25,8 @@ def on_one_scale(
 ) -> dict[str, list[Segment]]:
     """The segments of several files with ratings that can be trained on together.
 
-    Args:
-        rated: Rated segments by file.
-        scales: ``same`` checks that the ratings of any two files go from one end to the other alike, ``as-is`` takes
-            them unchecked, ``per-file`` gives each file's ratings mean 0 and standard deviation 1.
-        fitted_on: The segments that mean and deviation of a file come from; those of ``rated`` if ``None``.
-
-    Example:
-        >>> files = {"a": [Segment("h", ("r",), score=one) for one in (1.0, 3.0)]}
-        >>> [one.score for one in on_one_scale(files, "per-file")["a"]]
-        [-1.0, 1.0]
+    ``same`` checks that the ratings of any two files go from one end to the other alike, ``as-is`` takes them
+    unchecked, ``per-file`` gives each file's ratings mean 0 and standard deviation 1, those of ``fitted_on``.
     """
     if scales == "same":
         _check_same(rated)
@@ -46,7 +39,8 @@ def on_one_scale(
 
 
 def _standardized(name: str, segments: Sequence[Segment], fitted_on: Sequence[Segment]) -> list[Segment]:
-    mean, deviation = _moments(fitted_on)
+    ratings = _ratings(fitted_on) if fitted_on else np.zeros(1)
+    mean, deviation = float(ratings.mean()), float(ratings.std())
     if not deviation > 0:
         raise InputError(f"Expected ratings that differ, but those of {name} are all equal: check the column.")
     return [replace(one, score=(float(one.score or 0.0) - mean) / deviation) for one in segments]
@@ -54,8 +48,9 @@ def _standardized(name: str, segments: Sequence[Segment], fitted_on: Sequence[Se
 
 def _check_same(rated: Mapping[str, Sequence[Segment]]) -> None:
     """Compare the lowest and highest ratings of any two files; what lies between may differ with the texts."""
-    ends = {name: _ends(segments) for name, segments in rated.items() if segments}
-    for (first, (low, high)), (second, (other_low, other_high)) in combinations(ends.items(), 2):
+    ends = {name: _ratings(segments) for name, segments in rated.items() if segments}
+    for (first, own), (second, other) in combinations(ends.items(), 2):
+        low, high, other_low, other_high = own.min(), own.max(), other.min(), other.max()
         both = min(high, other_high) - max(low, other_low)
         if both < SHARED * (max(high, other_high) - min(low, other_low)):
             raise InputError(
@@ -65,11 +60,5 @@ def _check_same(rated: Mapping[str, Sequence[Segment]]) -> None:
             )
 
 
-def _ends(segments: Sequence[Segment]) -> tuple[float, float]:
-    ratings = [float(one.score or 0.0) for one in segments]
-    return min(ratings), max(ratings)
-
-
-def _moments(segments: Sequence[Segment]) -> tuple[float, float]:
-    ratings = np.array([one.score for one in segments], dtype=np.float64)
-    return (float(ratings.mean()), float(ratings.std())) if len(ratings) else (0.0, 0.0)
+def _ratings(segments: Sequence[Segment]) -> NDArray[np.float64]:
+    return np.array([one.score for one in segments], dtype=np.float64)

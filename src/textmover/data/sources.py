@@ -36,17 +36,11 @@ LENGTH_CHUNK = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Items of one source that are learned from at a time.
+    """Items of one source that are learned from at a time."""
 
-    Attributes:
-        positions: Place of each item in its part of the data, int64 ``[B]``.
-        source: Name of the source that the items are of.
-        joint: Items of the batch over all processes, of which process ``r`` of ``w`` has every ``w``-th from ``r``.
-    """
-
-    positions: Tensor
+    positions: Tensor  # of each item in its part of the data, int64 [B]
     source: str
-    joint: int
+    joint: int  # items over all processes, of which process r of w has every w-th from r
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -64,48 +58,29 @@ def _moved(value: Any, device: torch.device | str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class RatingBatch(Batch):
-    """Rated segments, one row per pair of a hypothesis and one of its references.
+    """Rated segments: ``B`` of them in ``R`` rows, one for each pair of a hypothesis and one of its references."""
 
-    Attributes:
-        hypotheses: Tokens of the hypotheses, ``R`` rows (a hypothesis is repeated for each of its references).
-        references: Tokens of the references, ``R`` rows.
-        owners: Segment of each row, int64 ``[R]``, ascending from 0.
-        ratings: Human scores, float64 ``[B]``.
-    """
-
-    hypotheses: TokenBatch
-    references: TokenBatch
-    owners: Tensor
-    ratings: Tensor
+    hypotheses: TokenBatch  # R rows
+    references: TokenBatch  # R rows
+    owners: Tensor  # segment of each row, int64 [R], ascending from 0
+    ratings: Tensor  # float64 [B]
 
 
 @dataclass
 class Source(ABC, Generic[Item]):
-    """Items of one kind to learn from, and parts of them that are kept from training.
-
-    Attributes:
-        name: What batches, losses and results are named by.
-        items: What is trained on.
-        parts: What is kept from training, by name of the part.
-        batch_size: Items to a batch, those of all processes together.
-        validation_batch_size: Items to a batch of validation, in each process.
-        batch_groups: Group of each item to train on, where a batch is to hold items of one group only.
-        about: What the items are, for the model card.
-        notice: What a reader of the results must know about them.
-    """
+    """Items of one kind to learn from, and parts of them that are kept from training."""
 
     name: str
     items: list[Item]
     parts: dict[str, list[Item]]
-    batch_size: int = 16
-    validation_batch_size: int = 64
-    batch_groups: list[str] | None = None
-    about: Mapping[str, str] = field(default_factory=dict)
-    notice: str | None = None
+    batch_size: int = 16  # of all processes together
+    validation_batch_size: int = 64  # in each process
+    batch_groups: list[str] | None = None  # of each item, where a batch is to hold items of one group only
+    about: Mapping[str, str] = field(default_factory=dict)  # for the model card
+    notice: str | None = None  # for readers of the results
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Itself: a source is read only, and copies of a training module share it."""
-        return self
+        return self  # it is read only, and copies of a training module share it
 
     @abstractmethod
     def texts(self, item: Item) -> tuple[str, ...]:
@@ -113,14 +88,7 @@ class Source(ABC, Generic[Item]):
 
     @abstractmethod
     def collate(self, items: Sequence[Item], positions: Sequence[int], joint: int, tokenize: Tokenize) -> Any:
-        """Items to a batch.
-
-        Args:
-            items: The items.
-            positions: Their places in the part that they are of.
-            joint: Items of the batch over all processes.
-            tokenize: The metric's tokeniser.
-        """
+        """Items at some positions of their part to a batch; ``joint`` of them over all processes."""
 
     def length(self, lengths: Mapping[str, int], item: Item) -> int:
         """Tokens that an item costs, given those of each text: the longest of its texts."""
@@ -146,11 +114,7 @@ class Source(ABC, Generic[Item]):
         return sum(-(-size // self.batch_size) for size in sizes)
 
     def fingerprint(self, batches: int) -> dict[str, str]:
-        """Print of the items and of how they are batched: equal for equal batches.
-
-        Args:
-            batches: Batches of an epoch.
-        """
+        """Print of the items and of how they are batched: equal for equal batches."""
         found = {"batch_size": str(self.batch_size)}
         for name, items in {"items": self.items, **self.parts}.items():
             digest = hashlib.sha256(repr(self.batch_groups).encode("utf-8", "surrogatepass"))
@@ -167,13 +131,9 @@ class Source(ABC, Generic[Item]):
 
 @dataclass
 class RatedSource(Source[Segment]):
-    """Rated segments.
+    """Rated segments."""
 
-    Attributes:
-        group: Group key to correlate within; ``None`` correlates over all segments of a part.
-    """
-
-    group: str | None = None
+    group: str | None = None  # key to correlate within; all segments of a part together if None
 
     def texts(self, item: Segment) -> tuple[str, ...]:
         """Hypothesis and references."""
@@ -192,7 +152,7 @@ class RatedSource(Source[Segment]):
             hypotheses=tokenize([items[row].hypothesis for row in owners]),
             references=tokenize([text for segment in items for text in segment.references]),
             owners=torch.tensor(owners),
-            ratings=torch.tensor([_rating(segment) for segment in items], dtype=torch.float64),
+            ratings=torch.from_numpy(self.ratings_of(items)),
             positions=torch.tensor(positions),
             source=self.name,
             joint=joint,
@@ -205,18 +165,16 @@ class RatedSource(Source[Segment]):
     @staticmethod
     def ratings_of(segments: Sequence[Segment]) -> NDArray[np.float64]:
         """Human scores of segments, float64 ``[n]``."""
-        return np.array([segment.score for segment in segments], dtype=np.float64)
+        for one in segments:
+            if one.score is None:
+                raise InputError(
+                    f"Expected rated segments, but {one.hypothesis[:60]!r} has no score: name the score column."
+                )
+        return np.array([one.score for one in segments], dtype=np.float64)
 
 
 def check_judged(source: RatedSource, files: Sequence[str]) -> None:
-    """Make sure that each part that was kept from training can be judged by: that some group of it has a correlation.
-
-    Without one all statistics are NaN, by which no epoch is the best and early stopping ends the run.
-
-    Args:
-        source: Rated segments with their parts.
-        files: Names of the files that the parts are of.
-    """
+    """Make sure that some group of each held-out part has a correlation: without one no epoch is the best."""
     for name, part in source.parts.items():
         by_group: dict[str, list[float]] = {}
         for group, rating in zip(source.groups_of(part), source.ratings_of(part).tolist(), strict=True):
@@ -236,35 +194,8 @@ def check_judged(source: RatedSource, files: Sequence[str]) -> None:
         )
 
 
-def check_reading(field: str, files: Sequence[str], batch_size: int, validation_batch_size: int) -> None:
-    """Make sure that a data module has something to read, and batches to make of it.
-
-    Args:
-        field: What the files are called.
-        files: Names of the files.
-        batch_size: Items to a batch.
-        validation_batch_size: Items to a batch of validation.
-    """
-    if not files:
-        raise InputError(f"Expected `{field}` to name at least one file, but got none: name one.")
-    check_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
-
-
 def check_least(least: int, **values: int) -> None:
-    """Refuse numbers that are too small.
-
-    Args:
-        least: The least that each may be.
-        **values: Numbers by the name of their option.
-    """
+    """Refuse options that are too small."""
     for name, value in values.items():
         if value < least:
             raise InputError(f"Expected `{name}` to be at least {least}, but got {value}: give a larger one.")
-
-
-def _rating(segment: Segment) -> float:
-    if segment.score is None:
-        raise InputError(
-            f"Expected rated segments, but {segment.hypothesis[:60]!r} has no score: name the score column."
-        )
-    return segment.score

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from textmover.readers.text_tables import named
@@ -17,16 +17,11 @@ from textmover.types import InputError, Segment
 Item = TypeVar("Item")
 
 HELD_BACK_SHARE = 0.15
-"""Part of the references that is held back unless told otherwise."""
+"""Default share of the references to hold back."""
 
 
 def normalise_reference(reference: str) -> str:
-    """A reference without what does not make it another one: case, spacing and compatibility forms.
-
-    NFKC, then case folding, whose result Unicode keeps for all later versions; then single spaces.
-
-    Args:
-        reference: The text.
+    """A reference in NFKC, case-folded (which Unicode keeps for all later versions) and with single spaces.
 
     Example:
         >>> normalise_reference(" The  Cat ")
@@ -35,38 +30,30 @@ def normalise_reference(reference: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", reference).casefold().split())
 
 
+def text_hash(text: str) -> bytes:
+    """SHA-256 of a text, lone surrogates included."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
 def is_held_back(reference: str, share: float = HELD_BACK_SHARE) -> bool:
-    """Return whether a reference belongs to the held-back part.
+    """Return whether ``int(sha256(normalised reference)[:8 bytes, big-endian]) < share · 2⁶⁴``.
 
-    ``int(sha256(normalised reference)[:8 bytes, big-endian]) < share · 2⁶⁴``: about ``share`` of all references, and a
-    larger share holds back all that a smaller one does.
-
-    Args:
-        reference: The text.
-        share: Part of the references to hold back, from 0 to 1.
+    A larger share holds back all that a smaller one does.
 
     Example:
-        >>> is_held_back("The cat sat on the mat."), is_held_back("the cat  sat on the mat.")
-        (False, False)
         >>> sum(is_held_back(f"Sentence {number}.") for number in range(10_000))
         1483
     """
     if not 0 <= share <= 1:
         raise InputError(f"Expected the held-back share to be between 0 and 1, but got {share}: 0.15 is usual.")
-    digest = hashlib.sha256(normalise_reference(reference).encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big") < share * 2**64
+    return int.from_bytes(text_hash(normalise_reference(reference))[:8], "big") < share * 2**64
 
 
 def split_held_back(segments: Sequence[Segment], share: float = HELD_BACK_SHARE) -> tuple[list[Segment], list[Segment]]:
-    """Split segments so that no reference stands on both sides.
+    """Split segments so that no reference stands on both sides; each goes with all that it shares references with.
 
-    Segments that share a reference, directly or through others, go the same way. One of their references speaks for
-    all: the first in the order of the normalised texts, given to :func:`is_held_back`. (The smallest hash would not do:
-    it falls below the share more often, the more references a segment has.)
-
-    Args:
-        segments: Segments with at least one reference each.
-        share: Part of the references to hold back, from 0 to 1.
+    The first of their normalised references, in text order, decides for all (:func:`is_held_back`). The smallest hash
+    would not do: it falls below the share more often, the more references a segment has.
 
     Example:
         >>> segments = [Segment("h", (f"Sentence {number}.",)) for number in range(100)]
@@ -77,29 +64,45 @@ def split_held_back(segments: Sequence[Segment], share: float = HELD_BACK_SHARE)
     for position, references in enumerate(keys):
         if not references:
             raise InputError(f"Expected a reference for every segment, but got none for segment {position}: add one.")
-    speakers = _speakers(keys)
+    clusters = connected(keys)
+    speakers: dict[int, str] = {}
+    for cluster, references in zip(clusters, keys, strict=True):
+        speakers[cluster] = min(*references, speakers.get(cluster, references[0]))
+    apart = {cluster for cluster, speaker in speakers.items() if is_held_back(speaker, share)}
     train: list[Segment] = []
     held_back: list[Segment] = []
-    for segment, (reference, *_) in zip(segments, keys, strict=True):
-        (held_back if is_held_back(speakers[reference], share) else train).append(segment)
+    for segment, cluster in zip(segments, clusters, strict=True):
+        (held_back if cluster in apart else train).append(segment)
     return train, held_back
+
+
+def connected(keys: Sequence[Sequence[Hashable]]) -> list[int]:
+    """For each row of keys the first row that it is connected with by shared keys, directly or through others.
+
+    Example:
+        >>> connected(["ab", "c", "bd", "dc", "e"])
+        [0, 0, 0, 0, 4]
+    """
+    parent = list(range(len(keys)))
+
+    def root(place: int) -> int:
+        while parent[place] != place:
+            parent[place] = parent[parent[place]]
+            place = parent[place]
+        return place
+
+    known: dict[Hashable, int] = {}
+    for place, row in enumerate(keys):
+        for key in row:
+            low, high = sorted((root(known.setdefault(key, place)), root(place)))
+            parent[high] = low
+    return [root(place) for place in range(len(keys))]
 
 
 def hold_out_groups(
     segments: Sequence[Segment], groups: Mapping[str, Sequence[str]]
 ) -> tuple[list[Segment], list[Segment]]:
-    """Set whole groups of segments apart.
-
-    Args:
-        segments: Segments with group keys.
-        groups: Values to hold out by group key; a segment is held out if any of them fits.
-
-    Example:
-        >>> segments = [Segment("h", ("r",), groups={"perturbation": name}) for name in ("drop", "swap", "drop")]
-        >>> kept, held_out = hold_out_groups(segments, {"perturbation": ("swap",)})
-        >>> len(kept), len(held_out)
-        (2, 1)
-    """
+    """Set apart the segments that have one of the values for any of the group keys: those kept, those held out."""
     for key, values in groups.items():
         present = {segment.groups[key] for segment in segments if key in segment.groups}
         if not present:
@@ -123,15 +126,10 @@ def hold_out_groups(
 
 
 def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item], Sequence[str]]) -> list[Item]:
-    """At most so many of the items: those whose texts have the smallest hashes.
+    """At most so many of the items, in their order: those whose normalised texts have the smallest hashes.
 
-    The choice is blind to the order of the items: one by their places could fall on a single class where the classes
-    take turns. It is another hash than that of :func:`is_held_back`.
-
-    Args:
-        items: The items.
-        most: How many; ``None`` takes all.
-        texts: Tells the texts of an item, which are normalised.
+    A choice by place could fall on a single class where the classes take turns. The hash is not that of
+    :func:`is_held_back`.
 
     Example:
         >>> taken_by_hash(["one", "two", "three", "four"], 2, lambda text: [text])
@@ -139,27 +137,5 @@ def taken_by_hash(items: Sequence[Item], most: int | None, texts: Callable[[Item
     """
     if most is None or len(items) <= most:
         return list(items)
-
-    def key(place: int) -> bytes:
-        joined = "\n".join(["most", *map(normalise_reference, texts(items[place]))])
-        return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).digest()
-
-    return [items[place] for place in sorted(sorted(range(len(items)), key=key)[:most])]
-
-
-def _speakers(keys: Sequence[tuple[str, ...]]) -> dict[str, str]:
-    """For each reference the first, in text order, of all that are connected with it (union-find)."""
-    parent: dict[str, str] = {}
-
-    def root(reference: str) -> str:
-        while parent.setdefault(reference, reference) != reference:
-            parent[reference] = parent[parent[reference]]
-            reference = parent[reference]
-        return reference
-
-    for first, *others in keys:
-        root(first)
-        for other in others:
-            low, high = sorted((root(first), root(other)))
-            parent[high] = low
-    return {reference: root(reference) for reference in list(parent)}
+    hashes = [text_hash("\n".join(["most", *map(normalise_reference, texts(item))])) for item in items]
+    return [items[place] for place in sorted(sorted(range(len(items)), key=hashes.__getitem__)[:most])]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Container, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.generated.plain_sentences import check_damage, read_sentences, taken_sentences
+from textmover.data.datamodule import HELD_BACK
+from textmover.data.generated.datamodule import SentencesDataModule, check_damage, with_neighbours
 from textmover.data.generated.ungrammatical import UNGRAMMATICAL, ungrammatical
 from textmover.data.label_tasks import TASKS
 from textmover.data.labelled import LabelledSource, LabelledText, LabelsDataModule
-from textmover.data.sources import Source, check_reading
+from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE, is_held_back
-from textmover.perturbations.phrases import WordPool, keyed_random
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -26,9 +24,6 @@ ACCEPTABILITY = TASKS["cola"].labels
 DAMAGED = "damaged"
 """Name of the held-back part of damaged sentences, where people's labels are held back beside it."""
 
-NEIGHBOURS = 128
-"""Texts that give one another words."""
-
 ATTEMPTS = 6
 """Kinds that are tried for each text, of which some do not apply to it."""
 
@@ -38,7 +33,7 @@ NOTICE = (
 )
 
 
-class AcceptabilityDataModule(SourcesDataModule):
+class AcceptabilityDataModule(SentencesDataModule):
     """Plain sentences as acceptable, a damaged version of each as unacceptable, and labels of people beside them.
 
     Args:
@@ -75,38 +70,29 @@ class AcceptabilityDataModule(SourcesDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        super().__init__(seed, workers)
-        chosen = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
-        if words[0] > words[1]:
-            raise InputError(f"Expected `words` in ascending order, but got {words}: (3, 30) is usual.")
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(texts, (column, split), sentences, words, (3, 30), held_back, sizes, seed, workers, NOTICE)
+        self.kinds = check_damage("kinds", kinds, UNGRAMMATICAL, UNGRAMMATICAL)
         if not 0 <= bare <= 1:
             raise InputError(f"Expected `bare` to be between 0 and 1, but got {bare}: 0.15 is usual.")
-        check_reading("texts", texts, batch_size, validation_batch_size)
-        self.files, self.column, self.split, self.sentences, self.words = list(texts), column, split, sentences, words
-        self.kinds, self.bare, self.labels, self.held_back = chosen, bare, labels, held_back
-        self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
+        self.bare, self.labels = bare, labels
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences, damage them, and put people's labels beside them."""
-        found = read_sentences(self.files, self.column, self.split)
-        texts, known = taken_sentences(found, self.words, self.sentences, self.seed), known_words(found)
-        apart = {text for text in texts if is_held_back(text, self.held_back)}
-        made = [
-            labelled_versions(
-                [text for text in texts if (text in apart) is held], self.kinds, self.seed, known, self.bare
-            )
-            for held in (False, True)
-        ]
-        training, damaged = made
+        found, texts = self._sentences()
+        known = known_words(found)
+        sides: tuple[list[str], list[str]] = ([], [])
+        for text in texts:
+            sides[is_held_back(text, self.held_back)].append(text)
+        training, damaged = (labelled_versions(side, self.kinds, self.seed, known, self.bare) for side in sides)
         for name, part in (("training", training), ("held-back", damaged)):
             if len(part) < 4:
                 raise InputError(
                     f"Expected at least 2 sentences and their versions in the {name} part, but got {len(part)} items "
                     f"of {', '.join(self.files)}: give more sentences, or change `words` or `held_back`."
                 )
-        names = ", ".join(Path(name).name for name in self.files)
         about = {
-            "plain sentences": f"{len(texts)} of {names}, each with a damaged version where one was found",
+            "plain sentences": f"{len(texts)} of {self._named}, each with a damaged version where one was found",
             "held-back sentences": f"{100 * self.held_back:g}% by a hash of their text",
         }
         parts = {HELD_BACK: damaged}
@@ -115,25 +101,11 @@ class AcceptabilityDataModule(SourcesDataModule):
             training = [*people.items, *training]
             parts = {HELD_BACK: people.parts[HELD_BACK], DAMAGED: damaged}
             about = {**people.about, **about}
-        logger.info(
-            "Acceptability: %d items to train on, %s", len(training),
-            ", ".join(f"{len(part)} {name}" for name, part in parts.items()),
-        )  # fmt: skip
-        return [
-            LabelledSource(
-                "acceptability",
-                training,
-                parts,
-                batch_size=self.batch_size,
-                validation_batch_size=self.validation_batch_size,
-                about=about,
-                notice=NOTICE,
-                classes=ACCEPTABILITY,
-            )
-        ]
+        sizes = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
+        logger.info("Acceptability: %d items to train on, %s", len(training), sizes)
+        return [self._source(LabelledSource, "acceptability", training, parts, about=about, classes=ACCEPTABILITY)]
 
     def _people(self, labels: LabelsDataModule) -> LabelledSource:
-        """Labels given by people."""
         (source,) = labels.read()
         if not isinstance(source, LabelledSource) or source.classes != ACCEPTABILITY or source.pairs:
             raise InputError(
@@ -143,7 +115,7 @@ class AcceptabilityDataModule(SourcesDataModule):
         return source
 
 
-def known_words(texts: Sequence[str] | Mapping[str, Any]) -> frozenset[str]:
+def known_words(texts: Iterable[str]) -> frozenset[str]:
     """The words of texts, in lower case and without the marks around them."""
     return frozenset(word.strip(".,;:!?\"'()[]").lower() for text in texts for word in text.split())
 
@@ -157,33 +129,19 @@ def labelled_versions(
 ) -> list[LabelledText]:
     """Each text as acceptable, and behind it a damaged version as unacceptable where one is found.
 
-    What is done to a text follows from the text and the seed alone, but for the words that are put into it, which come
-    from its neighbours.
-
-    Args:
-        texts: Sentences.
-        kinds: Weights of the kinds of damage.
-        seed: Seed of all choices.
-        known: Words that other forms of words are chosen among; any if ``None``.
-        bare: Share of the texts that lose their end mark, in both versions.
-
-    Returns:
-        Items with the group ``damage``: ``none`` or the kind.
+    Other forms of words are among the known ones. The items have the group ``damage``: ``none`` or the kind.
     """
     names, weights = list(kinds), list(kinds.values())
     items: list[LabelledText] = []
-    for start in range(0, len(texts), NEIGHBOURS):
-        pool = WordPool(texts[start : start + NEIGHBOURS])
-        for text in texts[start : start + NEIGHBOURS]:
-            rng = keyed_random(f"{seed}\n{text}")
-            end = rng.random() < bare
-            items.append(LabelledText((_without_mark(text) if end else text,), 1, {"damage": "none"}))
-            for attempt in range(ATTEMPTS):
-                kind = rng.choices(names, weights)[0]
-                version = ungrammatical(text, kind, seed=seed + attempt, pool=pool, known=known)
-                if version is not None:
-                    items.append(LabelledText((_without_mark(version) if end else version,), 0, {"damage": kind}))
-                    break
+    for text, pool, rng in with_neighbours(texts, seed):
+        end = rng.random() < bare
+        items.append(LabelledText((_without_mark(text) if end else text,), 1, {"damage": "none"}))
+        for attempt in range(ATTEMPTS):
+            kind = rng.choices(names, weights)[0]
+            version = ungrammatical(text, kind, seed=seed + attempt, pool=pool, known=known)
+            if version is not None:
+                items.append(LabelledText((_without_mark(version) if end else version,), 0, {"damage": kind}))
+                break
     return items
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
-from textmover.data.datamodule import HELD_BACK, SourcesDataModule
-from textmover.data.generated.plain_sentences import check_damage, read_sentences, taken_sentences
-from textmover.data.sources import RatedSource, Source, check_judged, check_reading
-from textmover.data.split import HELD_BACK_SHARE, split_held_back
+from textmover.data.generated.datamodule import (
+    ATTEMPTS,
+    SentencesDataModule,
+    check_damage,
+    distinct_versions,
+    with_neighbours,
+)
+from textmover.data.sources import Source, check_judged
+from textmover.data.split import HELD_BACK_SHARE
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import PERTURBATIONS, perturb
-from textmover.perturbations.phrases import WordPool, keyed_random
+from textmover.perturbations.phrases import WordPool
 from textmover.perturbations.severity import shipped_table
-from textmover.types import InputError, Segment
-
-logger = logging.getLogger(__name__)
+from textmover.types import Segment
 
 NOTICE = (
     "The ratings of damaged sentences follow from a fixed table of how bad each kind of damage is; agreeing with them "
@@ -25,14 +27,7 @@ NOTICE = (
 )
 
 
-NEIGHBOURS = 128
-"""Texts that give one another words and unrelated sentences."""
-
-ATTEMPTS = 4
-"""Tries for each version, of which some find nothing to damage or what is there already."""
-
-
-class PerturbedDataModule(SourcesDataModule):
+class PerturbedDataModule(SentencesDataModule):
     """Plain sentences as references, damaged versions of them as hypotheses, the severity of the damage as rating.
 
     Args:
@@ -67,83 +62,45 @@ class PerturbedDataModule(SourcesDataModule):
         seed: int | None = None,
         workers: int = 0,
     ) -> None:
-        super().__init__(seed, workers)
-        chosen = check_damage("types", types, PERTURBATIONS, all_perturbations())
-        if words[0] > words[1]:
-            raise InputError(f"Expected `words` in ascending order, but got {words}: (4, 40) is usual.")
-        check_reading("texts", texts, batch_size, validation_batch_size)
-        self.files, self.column, self.split, self.sentences, self.words = list(texts), column, split, sentences, words
-        self.versions, self.types, self.held_back = versions, chosen, held_back
-        self.batch_size, self.validation_batch_size = batch_size, validation_batch_size
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(texts, (column, split), sentences, words, (4, 40), held_back, sizes, seed, workers, NOTICE)
+        self.versions = versions
+        self.types = check_damage("types", types, PERTURBATIONS, all_perturbations())
 
     def read(self) -> list[Source[Any]]:
         """Read the sentences and damage them."""
-        found = read_sentences(self.files, self.column, self.split)
-        texts = taken_sentences(found, self.words, self.sentences, self.seed)
-        segments = perturbed_segments(texts, self.types, self.versions, self.seed)
-        training, held_back = split_held_back(segments, self.held_back)
-        if len(training) < 3 or len(held_back) < 3:
-            raise InputError(
-                f"Expected sentences for at least 3 segments to train on and 3 to hold back, but got {len(training)} "
-                f"and {len(held_back)} of {', '.join(self.files)}: give more sentences, or change `words`."
-            )
-        logger.info(
-            "Damaged sentences: %d sentences, %d segments to train on, %d held back",
-            len(texts), len(training), len(held_back),
-        )  # fmt: skip
-        source = RatedSource(
+        _, texts = self._sentences()
+        source = self._rated(
             "perturbed",
-            training,
-            {HELD_BACK: held_back},
-            batch_size=self.batch_size,
-            validation_batch_size=self.validation_batch_size,
-            about={
-                "sentences": f"{len(texts)} of {', '.join(Path(name).name for name in self.files)}",
+            perturbed_segments(texts, self.types, self.versions, self.seed),
+            {
+                "sentences": f"{len(texts)} of {self._named}",
                 "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
             },
-            notice=NOTICE,
+            drawn=f"Damaged sentences: {len(texts)} sentences",
+            unit="sentences",
+            way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",
         )
         check_judged(source, self.files)
         return [source]
 
 
 def perturbed_segments(texts: Sequence[str], types: Mapping[str, float], versions: int, seed: int) -> list[Segment]:
-    """Damaged versions of texts, rated from 0 (worthless) to 100 (as good as the text).
+    """Damaged versions of texts, rated from 0 (worthless) to 100 (as good as the text), by weighted kinds of damage.
 
-    Which kinds of damage a text gets follows from the text and the seed alone, but for the words and sentences that are
-    put in its place, which come from its neighbours. Kinds that do not apply to a text are replaced by others.
-
-    Args:
-        texts: Sentences.
-        types: Weights of the kinds of damage.
-        versions: Versions of each text; fewer where fewer differ.
-        seed: Seed of all choices.
-
-    Returns:
-        Segments with the group ``perturbation``, text after text.
+    Kinds that do not apply to a text are replaced by others. The segments have the group ``perturbation``.
     """
     kinds, weights = list(types), list(types.values())
-    segments: list[Segment] = []
-    for start in range(0, len(texts), NEIGHBOURS):
-        pool = WordPool(texts[start : start + NEIGHBOURS])
-        for text in texts[start : start + NEIGHBOURS]:
-            segments += _versions(text, kinds, weights, versions, seed, pool)
-    return segments
-
-
-def _versions(
-    text: str, kinds: Sequence[str], weights: Sequence[float], versions: int, seed: int, pool: WordPool
-) -> Iterator[Segment]:
-    """Distinct damaged versions of one text."""
     table, known = shipped_table(), all_perturbations()
-    rng = keyed_random(f"{seed}\n{text}")
-    made: set[str] = set()
-    for attempt in range(ATTEMPTS * versions):
-        if len(made) == versions:
-            return
+
+    def damaged(text: str, seed: int, pool: WordPool, rng: Random) -> Segment | None:
         kind = rng.choices(kinds, weights)[0]
-        degree = rng.choice(table.degrees(kind))
-        found = perturb(text, kind, degree, seed=seed + attempt, pool=pool, perturbations=known)
-        if found is not None and found.text not in made:
-            made.add(found.text)
-            yield Segment(found.text, (text,), score=found.rating, groups={"perturbation": kind})
+        found = perturb(text, kind, rng.choice(table.degrees(kind)), seed=seed, pool=pool, perturbations=known)
+        groups = {"perturbation": kind}
+        return None if found is None else Segment(found.text, (text,), score=found.rating, groups=groups)
+
+    segments: list[Segment] = []
+    for text, pool, rng in with_neighbours(texts, seed):
+        tries = (damaged(text, seed + attempt, pool, rng) for attempt in range(ATTEMPTS * versions))
+        segments += distinct_versions(tries, versions)
+    return segments

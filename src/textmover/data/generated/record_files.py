@@ -23,11 +23,9 @@ SEVERITIES = ("omitted", "altered", "added", "name", "count", "asked", "act", "u
 
 
 def load_records(path: str | Path | None = None) -> RecordBook:
-    """Read a file of domains.
+    """Read a YAML file of domains like ``textmover/data/records.yaml``, which is read if ``None``.
 
-    Args:
-        path: YAML like ``textmover/data/records.yaml``, which is read if ``None``. Where it has no ``acts`` or no
-            ``severities``, those of that file stand.
+    Where it has no ``acts`` or no ``severities``, those of that file stand.
 
     Example:
         >>> len(load_records().domains)
@@ -44,24 +42,18 @@ def _shipped() -> RecordBook:
 
 def _book(path: Path, otherwise: RecordBook | None = None) -> RecordBook:
     """Read a file; acts and severities that it lacks come from another book."""
-    raw, file = _mapping(path), str(path)
+    raw, file = read_yaml(path), str(path)
+    if not isinstance(raw, dict) or not isinstance(raw.get("domains"), dict) or not raw["domains"]:
+        raise InputError(f"Expected {path} to hold `domains`, as textmover/data/records.yaml does, but it has none.")
+    _check_keys(raw, {"domains", "acts", "severities"}, file)
+    domains = {
+        _text(name, f"{file}, domains"): _domain(one, f"{file}, domain {name}") for name, one in raw["domains"].items()
+    }
     return RecordBook(
-        _domains(raw["domains"], file),
+        domains,
         _acts(raw["acts"], file) if otherwise is None or "acts" in raw else otherwise.acts,
         _severities(raw["severities"], file) if otherwise is None or "severities" in raw else otherwise.severities,
     )
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    raw = read_yaml(path)
-    if not isinstance(raw, dict) or not isinstance(raw.get("domains"), dict) or not raw["domains"]:
-        raise InputError(f"Expected {path} to hold `domains`, as textmover/data/records.yaml does, but it has none.")
-    _check_keys(raw, {"domains", "acts", "severities"}, str(path))
-    return raw
-
-
-def _domains(raw: Mapping[str, Any], file: str) -> dict[str, Domain]:
-    return {_text(name, f"{file}, domains"): _domain(one, f"{file}, domain {name}") for name, one in raw.items()}
 
 
 def _domain(raw: Any, where: str) -> Domain:
@@ -114,7 +106,7 @@ def _acts(raw: Any, file: str) -> dict[str, Act]:
 
 
 def _check_way(way: str, act: str, where: str) -> None:
-    """Return whether a way of an act tells what it has to, and can be filled."""
+    """Refuse a way of an act that does not tell what it has to, or cannot be filled."""
     try:
         parts = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(way) if name is not None]
     except ValueError as error:

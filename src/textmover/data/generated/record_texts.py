@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from textmover.data.generated.records import Domain, Fact, Record, RecordBook
+from textmover.data.generated.records import Domain, Record, RecordBook
 from textmover.perturbations.phrases import VOWEL_SOUND, mixed, one_by_chance
 
 STYLES = ("written", "written", "spaced", "spaced, lower case", "lower case")
@@ -16,15 +16,7 @@ MARKS = re.compile(r"([.,?])(?=\s|$)")
 
 
 def tell(record: Record, book: RecordBook, rng: Random) -> str:
-    """A text that tells a record.
-
-    Example:
-        >>> from textmover.data.generated.record_files import load_records
-        >>> book = load_records()
-        >>> record = Record("lake", "state", "Lake Arno", 2, {"depth": 0, "fish": 1})
-        >>> tell(record, book, Random(1))
-        'Lake Arno is known for its pike. It is 40 m deep.'
-    """
+    """A text that tells a record."""
     teller = _Teller(record, book.domains[record.domain], rng)
     if record.act == "state":
         return teller.statement()
@@ -46,13 +38,7 @@ def in_style(text: str, style: str) -> str:
 
 
 class _Teller:
-    """The parts of a text about one record.
-
-    Args:
-        record: The record to state.
-        domain: Of the record.
-        rng: Decides on words and order.
-    """
+    """The parts of a text about one record, words and order by chance."""
 
     def __init__(self, record: Record, domain: Domain, rng: Random) -> None:
         self.record, self.domain, self.rng = record, domain, rng
@@ -70,19 +56,19 @@ class _Teller:
         if opening == "is a":
             sentences = [f"{name} is {_with_article(kind)} {self._described(first)}"]
         elif opening == "verb":
-            sentences = [f"{name} {self._joined(map(self._said, first))}"]
+            sentences = [f"{name} {self._told(first)}"]
         elif opening == "comma" and len(self.facts) > 1:
             first, rest = (first, rest) if len(first) > 1 else (self.facts[:2], self.facts[2:])
-            said = self._joined(map(self._said, first[1:]))
+            said = self._told(first[1:])
             sentences = [f"{name}, {_with_article(kind)} {self._described(first[:1])}, {said}"]
         elif opening == "there is":
-            said = self._joined(map(self._said, first))
+            said = self._told(first)
             sentences = [f"there is {_with_article(kind)} called {name} {self.domain.relative} {said}"]
         else:
-            sentences = [f"the {kind} {name} {self._joined(map(self._said, first))}"]
+            sentences = [f"the {kind} {name} {self._told(first)}"]
         while rest:
             now, rest = self._split(rest, 2)
-            sentences.append(f"{self._again()} {self._joined(map(self._said, now))}")
+            sentences.append(f"{self._again()} {self._told(now)}")
         if len(sentences) == 2 and self.rng.random() < 0.3:
             return _capital(f"{sentences[0]}{one_by_chance((' and ', ', and '), self.rng)}{sentences[1]}.")
         return " ".join(_capital(f"{one}.") for one in sentences)
@@ -101,32 +87,27 @@ class _Teller:
         pronoun = self.domain.pronoun
         return one_by_chance([self.record.name, *others] if pronoun is None else [pronoun, pronoun, *others], self.rng)
 
-    def _said(self, name: str) -> str:
-        fact = self.domain.facts[name]
-        return one_by_chance(fact.says, self.rng).replace("{}", self._value(name, fact))
-
     def _described(self, names: Sequence[str]) -> str:
         """Text after the kind: short additions first, then a relative clause."""
         added = {name for name in names if self.domain.facts[name].adds and self.rng.random() < 0.6}
-        parts = [self._joined(map(self._added, (name for name in names if name in added)))] if added else []
+        parts = [self._told([name for name in names if name in added], adding=True)] if added else []
         if len(added) < len(names):
-            said = self._joined(map(self._said, (name for name in names if name not in added)))
+            said = self._told([name for name in names if name not in added])
             parts.append(f"{self.domain.relative} {said}")
         return " ".join(parts)
-
-    def _added(self, name: str) -> str:
-        fact = self.domain.facts[name]
-        return one_by_chance(fact.adds, self.rng).replace("{}", self._value(name, fact))
-
-    def _value(self, name: str, fact: Fact) -> str:
-        return one_by_chance(fact.values[self.record.facts[name]], self.rng)
 
     def _split(self, facts: list[str], most: int) -> tuple[list[str], list[str]]:
         """Facts for one sentence, and the others."""
         size = 1 + int(self.rng.random() * min(most, len(facts)))
         return facts[:size], facts[size:]
 
-    def _joined(self, parts: Sequence[str] | map[str]) -> str:
+    def _told(self, names: Sequence[str], *, adding: bool = False) -> str:
+        """What is said of the thing, or can be added to its kind, about some facts."""
+        parts = []
+        for name in names:
+            fact = self.domain.facts[name]
+            pattern = one_by_chance(fact.adds if adding else fact.says, self.rng)
+            parts.append(pattern.replace("{}", one_by_chance(fact.values[self.record.facts[name]], self.rng)))
         *first, last = parts
         if not first:
             return last

@@ -29,38 +29,23 @@ KINDS_OF_CHANGE = {"omitted": 4.0, "altered": 4.0, "added": 2.0, "name": 1.0, "a
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact that may be true of a thing.
+    """A fact that may be true of a thing."""
 
-    Attributes:
-        asked: How it is asked for, such as ``"number of rooms"``.
-        values: What it can be; of each, the ways to say it.
-        says: What follows the name, the value in place of ``{}``: ``"has {}"``.
-        adds: What can follow the kind: ``"with {}"``.
-    """
-
-    asked: str
-    values: tuple[tuple[str, ...], ...]
-    says: tuple[str, ...]
-    adds: tuple[str, ...]
+    asked: str  # how it is asked for, such as "number of rooms"
+    values: tuple[tuple[str, ...], ...]  # what it can be; of each, the ways to say it
+    says: tuple[str, ...]  # what follows the name, the value in place of {}: "has {}"
+    adds: tuple[str, ...]  # what can follow the kind: "with {}"
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Things of one kind.
+    """Things of one kind."""
 
-    Attributes:
-        kinds: What they are called after *a* or *the*.
-        names: Of single ones.
-        facts: What can be said of them.
-        relative: *that* or *who*.
-        pronoun: For a second sentence; ``None`` where the kind is said again.
-    """
-
-    kinds: tuple[str, ...]
+    kinds: tuple[str, ...]  # what they are called after "a" or "the"
     names: tuple[str, ...]
     facts: Mapping[str, Fact]
-    relative: str
-    pronoun: str | None
+    relative: str  # "that" or "who"
+    pronoun: str | None  # for a second sentence; None where the kind is said again
 
 
 @dataclass(frozen=True)
@@ -73,39 +58,18 @@ class Act:
 
 @dataclass(frozen=True)
 class Record:
-    """Content of one text.
-
-    Attributes:
-        domain: Of the thing.
-        act: What the text does.
-        name: Of the thing; told where it is stated.
-        count: Number of results; told where they are counted.
-        facts: Number of the value of each fact, by the fact's name.
-    """
+    """Content of one text."""
 
     domain: str
     act: str
-    name: str
-    count: int
-    facts: Mapping[str, int]
+    name: str  # told where the thing is stated
+    count: int  # number of results, told where they are counted
+    facts: Mapping[str, int]  # number of the value of each fact
 
 
 @dataclass(frozen=True)
 class RecordBook:
-    """Domains, facts and wordings that records are drawn from.
-
-    Attributes:
-        domains: Kinds of things.
-        acts: What texts do.
-        severities: How bad each change is.
-
-    Example:
-        >>> from textmover.data.generated.record_files import load_records
-        >>> book = load_records()
-        >>> record = book.draw(Random(2))
-        >>> book.severity(record, record), 0 <= book.severity(record, book.change(record, Random(2))) <= 0.95
-        (0.0, True)
-    """
+    """Domains, facts and wordings that records are drawn from, and how bad each change is."""
 
     domains: Mapping[str, Domain]
     acts: Mapping[str, Act]
@@ -140,15 +104,7 @@ class RecordBook:
 
         where O facts are omitted, A altered and B added, and N, C, Q and D are 1 where another thing is named, another
         number counted, something else asked for, or another act done, and 0 elsewhere. Of what is asked for, Q and D
-        alone count; what asks tells no fact.
-
-        Args:
-            reference: What is meant.
-            told: The stated record.
-
-        Returns:
-            From 0, for what says the same, to what the table has at most; rounded to three places, so that ratings are
-            the same on every machine.
+        alone count; what asks tells no fact. Rounded to three places, so that ratings are the same on every machine.
         """
         cost = self.severities
         if told.domain != reference.domain:

@@ -210,17 +210,8 @@ def ungrammatical(
 ) -> str | None:
     """A version of a sentence that is worse English.
 
-    It follows from the arguments alone. Some versions are acceptable after all (a sentence may do without a word).
-
-    Args:
-        text: The sentence.
-        kind: A key of :data:`UNGRAMMATICAL`.
-        seed: Another seed makes other choices.
-        pool: Where unrelated words come from; without one, ``insert`` and ``replace`` find none.
-        known: Words, in lower case, that ``inflected`` may make; any if ``None``.
-
-    Returns:
-        The new text, or ``None`` where the kind does not apply.
+    Some versions are acceptable after all (a sentence may do without a word). ``None`` where the kind does not apply.
+    ``insert`` and ``replace`` take words of the pool; ``inflected`` makes known words, in lower case.
 
     Example:
         >>> ungrammatical("The dogs were tired.", "confused")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from textmover.data.generated.plain_sentences import check_damage, read_sentences, taken_sentences
+from textmover.data.generated.datamodule import check_damage, read_sentences, taken_sentences
 from textmover.types import InputError
 
 TEXTS = [f"Sentence {number} has " + "very " * (number % 5) + "many words." for number in range(40)]

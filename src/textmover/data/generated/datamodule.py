@@ -1,0 +1,120 @@
+"""Base classes of data modules that generate their ratings, from plain sentences or from nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+from textmover.data.datamodule import HELD_BACK, SourcesDataModule
+from textmover.data.sources import RatedSource
+from textmover.data.split import split_held_back, text_hash
+from textmover.perturbations.phrases import WordPool, keyed_random
+from textmover.readers.segments import read_texts
+from textmover.types import InputError, Segment
+
+logger = logging.getLogger(__name__)
+
+NEIGHBOURS = 128
+"""Texts that give one another words and unrelated sentences."""
+
+ATTEMPTS = 4
+"""Tries for each version of a text, of which some find nothing to change or what is there already."""
+
+
+class GeneratedDataModule(SourcesDataModule):
+    """Base of data modules whose ratings follow from a fixed table of severities."""
+
+    held_back: float
+
+    def _rated(
+        self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
+    ) -> RatedSource:
+        """The generated segments, split, as a source."""
+        training, held_back = split_held_back(segments, self.held_back)
+        if len(training) < 3 or len(held_back) < 3:
+            raise InputError(
+                f"Expected {unit} for at least 3 segments to train on and 3 to hold back, but got {len(training)} "
+                f"and {len(held_back)}{way_out}."
+            )
+        logger.info("%s, %d segments to train on, %d held back", drawn, len(training), len(held_back))
+        return self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
+
+
+class SentencesDataModule(GeneratedDataModule):
+    """Base of data modules that damage plain sentences by weighted kinds of damage."""
+
+    def __init__(
+        self,
+        texts: list[str],
+        where: tuple[str | None, str],
+        sentences: int | None,
+        words: tuple[int, int],
+        usual: tuple[int, int],
+        held_back: float,
+        batch_sizes: tuple[int, int],
+        seed: int | None,
+        workers: int,
+        notice: str,
+    ) -> None:
+        super().__init__(seed, workers, batch_sizes=batch_sizes, files={"texts": texts}, notice=notice)
+        if words[0] > words[1]:
+            raise InputError(f"Expected `words` in ascending order, but got {words}: {usual} is usual.")
+        self.column, self.split = where
+        self.sentences, self.words, self.held_back = sentences, words, held_back
+
+    def _sentences(self) -> tuple[list[str], list[str]]:
+        """Distinct texts of the files, and those that are taken."""
+        found = read_sentences(self.files, self.column, self.split)
+        return found, taken_sentences(found, self.words, self.sentences, self.seed)
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(Path(name).name for name in self.files)
+
+
+def check_damage(
+    name: str, weights: Mapping[str, float] | None, all_of_them: Collection[str], known: Collection[str]
+) -> dict[str, float]:
+    """Weights of known kinds of damage, given as the argument ``name``; the same for ``all_of_them`` if ``None``."""
+    chosen = dict.fromkeys(all_of_them, 1.0) if weights is None else dict(weights)
+    for kind, weight in chosen.items():
+        if kind not in known or not 0 <= weight < float("inf"):
+            raise InputError(
+                f"Expected `{name}` to give weights of at least 0 to {', '.join(known)}, but got {kind}: {weight}."
+            )
+    if not any(chosen.values()):
+        raise InputError(f"Expected `{name}` to give some kind of damage a weight above 0, but got none: name one.")
+    return chosen
+
+
+def read_sentences(files: Sequence[str], column: str | None, split: str) -> list[str]:
+    """Distinct texts of files, without the white space around them."""
+    return list(dict.fromkeys(text.strip() for name in files for text in read_texts(name, column, split=split)))
+
+
+def taken_sentences(texts: Sequence[str], words: tuple[int, int], sentences: int | None, seed: int) -> list[str]:
+    """Some of the texts with a wanted number of words, in an order that follows from the seed and each text alone."""
+    low, high = words
+    fitting = [text for text in texts if low <= len(text.split()) <= high]
+    return sorted(fitting, key=lambda text: text_hash(f"{seed} {text}"))[:sentences]
+
+
+def with_neighbours(texts: Sequence[str], seed: int) -> Iterator[tuple[str, WordPool, Random]]:
+    """Each text with the words of its neighbours, and random numbers that follow from the seed and the text alone."""
+    for start in range(0, len(texts), NEIGHBOURS):
+        chunk = texts[start : start + NEIGHBOURS]
+        pool = WordPool(chunk)
+        yield from ((text, pool, keyed_random(f"{seed}\n{text}")) for text in chunk)
+
+
+def distinct_versions(tries: Iterable[Segment | None], versions: int) -> list[Segment]:
+    """The first so many segments of distinct hypotheses; fewer where fewer differ."""
+    made: dict[str, Segment] = {}
+    for found in tries:
+        if found is not None:
+            made.setdefault(found.hypothesis, found)
+        if len(made) == versions:
+            break
+    return list(made.values())
