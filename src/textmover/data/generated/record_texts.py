@@ -102,7 +102,7 @@ class _Teller:
         return facts[:size], facts[size:]
 
     def _told(self, names: Sequence[str], *, adding: bool = False) -> str:
-        """What is said of the thing, or can be added to its kind, about some facts."""
+        """Statements about the thing, or additions to its kind, about some facts."""
         parts = []
         for name in names:
             fact = self.domain.facts[name]
