@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import pearsonr
 
 from textmover import Scorer
+from textmover.experiments.papers import metrics as experiment_scores
 from textmover.experiments.papers import score_cache as experiment_kept
-from textmover.experiments.papers import scores as experiment_scores
 from textmover.experiments.papers.score_cache import KeptScores
 from textmover.meta_evaluation import MetricScores
 from textmover.readers.judgements import SetDescription, read_judgements, read_scores
@@ -253,7 +253,7 @@ def test_an_interruption_says_where_the_scores_are(run, data, command, tmp_path,
         os.kill(os.getpid(), sent)
         yield
 
-    monkeypatch.setattr(experiment_scores.ExperimentMetrics, "_overlaps", interrupted)
+    monkeypatch.setattr(experiment_scores, "baseline_scores", interrupted)
     ended = run(*command(data()))
     assert (ended.code, ended.out) == (code, "")
     assert ended.err == "textmover: interrupted: the scores so far are in small.scores\n"
@@ -316,7 +316,7 @@ def test_a_table_is_written_now_and_then_and_at_the_end(tmp_path):
         assert path.read_text().splitlines()[1:] == ["b\td\t1.0", "c\te\t2.0"]  # what has no score yet has no column
         take([MetricScores("one", np.array([1.0, 2.0])), MetricScores("two", np.array([3.0, 4.0]))])
     assert path.read_text().splitlines() == ["hypothesis\treference\tone\ttwo", "b\td\t1.0\t3.0", "c\te\t2.0\t4.0"]
-    assert kept.written == [path]
+    assert list(kept.written) == [path]
 
 
 def test_names_of_sets_become_names_of_files(tmp_path):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from textmover.experiments.papers.layers import choose_texts
 from textmover.experiments.papers.table_blocks import Block
 from textmover.meta_evaluation import MetricScores
-from textmover.meta_evaluation.robustness_results import KindRobustness, MetricRobustness, Robustness, Versions
+from textmover.meta_evaluation.robustness_results import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
@@ -41,40 +40,22 @@ NAMES: Mapping[tuple[str, int], str] = {
 """Degrees that have a name of their own, since more is done than at the others: all words in random order."""
 
 
-@dataclass(frozen=True)
-class Subjects:
-    """Different texts and what each is scored against.
-
-    Attributes:
-        name: What they are called.
-        texts: The texts.
-        references: For each, one or more.
-        among: How many different texts they were chosen from.
-        own: Whether each text is its own reference.
-        rated: Kinds of human ratings that the texts, not their versions, came with.
-    """
+class Subjects(NamedTuple):
+    """Different texts and what each is scored against."""
 
     name: str
     texts: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
-    among: int
-    own: bool
-    rated: tuple[str, ...] = ()
+    among: int  # different texts that they were chosen from
+    own: bool  # whether each text is its own reference
+    rated: tuple[str, ...] = ()  # kinds of ratings that the texts, not their versions, came with
 
 
-@dataclass(frozen=True, eq=False)
-class Changed:
-    """Texts with their versions, ready to be scored.
-
-    Attributes:
-        judgements: The texts, followed by the versions.
-        versions: What the versions are.
-        absent: Kinds of change that no text allows.
-    """
+class Changed(NamedTuple):
+    """Texts, followed by their versions, ready to be scored."""
 
     judgements: Judgements
     versions: Versions
-    absent: tuple[str, ...]
 
     @property
     def facts(self) -> list[MetricScores]:
@@ -127,19 +108,7 @@ def change(
     neighbours: Neighbours | None,
     on_progress: Callable[[int], None],
 ) -> Changed:
-    """Every wanted change of every text, where it can be made.
-
-    Args:
-        subjects: The texts.
-        types: Kinds of change with their degrees.
-        seed: Of all choices.
-        parses: Parses of the texts, for the kinds that need them.
-        neighbours: Search for neighbours, for the kind that needs it.
-        on_progress: Called with the number of texts that have been finished since the last call.
-
-    Raises:
-        InputError: If no text allows any of the changes.
-    """
+    """Every wanted change of every text, where it can be made."""
     owners: list[int] = []
     found: list[Perturbation] = []
     for place, made in perturb_texts(subjects.texts, types, seed=seed, parses=parses, neighbours=neighbours):
@@ -169,7 +138,7 @@ def change(
         tuple(one.degree for one in found),
         np.asarray([one.severity for one in found], dtype=np.float64),
     )
-    return Changed(judgements, versions, tuple(name for name in wanted if name not in kinds))
+    return Changed(judgements, versions)
 
 
 def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
@@ -190,32 +159,34 @@ CHANGED, KEPT = "changed", "kept"
 INTERVAL = "95 % interval"
 """Header of the intervals."""
 
-BY_KIND: Mapping[str, tuple[Callable[[KindRobustness], Interval], str]] = {
+NOTHING = Interval(math.nan, math.nan, math.nan)
+
+BY_KIND: Mapping[str, tuple[str, str]] = {
     "Drop, as a share of the way to an unrelated text": (
-        lambda one: one.share,
+        "share",
         "Mean of score(text) - score(version), over all degrees, divided by that of unrelated texts put in the place "
         "of the same texts: 0 costs nothing, 1 as much as another text altogether.",
     ),
-    "Drop, in each metric's own unit": (lambda one: one.drop, "Not comparable across metrics."),
+    "Drop, in each metric's own unit": ("drop", "Not comparable across metrics."),
     "Share of versions that score below their text": (
-        lambda one: one.below,
+        "below",
         "Of a kind that keeps the meaning, it says only that the metric sees the change.",
     ),
     "Share of pairs in which a harmed version scores below one of the same text that keeps the meaning": (
-        lambda one: one.below_keeping,
+        "below_keeping",
         "Both of the mildest degree of their kinds.",
     ),
     "Chance that a harmed version drops more than one that keeps the meaning, of any text (AUC)": (
-        lambda one: one.auc,
+        "auc",
         "Both of the mildest degree of their kinds; .5 is chance.",
     ),
     "Spearman's ρ of the scores with the generated severity": (
-        lambda one: one.spearman,
+        "spearman",
         "Over the versions of all degrees, signed so that 1 is agreement; none where all versions are as severe. "
         "Kendall's τ-b is in CSV and JSON.",
     ),
 }
-"""The tables by kind: title, what they show, and what has to be known to read it."""
+"""The tables by kind: title, the field of the results that they show, and how to read it."""
 
 SUMMARY = (
     "harmful, kept: mean over kinds of the drop as a share of the way to an unrelated text; a robust metric has the "
@@ -228,24 +199,15 @@ SUMMARY = (
 
 
 def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[Block]:
-    """The summary, and a table by kind of everything that there is.
-
-    Args:
-        found: What was found.
-        kinds: All that were asked for, in the order of the tables; those that no text allowed have no numbers.
-        figure: File of the heat map, as the page names it.
-    """
+    """The summary, and a table by kind of everything that there is."""
     counts = {one.kind: one for one in found.metrics[0].kinds}
     few = [name for name in kinds if name in counts and counts[name].texts < FEW]
     tables = [_summary(found)]
-    for title, (value, remark) in BY_KIND.items():
-        rows = tuple(_row(name, counts.get(name), found.metrics, value) for name in kinds)
-        if all(cell == "-" for row in rows for cell in row[3:]):
-            continue
-        headers = ["kind", "meaning", "n"]
-        for metric in found.metrics:
-            headers += [metric.name, INTERVAL] if len(found.metrics) == 1 else [metric.name]
-        tables.append(Block(title, tuple(headers), rows, (remark,)))
+    headers = ("kind", "meaning", "n", *(metric.name for metric in found.metrics))
+    for title, (shown, remark) in BY_KIND.items():
+        rows = tuple(_row(name, found.metrics, shown) for name in kinds)
+        if any(cell != "-" for row in rows for cell in row[3:]):
+            tables.append(Block(title, headers if len(found.metrics) > 1 else (*headers, INTERVAL), rows, (remark,)))
     first = tables[1]
     remarks = [*first.remarks, f"Intervals: bootstrap, {found.samples:,} draws of whole texts."]
     if len(found.metrics) > 1:
@@ -260,13 +222,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
 
 
 def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
-    """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row.
-
-    Args:
-        found: What was found.
-        kinds: All that were asked for, in the order of the tables.
-        path: Where to write.
-    """
+    """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row."""
     shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]
     groups = []
     for title, keeps in (("changes that harm", False), ("changes that keep the meaning", True)):
@@ -285,47 +241,41 @@ def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
 def _summary(found: Robustness) -> Block:
     headers = ("metric", "harmful", KEPT, "AUC", INTERVAL, "pairs", INTERVAL, "ρ", "τ", "unit")
     rows = []
+    records = []
     for one in found.metrics:
-        unlike = (one.harmful, one.keeping, one.auc, one.below_keeping, one.spearman)
-        harmful, kept, auc, pairs, spearman = (number(value.estimate) for value in unlike)
-        ends = (_ends(one.auc), _ends(one.below_keeping))
+        harmful, kept, auc, pairs, spearman = (
+            number(value.estimate) for value in (one.harmful, one.keeping, one.auc, one.below_keeping, one.spearman)
+        )
         rows.append(
-            (one.name, harmful, kept, auc, ends[0], pairs, ends[1], spearman, number(one.kendall), number(one.unit))
+            (
+                one.name, harmful, kept, auc, _ends(one.auc), pairs, _ends(one.below_keeping), spearman,
+                number(one.kendall), number(one.unit),
+            )
+        )  # fmt: skip
+        shares = {"harmful_share": one.harmful, "keeping_share": one.keeping, "below_keeping": one.below_keeping}
+        records.append(
+            {
+                "table": "summary",
+                "metric": one.name,
+                "texts": found.texts,
+                "versions": found.versions,
+                "unit": one.unit,
+                **_bounded(**shares, auc=one.auc, spearman=one.spearman),
+                "kendall": one.kendall,
+                "signature": one.signature,
+            }
         )
     signatures = tuple((one.name, one.signature) for one in found.metrics if one.signature)
-    records = tuple(
-        {
-            "table": "summary",
-            "metric": one.name,
-            "texts": found.texts,
-            "versions": found.versions,
-            "unit": one.unit,
-            **_bounded("harmful_share", one.harmful),
-            **_bounded("keeping_share", one.keeping),
-            **_bounded("below_keeping", one.below_keeping),
-            **_bounded("auc", one.auc),
-            **_bounded("spearman", one.spearman),
-            "kendall": one.kendall,
-            "signature": one.signature,
-        }
-        for one in found.metrics
-    )
-    return Block("Summary", headers, tuple(rows), SUMMARY, signatures, records)
+    return Block("Summary", headers, tuple(rows), SUMMARY, signatures, tuple(records))
 
 
-def _row(
-    name: str,
-    counted: KindRobustness | None,
-    metrics: Sequence[MetricRobustness],
-    value: Callable[[KindRobustness], Interval],
-) -> tuple[str, ...]:
+def _row(name: str, metrics: Sequence[MetricRobustness], shown: str) -> tuple[str, ...]:
     """One kind: what it does to the meaning, how many versions there are, and a number for each metric."""
-    cells = [name, KEPT if name in KEEPING else CHANGED, "0" if counted is None else f"{counted.versions:,}"]
-    for metric in metrics:
-        found = next((value(one) for one in metric.kinds if one.kind == name), None)
-        cells.append("-" if found is None else number(found.estimate))
-        if len(metrics) == 1:
-            cells.append("-" if found is None else _ends(found))
+    found = [next((one for one in metric.kinds if one.kind == name), None) for metric in metrics]
+    cells = [name, KEPT if name in KEEPING else CHANGED, "0" if found[0] is None else f"{found[0].versions:,}"]
+    for one in found:
+        value: Interval = NOTHING if one is None else getattr(one, shown)
+        cells += [number(value.estimate), *([_ends(value)] if len(metrics) == 1 else [])]
     return tuple(cells)
 
 
@@ -341,20 +291,18 @@ def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
                 "meaning": KEPT if one.keeping else CHANGED,
                 "texts": one.texts,
                 "versions": one.versions,
-                **_bounded("drop", one.drop),
-                **_bounded("share", one.share),
-                **_bounded("below", one.below),
+                **_bounded(drop=one.drop, share=one.share, below=one.below),
                 "pairs": one.pairs,
-                **_bounded("below_keeping", one.below_keeping),
-                **_bounded("auc", one.auc),
-                **_bounded("spearman", one.spearman),
+                **_bounded(below_keeping=one.below_keeping, auc=one.auc, spearman=one.spearman),
                 "kendall": one.kendall,
                 "signature": metric.signature,
             }
 
 
-def _bounded(name: str, value: Interval) -> dict[str, float]:
-    return {name: value.estimate, f"{name}_low": value.low, f"{name}_high": value.high}
+def _bounded(**values: Interval) -> dict[str, float]:
+    """Estimates and the ends of their intervals, by the names of their columns."""
+    ends = (("", "estimate"), ("_low", "low"), ("_high", "high"))
+    return {f"{name}{end}": getattr(one, part) for name, one in values.items() for end, part in ends}
 
 
 def _ends(value: Interval) -> str:

@@ -141,10 +141,7 @@ class Settings:
         self.configs = self._preset_configs() if self.is_preset else self._checkpoint_configs()
 
     def _preset_configs(self) -> list[Any]:
-        given = given_fields(self.options)
-        if self.options.revision is not None:
-            given = {"revision": self.options.revision, **given}
-        return [preset_config(self.options.model, **{**given, **one}) for one in self.grid]
+        return [described_config(self.options, self.options.model, one) for one in self.grid]
 
     def _checkpoint_configs(self) -> list[Any]:
         first = build_scorer(self.options, **self.grid[0]).metric.config
@@ -154,12 +151,37 @@ class Settings:
         """Settings that read texts alike, in the order in which they appear."""
         found: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for index, config in enumerate(self.configs):
-            behind = BEHIND_VECTORS
-            if getattr(config, "layer", None) is None:
-                behind = behind - {"matching"}  # which layer is taken may depend on it
-            key = tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
-            found.setdefault(key, []).append(index)
+            found.setdefault(vectors_key(config), []).append(index)
         return list(found.values())
+
+
+def described_config(options: argparse.Namespace, model: str, fields: Mapping[str, Any]) -> Any:
+    """The configuration of a preset with the fields that the options set, and further ones."""
+    revision = {} if options.revision is None else {"revision": options.revision}
+    return preset_config(model, **{**revision, **given_fields(options), **fields})
+
+
+def vectors_key(config: Any) -> tuple[tuple[str, str], ...]:
+    """The fields that the raw token vectors of a metric depend on."""
+    # Without a layer, which one is taken may depend on the matching.
+    behind = BEHIND_VECTORS if getattr(config, "layer", None) is not None else BEHIND_VECTORS - {"matching"}
+    return tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
+
+
+Fitted = dict[tuple[Any, ...], dict[str, Tensor]]
+"""States of fitted statistics by what they depend on."""
+
+
+def fit_once(scorer: Scorer, texts: Sequence[str], names: Iterable[str], fitted: Fitted) -> None:
+    """Fit statistics on texts, or take what was fitted for another metric for which they have the same values."""
+    metric = scorer.metric
+    for name in names:
+        basis = (name, tuple(metric.statistic_basis(name).items()))
+        if basis not in fitted:
+            scorer.fit(texts, [name])
+            fitted[basis] = {key: one.clone() for key, one in metric.statistics[name].state_dict().items()}
+        metric.statistics[name].load_state_dict(fitted[basis])
+        scorer.clear_cache()
 
 
 @dataclass
@@ -168,7 +190,7 @@ class _Shared:
 
     memory: EncoderMemory
     parts: Parts | None = None
-    fitted: dict[tuple[Any, ...], dict[str, Tensor]] = field(default_factory=dict)
+    fitted: Fitted = field(default_factory=dict)
 
 
 def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
@@ -180,7 +202,9 @@ def scorers(settings: Settings) -> Iterator[tuple[int, Scorer]]:
         for index in members:
             scorer = _build(settings, index, shared)
             if texts is not None:
-                _fit(scorer, texts, shared)
+                shared.memory.limit //= 2  # the other half is for the texts that every setting scores
+                fit_once(scorer, texts, list(scorer.metric.statistics), shared.fitted)  # the baseline last
+                shared.memory.limit *= 2
             elif unfitted_statistics(scorer.metric):
                 changes = {FIELD + name: value for name, value in settings.grid[index].items()}
                 scorer = load_scorer(argparse.Namespace(**{**vars(options), **changes}))  # says what is lacking
@@ -202,17 +226,3 @@ def _build(settings: Settings, index: int, shared: _Shared) -> Scorer:
             shared.parts = model.parts
         model.encoder = shared.parts.encoder
     return scorer
-
-
-def _fit(scorer: Scorer, texts: Sequence[str], shared: _Shared) -> None:
-    """Fit each statistic once for all settings of a group for which it has the same values."""
-    metric = scorer.metric
-    shared.memory.limit //= 2  # the other half is for the texts that every setting scores
-    for name in list(metric.statistics):  # the baseline last, since it depends on the others
-        basis = (name, tuple(metric.statistic_basis(name).items()))
-        if basis not in shared.fitted:
-            scorer.fit(texts, [name])
-            shared.fitted[basis] = {key: one.clone() for key, one in metric.statistics[name].state_dict().items()}
-        metric.statistics[name].load_state_dict(shared.fitted[basis])
-    scorer.clear_cache()
-    shared.memory.limit *= 2

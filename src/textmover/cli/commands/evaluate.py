@@ -23,6 +23,8 @@ from textmover.experiments.evaluation.agreement import (
     judge,
     questions,
 )
+from textmover.experiments.evaluation.given_scores import add_ready_options, read_ready
+from textmover.experiments.evaluation.metrics import Metrics, add_baselines_option
 from textmover.experiments.evaluation.output import (
     print_failures,
     print_one_metric,
@@ -32,7 +34,6 @@ from textmover.experiments.evaluation.output import (
     write_page,
     write_scores,
 )
-from textmover.experiments.evaluation.scores import Metrics, add_row_options, read_ready
 from textmover.experiments.evaluation.sets import add_set_options, read_sets, set_files
 from textmover.files import check_folder
 from textmover.meta_evaluation import Evaluation, Protocol, evaluate
@@ -46,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_set_options(parser)
     add_experiment_option(parser)
     add_column_options(parser, score=True)
-    add_row_options(parser)
+    add_baselines_option(parser)
+    add_ready_options(parser)
     parser.add_argument(
         "--against", metavar="NAME", help="the metric that the others are compared with; significance is marked"
     )

@@ -15,14 +15,13 @@ from textmover.cli.options.paper_experiments import (
     page_path,
     rebuilding_command,
 )
-from textmover.experiments.papers.agreement import Agreements, check_sets, questions, unanswerable
 from textmover.experiments.papers.config import Experiment, Place, converted
 from textmover.experiments.papers.data import absent_files, check_readers, given_files, read_set
 from textmover.experiments.papers.layers import analyse, draw_layers
+from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
 from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text, draw_figure
-from textmover.experiments.papers.results import Absences, Findings, figure_metrics, metrics_of_set, table_sets
+from textmover.experiments.papers.results import Findings, questions, unanswerable
 from textmover.experiments.papers.score_cache import KeptScores, scores_folder
-from textmover.experiments.papers.scores import ExperimentMetrics, Scored
 from textmover.experiments.papers.table_blocks import Block, figure_block, layer_block, table_blocks
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
@@ -58,7 +57,7 @@ def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
     check_options(options, experiment)
     files = given_files(experiment, options.data or ())
     output = page_path(options, experiment, files)
-    kept = KeptScores(scores_folder(experiment.origin, output), table_sets(experiment))
+    kept = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
     for path in kept.paths.values():
         check_output(path, [*files.values(), experiment.origin])
     with kept.told():
@@ -139,24 +138,16 @@ def _findings(
     advance: AdvancePart,
 ) -> Findings:
     """Read the sets that were given, and score those that have an answer to something."""
-    names = table_sets(experiment)
+    names = experiment.judged_sets
     absent = {name: how for name in names if (how := absent_files(experiment, name, files))}
     sets = {name: read_set(experiment, name, files) for name in names if name not in absent}
-    check_sets(experiment, sets)
     hopeless = unanswerable(experiment, sets, options)
     for asked, reason in hopeless.items():
         logger.warning("%s: %s The rest is computed.", asked, reason)
     worth = {asked.set for asked in questions(experiment, sets) if asked not in hopeless}
     judged = {name: one for name, one in sets.items() if name in worth}
-    every = {**experiment.metrics, **figure_metrics(experiment)}
-    wanted = {name: metrics_of_set(experiment, name) for name in judged}
-    used = {metric for several in wanted.values() for metric in several}
-    metrics = ExperimentMetrics(
-        options,
-        {name: one for name, one in every.items() if name in used},
-        experiment.baselines,
-        idf_by_group=experiment.idf_by_group,
-    )
+    wanted = {name: experiment.metrics_of_set(name) for name in judged}
+    metrics = ExperimentMetrics(options, experiment, {metric for several in wanted.values() for metric in several})
     metrics.load(judged.values())
     total = sum(len(one) * metrics.steps(wanted[name]) for name, one in judged.items())
     scored: dict[str, dict[str, Scored]] = {}
@@ -175,8 +166,7 @@ def _findings(
         score(name)
     if unscored and not scored:
         raise InputError(next(iter(unscored.values())))
-    absences = Absences(absent, unscored, metrics.failed, metrics.fitted)
-    return Findings(sets, scored, Agreements(sets, scored, hopeless, options), absences)
+    return Findings(options, sets, scored, hopeless, absent, unscored, metrics.failed, metrics.fitted)
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------

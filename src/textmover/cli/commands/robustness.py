@@ -21,8 +21,8 @@ from textmover.cli.options.perturbations import (
     load_neighbour_search,
     load_parses,
 )
+from textmover.experiments.evaluation.metrics import Metrics, add_baselines_option
 from textmover.experiments.evaluation.output import write_scores
-from textmover.experiments.evaluation.scores import Metrics, add_baselines_option
 from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text
 from textmover.experiments.robustness import (
     KEEPING,

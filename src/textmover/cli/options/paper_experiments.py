@@ -10,7 +10,6 @@ from pathlib import Path
 
 from textmover.experiments.papers.config import Experiment
 from textmover.experiments.papers.output import FORMATS
-from textmover.experiments.papers.results import figure_metrics
 from textmover.files import check_output
 from textmover.report import check_matplotlib
 from textmover.scoring.field_flags import FIELD, field_flag, given_fields
@@ -84,7 +83,7 @@ def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
         if getattr(options, name) < least:
             raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     given = list(given_fields(options))
-    everything = {**experiment.metrics, **figure_metrics(experiment)}
+    everything = experiment.all_metrics
     for name in given:
         if everything and all(name in one.fields for one in everything.values()):
             raise InputError(

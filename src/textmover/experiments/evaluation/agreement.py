@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,17 +32,10 @@ FLAGS = {"pair_rate": "--pair-rate", "samples": "--samples", "permutations": "--
 """The flag behind each argument of the evaluation."""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why there is no agreement with one dimension of the ratings.
+class Failure(NamedTuple):
+    """Why there is no agreement with one dimension of the ratings, or with preferences."""
 
-    Attributes:
-        name: Of the set.
-        dimension: Of its ratings; ``None`` of preferences.
-        reason: A sentence.
-    """
-
-    name: str
+    name: str  # of the set
     dimension: str | None
     reason: str
 
@@ -51,31 +44,16 @@ class Failure:
         return f"{title}: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Question:
-    """A set, and the dimension of its ratings that metrics should agree with.
+class Question(NamedTuple):
+    """A set, and the dimension of its ratings, or its preferences, that metrics should agree with."""
 
-    Attributes:
-        judgements: The set, with the preferences that follow from the dimension where those are wanted.
-        dimension: Of the ratings; ``None`` of preferences that came with the set.
-        notes: What has to be said of it.
-    """
-
-    judgements: Judgements
+    judgements: Judgements  # with the preferences that follow from the dimension where those are wanted
     dimension: str | None
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Agreement of metrics with one dimension.
-
-    Attributes:
-        question: What they should agree with.
-        rows: The metrics that have a score.
-        evaluation: Their agreement.
-        shown: The same, with rows without a value for metrics that have no score.
-    """
+class Finding(NamedTuple):
+    """Agreement of those metrics that have a score; ``shown`` has rows without a value for the others."""
 
     question: Question
     rows: tuple[MetricScores, ...]
@@ -83,16 +61,8 @@ class Finding:
     shown: Evaluation
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A set, the scores of all metrics for its texts, and how well they agree with people.
-
-    Attributes:
-        judgements: The set.
-        rows: The scores.
-        results: One for each dimension.
-        path: Where the scores are.
-    """
+class Judged(NamedTuple):
+    """A set, the scores of all metrics for its texts and their file, and the result for each dimension."""
 
     judgements: Judgements
     rows: tuple[MetricScores, ...]
@@ -164,16 +134,7 @@ def chosen_protocol(options: argparse.Namespace) -> Protocol:
 def questions(
     sets: Sequence[Judgements], protocol: Protocol, options: argparse.Namespace
 ) -> list[list[Question | Failure]]:
-    """Dimensions of each set that metrics can agree with, as far as its ratings allow.
-
-    Args:
-        sets: The sets.
-        protocol: What agreement means.
-        options: The command's options.
-
-    Returns:
-        For each set a question for each dimension, or why it cannot be answered, whatever the metrics.
-    """
+    """Dimensions of each set that metrics can agree with, as far as its ratings allow."""
     found = [_questions(one, protocol, options) for one in sets]
     if not any(isinstance(one, Question) for several in found for one in several):
         listed = " ".join(str(one) for several in found for one in several)
@@ -245,40 +206,22 @@ def _answerable(question: Question, protocol: Protocol, options: argparse.Namesp
                 f"{np.nanmax(ratings):g}: lower --preference-gap"
             )
         return Failure(judgements.name, dimension, f"{reason}.")
-    found = _evaluated(
-        question, (people(judgements, dimension),), protocol, options, samples=0, permutations=1, baseline=None
-    )
+    found = _evaluated(question, (people(judgements, dimension),), protocol, options, samples=0, permutations=1)
     return found if isinstance(found, Failure) else question
 
 
 def judge(
     question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace
 ) -> Finding | Failure:
-    """Compute the agreement of metrics with a dimension.
-
-    Args:
-        question: Set and dimension.
-        rows: The scores of the metrics.
-        protocol: What agreement means.
-        options: The command's options.
-    """
+    """Compute the agreement of metrics with a dimension."""
     usable = tuple(row for row in rows if not np.isnan(row.scores).all())
     if not usable:
         name = ", ".join(row.name for row in rows)
         reason = f"Expected a score of {name} for some text, but got nan for all: correct the file of scores."
         return Failure(question.judgements.name, question.dimension, reason)
-    found = _evaluated(
-        question,
-        usable,
-        protocol,
-        options,
-        samples=options.samples,
-        permutations=options.permutations,
-        baseline=options.against,
-    )
-    if isinstance(found, Failure):
-        return found
-    return Finding(question, usable, found, _with_all(found, rows))
+    drawn = {"samples": options.samples, "permutations": options.permutations}
+    found = _evaluated(question, usable, protocol, options, **drawn, baseline=options.against)
+    return found if isinstance(found, Failure) else Finding(question, usable, found, _with_all(found, rows))
 
 
 def _evaluated(
@@ -286,22 +229,12 @@ def _evaluated(
     rows: Sequence[MetricScores],
     protocol: Protocol,
     options: argparse.Namespace,
-    *,
-    samples: int,
-    permutations: int,
-    baseline: str | None,
+    **drawn: Any,
 ) -> Evaluation | Failure:
     try:
         with flags_named(FLAGS):
             found = evaluate(
-                question.judgements,
-                rows,
-                protocol,
-                dimension=question.dimension,
-                baseline=baseline,
-                samples=samples,
-                permutations=permutations,
-                seed=options.seed,
+                question.judgements, rows, protocol, dimension=question.dimension, seed=options.seed, **drawn
             )
     except InputError as error:
         return Failure(question.judgements.name, question.dimension, str(error))
@@ -314,7 +247,7 @@ def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluatio
     if len(rows) == len(evaluation.metrics):
         return evaluation
     known = {one.name: one for one in evaluation.metrics}
-    pattern = dataclasses.replace(
+    pattern = replace(
         evaluation.metrics[0],
         value=math.nan,
         low=math.nan,
@@ -328,9 +261,7 @@ def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluatio
         undefined_segments=0,
         epsilons={},
     )
-    metrics = tuple(
-        known.get(row.name) or dataclasses.replace(pattern, name=row.name, signature=row.signature) for row in rows
-    )
+    metrics = tuple(known.get(row.name) or replace(pattern, name=row.name, signature=row.signature) for row in rows)
     places = [place for place, row in enumerate(rows) if row.name in known]
     p_values = np.full((len(rows), len(rows)), np.nan)
     p_values[np.ix_(places, places)] = evaluation.p_values

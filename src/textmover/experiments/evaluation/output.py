@@ -53,15 +53,7 @@ def report_section(
     notes: Sequence[str],
     scorers: Mapping[str, Scorer],
 ) -> ReportSection:
-    """Build the section of the page for one set and dimension.
-
-    Args:
-        evaluation: How well the metrics agree.
-        judgements: The set.
-        rows: The scores.
-        notes: What is said of the set.
-        scorers: Those of the metrics that can say how they matched words.
-    """
+    """Build the section of the page for one set and dimension."""
     shown: list[Disagreement] = []
     if evaluation.dimension is not None:
         found = largest_disagreements(judgements, rows, dimension=evaluation.dimension)
@@ -101,13 +93,7 @@ def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:
 
 
 def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str], *, signature: bool) -> None:
-    """The agreement of a single metric in each group, by several statistics, of which the first has an interval.
-
-    Args:
-        by_statistic: An evaluation of the metric by each statistic.
-        notes: What is said under the table beside the remarks of the first evaluation.
-        signature: Whether the signature is printed.
-    """
+    """The agreement of a single metric in each group, by several statistics, of which the first has an interval."""
     first = next(iter(by_statistic.values()))
     agreements = [one.metrics[0] for one in by_statistic.values()]
     headers = ("group", "n", *(name.capitalize() for name in by_statistic))
@@ -141,14 +127,7 @@ def _conclusion(evaluation: Evaluation, statistic: str) -> str:
 def print_several(
     results: Sequence[Finding | Failure], notes: Sequence[Sequence[str]], format: str, *, signatures: bool
 ) -> None:
-    """A table for each set and dimension, and a line (an entry in JSON) for each that has none.
-
-    Args:
-        results: What is printed; at least one has a table.
-        notes: For each table, what is said under it beside its remarks.
-        format: ``table`` or one that :func:`~textmover.report.format_evaluations` knows.
-        signatures: Whether a ``table`` has the signatures under it; the other formats always do.
-    """
+    """A table for each set and dimension, and a line (an entry in JSON) for each that has none."""
     evaluations = [one.shown for one in results if isinstance(one, Finding)]
     if format == "table":
         print_evaluations(console(), evaluations, further=notes, signatures=signatures)
@@ -186,12 +165,7 @@ SUFFIX = ".scores.tsv"
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:
-    """Paths of the score tables of each set, checked before the work.
-
-    Args:
-        options: The command's options.
-        files: Those of each set.
-    """
+    """Paths of the score tables of each set, checked before the work."""
     inputs = [path for one in files for path in one.paths.values()]
     if len(files) == 1:
         return [check_output(options.output or f"{files[0].stem}{SUFFIX}", inputs)]
@@ -203,9 +177,9 @@ def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list
     return [check_output(folder / f"{one.stem}{SUFFIX}", inputs) for one in files]
 
 
-def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path) -> None:
+def write_scores(judgements: Judgements, rows: Sequence[MetricScores], path: Path, *, warn: bool = True) -> None:
     """Write the scores of a set, and say in how many texts white space had to be replaced."""
     text, altered = scores_table(judgements, rows)
     write_output(text, path)
-    if altered:
+    if altered and warn:
         logger.warning("%s: a tab or line break in %d of the texts was written as a space.", path, altered)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,14 +39,8 @@ READER_FLAGS = {"system": "--system-column", "dimensions": "--dimension"}
 """The flag behind each argument of the readers of other files than tables."""
 
 
-@dataclass(frozen=True)
-class SetFiles:
-    """The files that one set is read from.
-
-    Attributes:
-        paths: By the argument of the reader that they are for; ``path`` of a table.
-        stem: What files about the set are called.
-    """
+class SetFiles(NamedTuple):
+    """The files that one set is read from, by argument of the reader, and the name of files about the set."""
 
     paths: Mapping[str, str]
     stem: str
@@ -112,7 +107,7 @@ def set_files(options: argparse.Namespace) -> list[SetFiles]:
         found = [{"path": path} for path in options.data]
     stems = [Path(next(iter(paths.values())).removeprefix("hub:")).stem for paths in found]
     stems = [stem if stems.count(stem) == 1 else f"{stem}.{place}" for place, stem in enumerate(stems, start=1)]
-    return list(map(SetFiles, found, stems))
+    return [SetFiles(paths, stem) for paths, stem in zip(found, stems, strict=True)]
 
 
 def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict[str, str]]:
@@ -135,12 +130,7 @@ def _by_key(name: str, keys: Sequence[str], entries: Sequence[str]) -> list[dict
 
 
 def read_sets(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
-    """The sets that the options name.
-
-    Args:
-        options: The command's options.
-        files: Those of each set.
-    """
+    """The sets that the options name."""
     if options.set in READERS:
         sets = _read_other(options, files)
     else:
@@ -191,21 +181,14 @@ def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[
 
 def _description(options: argparse.Namespace) -> SetDescription:
     """Description of the columns: the given one, or one made from the flags."""
-    columns = {
-        "--hypothesis-column": options.hypothesis_column,
-        "--reference-column": options.reference_column,
-        "--score-column": options.score_column,
-        "--group": options.group,
-        "--item-column": options.item_column,
-        "--system-column": options.system_column,
-    }
     ready = {column: column for column in options.metric_column or ()}
     flags = {key: f"--{key.replace('_', '-')}" for key in CHANGES}
     changes: dict[str, Any] = {
         key: getattr(options, key).replace("-", " ") for key in CHANGES if getattr(options, key) is not None
     }
     if options.set is not None:
-        given = next((flag for flag, value in columns.items() if value is not None), None)
+        names = {flag: flag.removeprefix("--").replace("-", "_") for key, flag in FLAGS.items() if key != "scores"}
+        given = next((flag for flag, name in names.items() if getattr(options, name) is not None), None)
         if given is not None:
             raise InputError(
                 f"Expected the meaning of columns from --set or from flags, but got --set {options.set} and {given}: "
@@ -233,28 +216,22 @@ def scores_table(judgements: Judgements, rows: Sequence[MetricScores]) -> tuple[
     Columns: group, item and system as far as there are any, hypothesis, reference (reference_2, … where a text has
     more), human_<dimension>, and a column for each metric; numbers with all digits of a float64.
     """
-    most = max(map(len, judgements.references))
     texts: dict[str, Sequence[str]] = {}
     if len(set(judgements.groups)) > 1:
         texts["group"] = judgements.groups
     known = (("item", judgements.items), ("system", judgements.systems))
     texts |= {name: values for name, values in known if values is not None}
     texts["hypothesis"] = judgements.hypotheses
-    for place in range(most):
+    for place in range(max(map(len, judgements.references))):
         name = "reference" if place == 0 else f"reference_{place + 1}"
         texts[name] = [one[place] if place < len(one) else "" for one in judgements.references]
     numbers: dict[str, np.ndarray] = {f"human_{name}": values for name, values in judgements.ratings.items()}
     numbers |= {row.name: np.asarray(row.scores) for row in rows}
-    lines = ["\t".join(map(_cell, (*texts, *numbers)))]
-    cells = [[_cell(text) for text in column] for column in texts.values()]
-    altered = sum(
-        cell != text
-        for column, shown in zip(texts.values(), cells, strict=True)
-        for text, cell in zip(column, shown, strict=True)
-    )
+    cells = [list(map(_cell, column)) for column in texts.values()]
+    altered = sum(map(str.__ne__, itertools.chain(*cells), itertools.chain(*texts.values())))
     figures = [list(map(repr, values.tolist())) for values in numbers.values()]
-    lines += ["\t".join(row) for row in zip(*cells, *figures, strict=True)]
-    return "\n".join(lines) + "\n", altered
+    header = map(_cell, (*texts, *numbers))
+    return "".join("\t".join(row) + "\n" for row in [header, *zip(*cells, *figures, strict=True)]), altered
 
 
 def _cell(text: str) -> str:

@@ -32,16 +32,16 @@ class Place(NamedTuple):
     """Place of a value in the YAML, as errors name it.
 
     Example:
-        >>> str(Place("a.yaml").inner("rows").inner(0)), str(Place("a.yaml"))
+        >>> str(Place("a.yaml").inner("rows", 0)), str(Place("a.yaml"))
         ('`rows.0` of a.yaml', 'a.yaml')
     """
 
     file: str
     key: str = ""
 
-    def inner(self, key: object) -> Place:
+    def inner(self, *keys: object) -> Place:
         """The place of a value inside this one."""
-        return Place(self.file, f"{self.key}.{key}" if self.key else str(key))
+        return Place(self.file, ".".join([*([self.key] if self.key else []), *map(str, keys)]))
 
     def __str__(self) -> str:
         return f"`{self.key}` of {self.file}" if self.key else self.file
@@ -50,13 +50,7 @@ class Place(NamedTuple):
 def converted(kind: type[Kind], value: object, place: Place) -> Kind:
     r"""A dataclass from the keys of a mapping, checked against the types of its fields.
 
-    Where a field takes several values, one alone may stand without a list. Fields that are called ``origin`` are filled
-    with the name of the file.
-
-    Args:
-        kind: The dataclass.
-        value: What the file holds.
-        place: Where.
+    One value may stand without a list where a field takes several. The field ``origin`` is the name of the file.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True)
@@ -74,11 +68,10 @@ def converted(kind: type[Kind], value: object, place: Place) -> Kind:
             close = difflib.get_close_matches(str(key), entries, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "remove it."
             raise InputError(f"Expected the keys of {place} to be among {', '.join(entries)}, but got {key!r}: {hint}")
-    hints = get_type_hints(kind)
     for name, entry in entries.items():
-        optional = entry.default is not dataclasses.MISSING or entry.default_factory is not dataclasses.MISSING
-        if name not in value and not optional:
+        if name not in value and entry.default is entry.default_factory is dataclasses.MISSING:
             raise InputError(f"Expected {place} to have the key {name!r}, but it has not: add it.")
+    hints = get_type_hints(kind)
     found = {name: _value(hints[name], one, place.inner(name)) for name, one in value.items()}
     return kind(**found, **({"origin": place.file} if "origin" in hints else {}))
 
@@ -87,9 +80,7 @@ def _value(hint: Any, value: object, place: Place) -> Any:
     """A value as the type of a field wants it."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        if value is None and type(None) in inner:
-            return None
-        return _value(next(one for one in inner if one is not type(None)), value, place)
+        return None if value is None else _value(next(one for one in inner if one is not type(None)), value, place)
     if hint is Any:
         return value
     if origin is tuple:
@@ -98,32 +89,29 @@ def _value(hint: Any, value: object, place: Place) -> Any:
     if origin is not None:  # a mapping
         if not isinstance(value, dict):
             raise _wrong(place, "names with values", value)
-        return {_text(key, place): _value(inner[1], one, place.inner(key)) for key, one in value.items()}
+        return {_value(str, key, place): _value(inner[1], one, place.inner(key)) for key, one in value.items()}
     if dataclasses.is_dataclass(hint):
         return converted(hint, value, place)  # type: ignore[arg-type]
-    return _plain(hint, value, place)
-
-
-def _plain(hint: type, value: object, place: Place) -> Any:
-    """A text, a number, or a yes or no."""
-    if hint is str:
-        return _text(value, place)
-    if hint is bool:
-        if isinstance(value, bool):
-            return value
-        raise _wrong(place, "true or false", value)
-    if isinstance(value, bool) or not isinstance(value, (int, float) if hint is float else int):
-        raise _wrong(place, "a number" if hint is float else "a whole number", value)
-    if not math.isfinite(value):
+    expected, accepted = PLAIN[hint]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and hint is not bool):
+        quote = hint is str and isinstance(value, (bool, int, float))
+        raise _wrong(place, expected, value, "put it in quotation marks" if quote else "correct it")
+    if isinstance(value, str):
+        if not value.strip():
+            raise _wrong(place, expected, value)
+        return value.strip()
+    if not math.isfinite(value):  # type: ignore[arg-type]
         raise _wrong(place, "a finite number", value)
     return hint(value)
 
 
-def _text(value: object, place: Place) -> str:
-    if isinstance(value, str) and value.strip():
-        return value.strip()
-    hint = "put it in quotation marks" if isinstance(value, (bool, int, float)) else "correct it"
-    raise _wrong(place, "text", value, hint)
+PLAIN: Mapping[type, tuple[str, tuple[type, ...]]] = {
+    str: ("text", (str,)),
+    bool: ("true or false", (bool,)),
+    int: ("a whole number", (int,)),
+    float: ("a number", (int, float)),
+}
+"""What errors call a type, and the types of YAML that it accepts."""
 
 
 def _wrong(place: Place, expected: str, value: object, way_out: str = "correct it") -> InputError:
@@ -137,31 +125,17 @@ def _wrong(place: Place, expected: str, value: object, way_out: str = "correct i
 class Experiment:
     """An experiment of a paper.
 
-    Attributes:
-        title: Its heading.
-        paper: Where the published numbers come from.
-        files: Files that the user has to give, by the keys that ``--data KEY=FILE`` names.
-        sets: Judgement sets by name.
-        metrics: Metrics that are computed, by name.
-        baselines: Metrics of surface overlap that are computed.
-        idf_by_group: Whether idf weights of a call's own texts are those of each group rather than of the whole set.
-        tables: Tables with what the paper printed.
-        figures: Agreement over the values of a field.
-        layers: Similarities of the layers, or nothing.
-        notes: Where what is computed differs from the paper.
-        origin: File of the experiment.
-
     Raises:
         InputError: If a name leads nowhere, numbers of values differ, or a metric or protocol does not exist.
     """
 
     title: str
     paper: Paper
-    files: Mapping[str, NeededFile]
+    files: Mapping[str, NeededFile]  # by the keys that ``--data KEY=FILE`` names
     sets: Mapping[str, SetSpec] = field(default_factory=dict)
     metrics: Mapping[str, MetricSpec] = field(default_factory=dict)
     baselines: tuple[str, ...] = ()
-    idf_by_group: bool = False
+    idf_by_group: bool = False  # weights of a call's own texts are those of each group, not of the whole set
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[FigureSpec, ...] = ()
     layers: LayerSpec | None = None
@@ -175,7 +149,7 @@ class Experiment:
         if not (self.tables or self.figures or self.layers):
             raise InputError(f"Expected {place} to have tables, figures or layers, but got none: add what is wanted.")
         for name, one in self.sets.items():
-            self._check_set(one, place.inner("sets").inner(name))
+            self._check_set(one, place.inner("sets", name))
         for name in self.baselines:
             _check_known(name, LEXICAL, place.inner("baselines"))
             if name in self.metrics:
@@ -184,18 +158,34 @@ class Experiment:
                     "rename it."
                 )
         for name, metric in self.metrics.items():
-            _check_metric(metric, place.inner("metrics").inner(name))
+            _check_metric(metric, place.inner("metrics", name))
         for index, table in enumerate(self.tables):
-            self._check_table(table, place.inner("tables").inner(index))
+            self._check_table(table, place.inner("tables", index))
         for index, figure in enumerate(self.figures):
-            self._check_figure(figure, place.inner("figures").inner(index))
+            self._check_figure(figure, place.inner("figures", index))
         if self.layers is not None:
             _check_known(self.layers.file, self.files, place.inner("layers.file"))
 
     def needed(self, name: str) -> dict[str, str]:
         """The key of the file behind each argument of a set's reader."""
-        spec = self.sets[name]
-        return dict(spec.files) or {"path": next(iter(self.files))}
+        return dict(self.sets[name].files) or {"path": next(iter(self.files))}
+
+    @property
+    def judged_sets(self) -> list[str]:
+        """Names of the sets that tables and figures are about."""
+        used = {name for table in self.tables for name in table.sets} | {one.set for one in self.figures}
+        return [name for name in self.sets if name in used]
+
+    @property
+    def all_metrics(self) -> dict[str, MetricSpec]:
+        """The metrics, and those behind the points of figures."""
+        return {**self.metrics, **{name: one for figure in self.figures for name, one in figure.metrics.items()}}
+
+    def metrics_of_set(self, name: str) -> list[str]:
+        """Names of the metrics and baselines that a set is scored with, each once."""
+        rows = [metric for table in self.tables if name in table.sets for metric in table.metrics]
+        points = [metric for figure in self.figures if figure.set == name for metric in figure.metrics]
+        return list(dict.fromkeys([*rows, *points]))
 
     def _check_set(self, one: SetSpec, place: Place) -> None:
         if not one.files and len(self.files) > 1:
@@ -204,7 +194,7 @@ class Experiment:
                 f"one of {', '.join(self.files)}."
             )
         for argument, key in one.files.items():
-            _check_known(key, self.files, place.inner("files").inner(argument))
+            _check_known(key, self.files, place.inner("files", argument))
 
     def _check_table(self, table: TableSpec, place: Place) -> None:
         for name in table.sets:
@@ -212,12 +202,12 @@ class Experiment:
         for statistic in table.statistics:
             _check_protocol(statistic, table.level, place)
         sizes = len(table.sets) * len(table.groups)
-        if table.n and len(table.n) != sizes:
-            raise _other_number(place.inner("n"), sizes, len(table.n), "set and group")
+        if table.n:
+            _check_number(table.n, sizes, place.inner("n"), "set and group")
         if not table.rows:
             raise InputError(f"Expected {place.inner('rows')} to hold a row, but got none: add one.")
         for index, row in enumerate(table.rows):
-            inside = place.inner("rows").inner(index)
+            inside = place.inner("rows", index)
             if (row.metric is None) == (row.unavailable is None):
                 raise InputError(
                     f"Expected {inside} to have `metric` or else `unavailable`, but got "
@@ -226,9 +216,7 @@ class Experiment:
             if row.metric is not None:
                 _check_known(row.metric, (*self.metrics, *self.baselines), inside.inner("metric"))
             for number, one in enumerate(row.published):
-                if len(one.values) != len(table.columns):
-                    values = inside.inner("published").inner(number).inner("values")
-                    raise _other_number(values, len(table.columns), len(one.values), "column")
+                _check_number(one.values, len(table.columns), inside.inner("published", number, "values"), "column")
 
     def _check_figure(self, figure: FigureSpec, place: Place) -> None:
         _check_known(figure.set, self.sets, place.inner("set"))
@@ -237,9 +225,8 @@ class Experiment:
             if not entries:
                 raise InputError(f"Expected {place.inner(key)} to hold something, but got none: add one.")
         for index, line in enumerate(figure.lines):
-            for value in figure.values:
-                fields = {**line.fields, figure.field: value}
-                _check_metric(MetricSpec(line.model, fields), place.inner("lines").inner(index))
+            for metric in figure.points(line).values():
+                _check_metric(metric, place.inner("lines", index))
 
 
 def _check_known(name: str, known: Collection[str] | Mapping[str, Any], place: Place) -> None:
@@ -266,8 +253,9 @@ def _check_metric(metric: MetricSpec, place: Place) -> None:
         raise InputError(f"{place}: {error}") from error
 
 
-def _other_number(place: Place, expected: int, got: int, unit: str) -> InputError:
-    return InputError(
-        f"Expected {place} to hold {expected} values, one for each {unit}, but got {got}: write null where there is "
-        "none."
-    )
+def _check_number(values: Collection[object], expected: int, place: Place, unit: str) -> None:
+    if len(values) != expected:
+        raise InputError(
+            f"Expected {place} to hold {expected} values, one for each {unit}, but got {len(values)}: write null where "
+            "there is none."
+        )

@@ -25,11 +25,7 @@ TABLE_FILES = ("path",)
 
 
 def check_readers(experiment: Experiment) -> None:
-    """Make sure that every set can be read as the experiment says.
-
-    Args:
-        experiment: The experiment.
-    """
+    """Make sure that every set can be read as the experiment says."""
     for name, spec in experiment.sets.items():
         place = f"`sets.{name}` of {experiment.origin}"
         wanted = READERS[spec.reader][1] if spec.reader in READERS else TABLE_FILES
@@ -45,12 +41,7 @@ def check_readers(experiment: Experiment) -> None:
 
 
 def given_files(experiment: Experiment, data: Sequence[str]) -> dict[str, str]:
-    """The files that the user gave, by their keys.
-
-    Args:
-        experiment: The experiment.
-        data: What stands behind ``--data``: ``KEY=FILE``, or a file alone where the experiment needs but one.
-    """
+    """The files that the user gave, by their keys."""
     found: dict[str, str] = {}
     keys = list(experiment.files)
     for entry in data:
@@ -72,28 +63,13 @@ def given_files(experiment: Experiment, data: Sequence[str]) -> dict[str, str]:
 
 
 def absent_files(experiment: Experiment, name: str, files: Mapping[str, str]) -> str:
-    """Describe the files that a set still needs.
-
-    Args:
-        experiment: The experiment.
-        name: Of the set.
-        files: What was given.
-
-    Returns:
-        A clause such as ``"give --data tac08=PLACE, where …"``; empty where the set can be read.
-    """
+    """Describe the files that a set still needs."""
     lacking = [key for key in experiment.needed(name).values() if key not in files]
     return _how_to_give(experiment, lacking) if lacking else ""
 
 
 def read_set(experiment: Experiment, name: str, files: Mapping[str, str]) -> Judgements:
-    """Read a set.
-
-    Args:
-        experiment: The experiment.
-        name: Of the set.
-        files: File of each key.
-    """
+    """Read a set."""
     spec = experiment.sets[name]
     places: dict[str, Any] = {argument: files[key] for argument, key in experiment.needed(name).items()}
     if spec.reader in READERS:

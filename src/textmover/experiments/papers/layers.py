@@ -85,14 +85,7 @@ NEAR_ZERO = 0.05
 
 @dataclass(frozen=True)
 class LayerResult:
-    """Results of a layer analysis.
-
-    Attributes:
-        spec: What was asked.
-        analysis: The similarities.
-        encoder: Of which encoder.
-        remarks: On how much, and which of the paper's three properties hold.
-    """
+    """Similarities of an encoder's layers, on how much data, and which of the paper's three properties hold."""
 
     spec: LayerSpec
     analysis: LayerAnalysis
@@ -101,14 +94,7 @@ class LayerResult:
 
 
 def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress: Callable[[int], None]) -> LayerResult:
-    """Analyse the layers of the encoder that the options name.
-
-    Args:
-        spec: What is asked.
-        path: File of the texts.
-        options: The command's options.
-        on_progress: Called with the number of texts that have been read since the last call.
-    """
+    """Analyse the layers of the encoder that the options name on the texts of a file."""
     texts = choose_texts(read_texts(path, spec.column), spec.texts, options.seed)
     metric = layered_metric(getattr(options, f"{FIELD}encoder", DEFAULT_ENCODER), options.revision, options.device)
     found = analyse_layers(

@@ -127,18 +127,12 @@ LONGEST_TITLE = 60
 
 def draw_figure(result: FigureResult, path: str) -> None:
     """Draw a figure; the intervals of its points where it has but one line, since those of several cover each other."""
-    spec = result.spec
-    alone = len(spec.lines) == 1
-    lines = [
-        Line(
-            line.name,
-            [cell.value for cell in cells],
-            [cell.low for cell in cells] if alone else None,
-            [cell.high for cell in cells] if alone else None,
-        )
-        for line, (_, cells) in zip(spec.lines, result.lines, strict=True)
-    ]
-    encoder = next((name for name, _ in result.lines if name != "-"), "")
+    spec, bounded = result.spec, len(result.lines) == 1
+    lines = []
+    for line in result.lines:
+        values, low, high = map(list, zip(*line.cells, strict=True))
+        lines.append(Line(line.name, values, *((low, high) if bounded else ())))
+    encoder = next((line.encoder for line in result.lines if line.encoder != "-"), "")
     draw_panels(
         [Panel("", lines)],
         [str(value) for value in spec.values],

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, estimates
-from textmover.experiments.papers.results import HERE, PAPER, Cell, FigureResult, ResultLine, TableResult
+from textmover.experiments.papers.results import HERE, PAPER, FigureResult, ResultLine, TableResult
 from textmover.experiments.papers.specification import MEAN, Column
-from textmover.modules.analysis import Estimate
 from textmover.report.evaluation.wording import DIGITS, STATISTIC_NAMES, number
 
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}
@@ -28,17 +27,7 @@ MOST_INTERVALS = 2
 
 @dataclass(frozen=True)
 class Block:
-    """A table with a heading and what is to be said of it.
-
-    Attributes:
-        title: The heading.
-        headers: Of the columns.
-        rows: Cells, as many as there are headers.
-        remarks: Sentences.
-        signatures: What scores depend on, by the name of their line.
-        records: The same numbers with all digits, one record each.
-        figure: File of a figure that belongs to it.
-    """
+    """A table with a heading, remarks, signatures by line, all its numbers as records, and the file of its figure."""
 
     title: str
     headers: tuple[str, ...]
@@ -50,11 +39,7 @@ class Block:
 
 
 def table_blocks(result: TableResult) -> list[Block]:
-    """A table; one for each statistic where it would have several beside several groups.
-
-    Args:
-        result: The table with its numbers.
-    """
+    """A table; one for each statistic where it would have several beside several groups."""
     spec = result.spec
     apart = len(spec.groups) > 1 and len(spec.statistics) > 1
     blocks = []
@@ -62,12 +47,10 @@ def table_blocks(result: TableResult) -> list[Block]:
         chosen = [index for index, column in enumerate(spec.columns) if column.statistic in statistics]
         title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if apart else spec.title
         blocks.append(_table_block(result, title, chosen))
-    last = blocks[-1]
-    signatures = [(line.name, line.signature) for line in result.lines if line.origin == HERE]
+    signatures = tuple((line.name, line.signature) for line in result.lines if line.origin == HERE)
     shown = any(INTERVAL in block.headers for block in blocks)
-    said = result.remarks if shown else (one for one in result.remarks if INTERVALS_ARE not in one)
-    remarks = (*spec.notes, *said)
-    return [*blocks[:-1], replace(last, remarks=remarks, signatures=tuple(signatures))]
+    remarks = (*spec.notes, *(one for one in result.remarks if shown or INTERVALS_ARE not in one))
+    return [*blocks[:-1], replace(blocks[-1], remarks=remarks, signatures=signatures)]
 
 
 def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Block:
@@ -76,24 +59,37 @@ def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Bloc
     means = [index for index in chosen if spec.columns[index].group == MEAN]
     bounded = any(not math.isnan(line.cells[index].low) for line in result.lines for index in means)
     intervals = set(means) if bounded and len(means) <= MOST_INTERVALS else set()
-    headers = ["metric", "from", "encoder"]
-    for index, label in zip(chosen, _labels(columns), strict=True):
-        headers += [label, INTERVAL] if index in intervals else [label]
+
+    def spread(values: Mapping[int, str], beside: Mapping[int, str]) -> list[str]:
+        """Cells of the columns, each followed by its interval where those are shown."""
+        return [one for index in chosen for one in [values[index], *([beside[index]] if index in intervals else [])]]
+
+    labels = dict(zip(chosen, _labels(columns), strict=True))
+    headers = ["metric", "from", "encoder", *spread(labels, dict.fromkeys(chosen, INTERVAL))]
     rows = []
     for line in result.lines:
         digits = spec.digits if line.origin == PAPER else DIGITS
-        cells = [line.name, line.origin, line.encoder]
+        values = {}
         for index in chosen:
-            cell = line.cells[index]
+            value = line.cells[index].value
             # A mean over other groups than the published one must not be read as if it stood for the same.
-            over = result.partial[index] if line.origin == HERE and not math.isnan(cell.value) else ""
-            cells.append(number(cell.value, digits) + (f" ({over})" if over else ""))
-            if index in intervals:
-                cells.append(_interval(cell))
-        rows.append(tuple(cells))
-    rows += _sizes(result, chosen, intervals)
-    records = [_record(result, title, line, index) for line in result.lines for index in chosen]
+            over = result.partial[index] if line.origin == HERE and not math.isnan(value) else ""
+            values[index] = number(value, digits) + (f" ({over})" if over else "")
+        ends = {index: _interval(line, index) for index in chosen}
+        rows.append((line.name, line.origin, line.encoder, *spread(values, ends)))
+    for origin, sizes in _sizes(result).items():
+        rows.append(("n", origin, "", *spread(sizes, dict.fromkeys(chosen, ""))))
+    records = []
+    for line in result.lines:
+        for index in chosen:
+            count, over = (result.counts[index], result.partial[index]) if line.origin == HERE else (None, "")
+            records.append(_record(title, line, index, spec.columns[index], spec.level, count, {}, {"mean_over": over}))
     return Block(title, tuple(headers), tuple(rows), records=tuple(records))
+
+
+def _interval(line: ResultLine, index: int) -> str:
+    cell = line.cells[index]
+    return "" if math.isnan(cell.low) else f"{number(cell.low)} to {number(cell.high)}"
 
 
 def _labels(columns: Sequence[Column]) -> list[str]:
@@ -107,33 +103,30 @@ def _labels(columns: Sequence[Column]) -> list[str]:
     return found
 
 
-def _sizes(result: TableResult, chosen: Sequence[int], intervals: set[int]) -> list[tuple[str, ...]]:
-    """The lines that say how many segments each column is over."""
-    spec = result.spec
-    places = {
-        (name, group): index
-        for index, (name, group) in enumerate((name, group) for name in spec.sets for group in spec.groups)
-    }
-    lines: list[tuple[str, list[str]]] = []
+def _sizes(result: TableResult) -> dict[str, dict[int, str]]:
+    """By origin the number of segments behind each column."""
+    spec, found = result.spec, {}
     if spec.n:
-        lines.append((PAPER, [spec.n[places[spec.columns[index].set, spec.columns[index].group]] for index in chosen]))
+        places = [(name, group) for name in spec.sets for group in spec.groups]
+        found[PAPER] = {
+            index: spec.n[places.index((column.set, column.group))] for index, column in enumerate(spec.columns)
+        }
     if any(count is not None for count in result.counts):
-        counts = (result.counts[index] for index in chosen)
-        lines.append((HERE, ["-" if count is None else f"{count:,}" for count in counts]))
-    rows = []
-    for origin, cells in lines:
-        spread = [one for index, cell in zip(chosen, cells, strict=True) for one in _beside(cell, index in intervals)]
-        rows.append(("n", origin, "", *spread))
-    return rows
+        found[HERE] = {index: "-" if count is None else f"{count:,}" for index, count in enumerate(result.counts)}
+    return found
 
 
-def _beside(cell: str, interval: bool) -> list[str]:
-    return [cell, ""] if interval else [cell]
-
-
-def _record(result: TableResult, title: str, line: ResultLine, index: int) -> dict[str, Any]:
-    """The cell of a line in a column, with all digits."""
-    column, cell = result.spec.columns[index], line.cells[index]
+def _record(
+    title: str,
+    line: ResultLine,
+    index: int,
+    column: Column,
+    level: str,
+    count: int | None,
+    varied: Mapping[str, Any],
+    mean: Mapping[str, str],
+) -> dict[str, Any]:
+    """A cell of a line with all digits, and what it is about."""
     return {
         "table": title,
         "row": line.name,
@@ -144,72 +137,37 @@ def _record(result: TableResult, title: str, line: ResultLine, index: int) -> di
         "dimension": column.dimension or "",
         "group": column.group,
         "statistic": column.statistic,
-        "level": result.spec.level,
-        "value": cell.value,
-        "low": cell.low,
-        "high": cell.high,
-        "n": result.counts[index] if line.origin == HERE else None,
-        "mean_over": result.partial[index] if line.origin == HERE else "",
+        "level": level,
+        **varied,
+        **line.cells[index]._asdict(),
+        "n": count,
+        **mean,
         "signature": line.signature,
     }
 
 
 def figure_block(result: FigureResult, path: str | None) -> Block:
-    """A figure as a table: a line for each line, a column for each value.
-
-    Args:
-        result: The figure with its numbers.
-        path: Where it was drawn, as the page names it.
-    """
+    """A figure as a table: a row for each line, a column for each value; ``path`` is its file as the page names it."""
     spec = result.spec
-    rows, records = [], []
-    for line, (encoder, cells), signature in zip(spec.lines, result.lines, result.signatures, strict=True):
-        rows.append((line.name, encoder, *(number(cell.value) for cell in cells)))
-        for value, cell in zip(spec.values, cells, strict=True):
-            records.append(
-                {
-                    "table": spec.title,
-                    "row": line.name,
-                    "from": HERE,
-                    "metric": line.model,
-                    "encoder": encoder,
-                    "set": spec.set,
-                    "dimension": spec.dimension or "",
-                    "group": MEAN,
-                    "statistic": spec.statistic,
-                    "level": spec.level,
-                    spec.field: value,
-                    "value": cell.value,
-                    "low": cell.low,
-                    "high": cell.high,
-                    "n": result.count,
-                    "signature": signature,
-                }
-            )
-    headers = ("metric", "encoder", *(f"{spec.field.replace('_', ' ')} {value}" for value in spec.values))
-    signatures = tuple((line.name, one) for line, one in zip(spec.lines, result.signatures, strict=True) if one)
-    return Block(
-        spec.title,
-        headers,
-        tuple(rows),
-        (*spec.notes, *(one for one in result.remarks if INTERVALS_ARE not in one)),
-        signatures,
-        tuple(records),
-        path,
+    rows = [(line.name, line.encoder, *(number(cell.value) for cell in line.cells)) for line in result.lines]
+    records = tuple(
+        _record(spec.title, line, index, spec.columns[0], spec.level, result.n, {spec.field: value}, {})
+        for line in result.lines
+        for index, value in enumerate(spec.values)
     )
+    headers = ("metric", "encoder", *(f"{spec.field.replace('_', ' ')} {value}" for value in spec.values))
+    signatures = tuple((line.name, line.signature) for line in result.lines if line.signature)
+    remarks = (*spec.notes, *(one for one in result.remarks if INTERVALS_ARE not in one))
+    return Block(spec.title, headers, tuple(rows), remarks, signatures, records, path)
 
 
 def layer_block(result: LayerResult, path: str | None) -> Block:
-    """The analysis of layers as a table.
-
-    Args:
-        result: What was found.
-        path: Where it was drawn, as the page names it.
-    """
+    """The analysis of layers as a table."""
     rows, records = [], []
     for row in result.analysis.rows:
         found = estimates(row)
-        rows.append((row.centering, str(row.layer), *(_with_error(one) for one in found.values())))
+        shown = [number(one.mean) + ("" if math.isnan(one.error) else f" ± {one.error:.3f}") for one in found.values()]
+        rows.append((row.centering, str(row.layer), *shown))
         for name, one in found.items():
             records.append(
                 {
@@ -228,12 +186,3 @@ def layer_block(result: LayerResult, path: str | None) -> Block:
     remarks = (f"Encoder: {result.encoder}.", *result.spec.notes, *result.remarks)
     headers = ("centering", "layer", *SIMILARITIES.values())
     return Block(result.spec.title, headers, tuple(rows), remarks, (), tuple(records), path)
-
-
-def _with_error(one: Estimate) -> str:
-    error = "" if math.isnan(one.error) else f" ± {one.error:.3f}"
-    return f"{number(one.mean)}{error}"
-
-
-def _interval(cell: Cell) -> str:
-    return "" if math.isnan(cell.low) else f"{number(cell.low)} to {number(cell.high)}"

@@ -35,19 +35,12 @@ OWN = ("seed_everything", "export", "ckpt_path", "trainer.default_root_dir", "tr
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, whole where both ends are.
-
-    Attributes:
-        low: Smallest.
-        high: Largest.
-        log: Whether each factor, rather than each difference, is as likely.
-        step: Distance of the values; ``None`` takes any (any whole) number.
-    """
+    """Numbers from ``low`` to ``high``, whole where both ends are."""
 
     low: float
     high: float
-    log: bool = False
-    step: float | None = None
+    log: bool = False  # whether each factor, rather than each difference, is as likely
+    step: float | None = None  # distance of the values; any (any whole) number if None
 
     def suggest(self, trial: Any, key: str) -> Any:
         """The value that a trial of Optuna takes."""
@@ -67,11 +60,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Choices:
-    """Values of any kind that YAML has.
-
-    Attributes:
-        values: At least one.
-    """
+    """Values of any kind that YAML has, at least one."""
 
     values: tuple[Any, ...]
 
@@ -103,21 +92,12 @@ def read_mapping(path: Path | str, what: str) -> dict[str, Any]:
 
 
 def read_space(path: Path | str) -> dict[str, Range | Choices]:
-    """Read a search space.
-
-    Args:
-        path: YAML; each key has ``{low, high}`` with ``log: true`` or ``step`` if wanted, or ``{choices: […]}``.
-    """
+    """Read a search space."""
     return {str(key): _entry(str(key), value) for key, value in read_mapping(path, "a search space").items()}
 
 
 def check_keys(space: Space, config: Mapping[str, Any]) -> None:
-    """Refuse keys that the recipe cannot have, or that the search must not vary.
-
-    Args:
-        space: What is varied.
-        config: All keys of the recipe with the values that they have, as the command line knows them.
-    """
+    """Refuse keys that the recipe cannot have, or that the search must not vary."""
     for key in space:
         if key.startswith(OWN):
             raise InputError(
@@ -202,11 +182,7 @@ JUDGED = "judged"
 
 
 def judged_print(data: SourcesDataModule) -> str:
-    """SHA-256 of all that trials are judged on: texts, ratings or labels, and the groups of a correlation.
-
-    Args:
-        data: A data module whose sources have been read.
-    """
+    """SHA-256 of all that trials are judged on: texts, ratings or labels, and the groups of a correlation."""
     digest = hashlib.sha256()
     for source, part in data.judged:
         # Partners are looked for within a batch, so that the smaller it is, the more are found.
@@ -224,27 +200,14 @@ def _items(source: Source[Any], part: str) -> list[tuple[Any, ...]]:
 
 
 class JudgedParts:
-    """The parts that one trial is judged on, beside those of the first trial that ended well.
-
-    Args:
-        study: The study, which keeps them for the trials to come, and for ``--resume``.
-        values: What the trial sets, by key.
-    """
+    """The parts that one trial is judged on, beside those of the first trial that ended well."""
 
     def __init__(self, study: Any, values: Mapping[str, Any]) -> None:
         self.study, self.values = study, dict(values)
         self.found: dict[str, str] = {}
 
     def check(self, seed: int | None, found: str) -> None:
-        """Compare the parts of a fit with the known ones.
-
-        Args:
-            seed: That of the fit: damage, and the choice of sentences, may follow from it.
-            found: Print of the parts.
-
-        Raises:
-            InputError: If they are other parts.
-        """
+        """Compare the parts of a fit with the known ones."""
         self.found[str(seed)] = found
         known = self.study.user_attrs.get(JUDGED, {}).get(str(seed))
         if known is None or known["print"] == found:

@@ -6,28 +6,22 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from textmover.checkpoints.statistics_files import unfitted_statistics
+from textmover.experiments.evaluation.metrics import baseline_scores, shared_memory
+from textmover.experiments.papers.config import Experiment
 from textmover.experiments.papers.specification import MetricSpec
 from textmover.meta_evaluation import MetricScores
 from textmover.modules.assembly import Parts
 from textmover.modules.metric_model import MetricModel
-from textmover.presets import PRESETS, preset_config
-from textmover.scoring.cache.hidden_states import EncoderMemory
-from textmover.scoring.field_flags import given_fields
-from textmover.scoring.lexical import LEXICAL, lexical_pool, lexical_scores
-from textmover.scoring.metric_set import BEHIND_VECTORS, score_together, tell_unusual
+from textmover.presets import PRESETS
+from textmover.scoring.metric_set import Fitted, described_config, fit_once, score_together, tell_unusual, vectors_key
 from textmover.scoring.scorer import Scorer
-from textmover.scoring.scorer_options import build_scorer, folder_limit, load_scorer
+from textmover.scoring.scorer_options import build_scorer, load_scorer
 from textmover.types import InputError, Judgements, Signature
-
-MEMORY = 1 << 31
-"""Bytes of hidden states that metrics may share while they score the same segments."""
 
 PART = 1024
 """Segments after which scores are handed over, unless a metric fits its weights on all texts of a call."""
@@ -36,14 +30,8 @@ Variant = tuple[str, str]
 """A metric, and the fields that are changed for a group, as text."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Scores of a metric for a set.
-
-    Attributes:
-        scores: Its scores, with a signature for each variant.
-        encoder: Encoder and layers, or the package that computes it, as tables name it.
-    """
+class Scored(NamedTuple):
+    """Scores of a metric for a set, and the encoder with its layers, or the package, as tables name it."""
 
     scores: MetricScores
     encoder: str
@@ -52,39 +40,17 @@ class Scored:
 class ExperimentMetrics:
     """The metrics of an experiment, which share their encoder.
 
-    A metric that the encoder cannot give, such as one over more layers than it has, is left out and named.
-
-    Args:
-        options: The command's options.
-        metrics: The metrics by name.
-        baselines: Names of metrics of surface overlap.
-        idf_by_group: Whether weights that are fitted on the texts of a call are those of each group.
-
-    Attributes:
-        failed: Why metrics are left out, by their names.
-        fitted: Names of the metrics whose statistics were fitted on the texts of the sets, for want of others.
+    A metric that the encoder cannot give, such as one over more layers than it has, is left out and named in
+    ``failed``. ``fitted`` names those whose statistics were fitted on the texts of the sets, for want of others.
     """
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        metrics: Mapping[str, MetricSpec],
-        baselines: Sequence[str] = (),
-        *,
-        idf_by_group: bool = False,
-    ) -> None:
-        if options.precision == "auto":
-            raise InputError(
-                "Expected `--precision` to be exact, fast or int8 for metrics that share their encoder, but got auto: "
-                "name one."
-            )
+    def __init__(self, options: argparse.Namespace, experiment: Experiment, names: Collection[str]) -> None:
+        self._memory = shared_memory(options, "metrics that share their encoder")
         self.failed: dict[str, str] = {}
         self.fitted: dict[str, None] = {}
         self._options = argparse.Namespace(**{**vars(options), "quiet": True})
-        self._metrics, self._baselines, self._idf_by_group = metrics, baselines, idf_by_group
-        self._memory = EncoderMemory(
-            0 if options.no_cache else MEMORY, folder=options.cache, folder_limit=folder_limit(options), evict=False
-        )
+        self._metrics = {name: one for name, one in experiment.all_metrics.items() if name in names}
+        self._baselines, self._idf_by_group = experiment.baselines, experiment.idf_by_group
         self._parts: dict[tuple[tuple[str, str], ...], Parts] = {}
         self._scorers: dict[Variant, Scorer] = {}
         self._lacking: dict[Variant, list[str]] = {}
@@ -106,26 +72,14 @@ class ExperimentMetrics:
     def scores(
         self,
         judgements: Judgements,
-        names: Iterable[str],
+        names: Collection[str],
         on_progress: Callable[[int], None],
         on_scores: Callable[[Sequence[MetricScores]], None],
     ) -> dict[str, Scored]:
-        """Score a set.
+        """Score a set with those of its metrics that could be loaded.
 
-        Args:
-            judgements: The set.
-            names: Metrics and baselines that are wanted.
-            on_progress: Called with the number of segments that have been finished since the last call, summed over
-                the metrics.
-            on_scores: Called whenever there are new scores with all so far, NaN where there is none yet.
-
-        Returns:
-            Scores by name, without the metrics that failed.
-
-        Raises:
-            InputError: If a metric refuses a text.
+        ``on_scores`` is called with all scores so far, NaN where there is none yet.
         """
-        names = list(names)
         wanted = [name for name in names if name in self._metrics and name not in self.failed]
         values = {name: np.full(len(judgements), np.nan) for name in wanted}
         signatures: dict[str, dict[str, dict[str, None]]] = {name: {} for name in wanted}
@@ -152,8 +106,8 @@ class ExperimentMetrics:
             )
             for name in wanted
         }
-        for name, one in self._overlaps(judgements, [one for one in self._baselines if one in names], on_progress):
-            scored[name] = one
+        for one, package in baseline_scores(judgements, [one for one in self._baselines if one in names], on_progress):
+            scored[one.name] = Scored(one, package)
             on_scores([other.scores for other in scored.values()])
         return scored
 
@@ -177,10 +131,11 @@ class ExperimentMetrics:
     def _build(self, model: str, fields: Mapping[str, Any]) -> Scorer:
         """A scorer without the user's statistics, on the encoder of one that reads texts alike, where there is one."""
         options = argparse.Namespace(**{**vars(self._options), "model": model, "statistics": None})
-        key = self._reading(model, fields)
+        config: Any = described_config(options, model, fields) if model in PRESETS else None
+        key = () if config is None else vectors_key(config)  # a checkpoint's fields are not known
         if key in self._parts:
             parts = self._parts[key]
-            metric = MetricModel(self._config(model, fields), parts).to(parts.encoder.device).eval()
+            metric = MetricModel(config, parts).to(parts.encoder.device).eval()
             scorer = Scorer(metric, batch_tokens=options.batch_tokens, cache=not options.no_cache)
             if not unfitted_statistics(scorer.metric):
                 return scorer
@@ -189,37 +144,14 @@ class ExperimentMetrics:
             self._parts.setdefault(key, scorer.metric.parts)
         return scorer
 
-    def _config(self, model: str, fields: Mapping[str, Any]) -> Any:
-        given = given_fields(self._options)
-        if self._options.revision is not None:
-            given = {"revision": self._options.revision, **given}
-        return preset_config(model, **{**given, **fields})
-
-    def _reading(self, model: str, fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-        """Fields that the raw token vectors of a preset depend on; nothing for a checkpoint."""
-        if model not in PRESETS:
-            return ()
-        config = self._config(model, fields)
-        behind = BEHIND_VECTORS if config.layer is not None else BEHIND_VECTORS - {"matching"}
-        return tuple((name, repr(value)) for name, value in asdict(config).items() if name not in behind)
-
-    def _fit_lacking(self, judgements: Judgements, names: Iterable[str]) -> None:
+    def _fit_lacking(self, judgements: Judgements, names: Collection[str]) -> None:
         """Fit what no file brings, such as the mean of an encoder that none is shipped for, on the texts of the set."""
         texts = [*judgements.hypotheses, *(text for texts in judgements.references for text in texts)]
-        done: dict[tuple[Any, ...], dict[str, Tensor]] = {}
+        done: Fitted = {}
         for (name, variant), scorer in self._scorers.items():
-            if name not in names:
-                continue
-            metric = scorer.metric
-            for statistic in self._lacking[name, variant]:
+            if name in names and (lacking := self._lacking[name, variant]):
                 self.fitted[name] = None
-                basis = (statistic, tuple(metric.statistic_basis(statistic).items()))
-                if basis not in done:
-                    scorer.fit(texts, [statistic])
-                    state = metric.statistics[statistic].state_dict()
-                    done[basis] = {key: value.clone() for key, value in state.items()}
-                metric.statistics[statistic].load_state_dict(done[basis])
-                scorer.clear_cache()
+                fit_once(scorer, texts, lacking, done)
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
@@ -244,15 +176,6 @@ class ExperimentMetrics:
         if not (self._idf_by_group and scorer.metric.fits_on_call and "@" in weights):
             return signature
         return signature.extended(weights=re.sub("@.*", "@each group", weights))
-
-    def _overlaps(
-        self, judgements: Judgements, names: Sequence[str], on_progress: Callable[[int], None]
-    ) -> Iterator[tuple[str, Scored]]:
-        with lexical_pool(len(judgements) * len(names)) as pool:
-            for name in names:
-                one = lexical_scores(name, judgements.hypotheses, judgements.references, on_progress, pool)
-                scores = MetricScores(name, one.scores, LEXICAL[name].higher_is_better, str(one.signature))
-                yield name, Scored(scores, one.signature.entries["package"])
 
 
 def _parts(judgements: Judgements, groups: Collection[str], scorers: Mapping[str, Scorer]) -> Iterator[list[int]]:
