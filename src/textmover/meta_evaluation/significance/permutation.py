@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from textmover.meta_evaluation.statistics.kernel import check_statistic
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
+    check_segments,
     group_positions,
     known_mean,
     several_scores,
@@ -159,6 +160,7 @@ def _differences(
     """Difference of each pair of metrics as they are and under each permutation, the mean over groups."""
     check_statistic(statistic)
     table, people = several_scores(scores, human)
+    check_segments(table)
     positions = group_positions(groups, len(people))
     if units is not None and len(units) != len(people):
         raise InputError(

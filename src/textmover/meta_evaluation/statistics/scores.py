@@ -56,6 +56,12 @@ def several_scores(scores: Sequence[ArrayLike], human: ArrayLike) -> tuple[Vecto
     return np.stack([one for one, _ in pairs]), pairs[0][1]
 
 
+def check_segments(scores: Vector) -> None:
+    """Refuse scores ``[..., n]`` of no segment."""
+    if not scores.shape[-1]:
+        raise InputError("Expected scores of at least one segment, but got none: give some.")
+
+
 def group_positions(groups: Sequence[str] | None, n: int) -> dict[str, Positions]:
     """Ascending positions of each group's members, groups as they appear; ``None`` makes one group, ``"all"``."""
     groups = ["all"] * n if groups is None else groups

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.significance.permutation import significance_clusters
-from textmover.meta_evaluation.statistics.scores import finite_scores
+from textmover.meta_evaluation.statistics.scores import check_segments, finite_scores
 from textmover.meta_evaluation.systems.paired_tests import (
     SEED,
     SystemComparison,
-    bootstrap_means,
     bootstrap_pairs,
-    interval_of,
+    mean_intervals,
     randomise_pairs,
 )
 from textmover.types import InputError
@@ -174,6 +173,7 @@ def compare_systems(
             f"{len(table[other])} of {names[other]}."
         )
     values = np.stack(table)
+    check_segments(values)
     pairs = []
     p_values = np.ones((len(names), len(names)))
     better = values if higher_is_better else -values
@@ -190,14 +190,14 @@ def compare_systems(
         winner, loser = (other, one) if better[other].mean() > better[one].mean() else (one, other)
         p_values[winner, loser] = max(randomisation.p_value, pair.least)
     # The samples of the tests, so that intervals and p-values are of one piece.
-    ends = [interval_of(draws) for draws in bootstrap_means(table, samples, np.random.default_rng(seed))]
+    low, high = mean_intervals([table], samples, seed)
     ranks = significance_clusters(better.mean(axis=1), p_values, threshold=significant)
     return ComparedSystems(
         systems=names,
         scores=values,
         means=values.mean(axis=1),
-        low=np.array([low for low, _ in ends]),
-        high=np.array([high for _, high in ends]),
+        low=low,
+        high=high,
         ranks=tuple(rank or 1 for rank in ranks),
         pairs=tuple(pairs),
         higher_is_better=higher_is_better,

@@ -11,6 +11,7 @@ Post (2018), A Call for Clarity in Reporting BLEU Scores (sacrebleu).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -57,8 +58,8 @@ class SystemComparison(NamedTuple):
     test: str
     samples: int
     seed: int
-    low: float = float("nan")
-    high: float = float("nan")
+    low: float = math.nan
+    high: float = math.nan
 
     @property
     def signature(self) -> str:
@@ -118,7 +119,8 @@ def bootstrap_pairs(
     """:func:`paired_bootstrap` of several pairs of systems."""
     draws = bootstrap_means(scores, samples, np.random.default_rng(seed))
     found = []
-    for one, other in pairs:
+    for pair in pairs:
+        one, other = pair
         differences = draws[other] - draws[one]
         difference, room = _difference(scores[one], scores[other])
         if two_sided:
@@ -126,8 +128,7 @@ def bootstrap_pairs(
         else:
             distances = np.abs(differences)
             exceeding = int((distances - distances.mean() > abs(difference) + room).sum())
-        tested = ("paired-bootstrap", samples, seed)
-        found.append(_comparison(scores[one], scores[other], exceeding, (draws[one], draws[other]), *tested))
+        found.append(_comparison(scores, pair, exceeding, draws, "paired-bootstrap", samples, seed))
     return found
 
 
@@ -196,12 +197,9 @@ def randomise_pairs(
         keeps = rng.integers(2, size=(rows, segments), dtype=bool)  # as sacrebleu draws them
         reached += (np.abs(np.where(keeps, 1.0, -1.0) @ halves) >= limits).sum(axis=0)
     draws = bootstrap_means(scores, bootstrap_samples, rng) if bootstrap_samples else None
-    tested = ("paired-randomisation", samples, seed)
     return [
-        _comparison(
-            scores[one], scores[other], int(count), None if draws is None else (draws[one], draws[other]), *tested
-        )
-        for (one, other), count in zip(pairs, reached, strict=True)
+        _comparison(scores, pair, int(count), draws, "paired-randomisation", samples, seed)
+        for pair, count in zip(pairs, reached, strict=True)
     ]
 
 
@@ -247,25 +245,25 @@ def _difference(first: Vector, second: Vector) -> tuple[float, float]:
 
 
 def _comparison(
-    first: Vector,
-    second: Vector,
+    scores: Sequence[Vector],
+    pair: tuple[int, int],
     exceeding: int,
-    draws: tuple[Vector, Vector] | None,
+    draws: Sequence[Vector] | None,
     test: str,
     samples: int,
     seed: int,
 ) -> SystemComparison:
     """Result for two systems with this many samples of a larger difference; draws are bootstrap means."""
+    first, second = (scores[place] for place in pair)
     difference, room = _difference(first, second)
     # sacrebleu's count would call equal scores the most significant difference there is.
     p_value = 1.0 if abs(difference) <= room else (1 + exceeding) / (1 + samples)
-    nothing = (float("nan"), float("nan"))
-    baseline_interval, system_interval = (nothing, nothing) if draws is None else map(_mean_and_margin, draws)
-    ends = nothing if draws is None else interval_of(draws[1] - draws[0])
-    return SystemComparison(
-        float(first.mean()), float(second.mean()), difference, p_value, *system_interval, *baseline_interval, test,
-        samples, seed, *ends,
-    )  # fmt: skip
+    intervals, ends = [(math.nan, math.nan)] * 2, (math.nan, math.nan)
+    if draws is not None:
+        intervals = [_mean_and_margin(draws[place]) for place in reversed(pair)]
+        ends = interval_of(draws[pair[1]] - draws[pair[0]])
+    means = float(first.mean()), float(second.mean())
+    return SystemComparison(*means, difference, p_value, *intervals[0], *intervals[1], test, samples, seed, *ends)
 
 
 def _mean_and_margin(draws: Vector) -> tuple[float, float]:
@@ -279,3 +277,10 @@ def interval_of(draws: Vector) -> tuple[float, float]:
     ordered = np.sort(draws)
     outside = len(ordered) // 40
     return float(ordered[outside]), float(ordered[len(ordered) - outside - 1])
+
+
+def mean_intervals(tables: Sequence[Sequence[Vector]], samples: int, seed: int) -> tuple[Vector, Vector]:
+    """Ends of the 95 % interval of each list's mean; lists of one table are drawn together."""
+    draws = [one for table in tables for one in bootstrap_means(table, samples, np.random.default_rng(seed))]
+    low, high = np.array([interval_of(one) for one in draws]).T
+    return low, high

@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from textmover.meta_evaluation.agreement.systems import item_table, soft_pairwise_accuracy, system_agreement
 from textmover.meta_evaluation.significance.permutation import significance_clusters
-from textmover.meta_evaluation.statistics.scores import finite_scores, group_positions, paired_scores
+from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions, paired_scores
 from textmover.meta_evaluation.systems.paired_tests import (
     SEED,
-    bootstrap_means,
     bootstrap_pairs,
-    interval_of,
+    mean_intervals,
     randomise_pairs,
 )
 from textmover.types import InputError
@@ -170,24 +169,21 @@ def rank_systems(
         table = np.where(cells >= 0, values[rows][cells], np.nan)
         better = table if higher_is_better else -table
         p_values, shared = _tested(better, test, trials if test == "randomisation" else samples, seed, fewest)
-        known = ~np.isnan(table)
-        means = np.array([row[there].mean() for row, there in zip(table, known, strict=True)])
-        ends = [
-            interval_of(bootstrap_means([row[there]], samples, np.random.default_rng(seed))[0])
-            for row, there in zip(table, known, strict=True)
-        ]
-        apart = _directed(better, p_values)
+        own = [row[~np.isnan(row)] for row in table]
+        means = np.array([one.mean() for one in own])
+        low, high = mean_intervals([[one] for one in own], samples, seed)
+        apart, wins = _beside_others(better, p_values)
         ranks = significance_clusters(means if higher_is_better else -means, apart, threshold=significant)
         tables.append(
             RankedSystems(
                 group=group,
                 systems=names,
                 means=means,
-                low=np.array([low for low, _ in ends]),
-                high=np.array([high for _, high in ends]),
-                segments=known.sum(axis=1),
+                low=low,
+                high=high,
+                segments=np.array([len(one) for one in own]),
                 ranks=tuple(rank or 1 for rank in ranks),
-                wins=_win_shares(better),
+                wins=wins,
                 p_values=p_values,
                 shared=shared,
                 higher_is_better=higher_is_better,
@@ -196,9 +192,7 @@ def rank_systems(
     return tables
 
 
-def _tested(
-    better: NDArray[np.float64], test: RankTest, draws: int, seed: int, fewest: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _tested(better: Vector, test: RankTest, draws: int, seed: int, fewest: int) -> tuple[Vector, NDArray[np.int64]]:
     """Two-sided p-value of each two systems, and how many items they share, ``[S, S]``; scores are ``[S, items]``."""
     known = ~np.isnan(better)
     shared = known.astype(np.int64) @ known.T.astype(np.int64)
@@ -218,12 +212,10 @@ def _tested(
     return p_values, shared
 
 
-def _paired_rows(
-    better: NDArray[np.float64], pairs: list[tuple[int, int]]
-) -> tuple[list[NDArray[np.float64]], list[tuple[int, int]]]:
+def _paired_rows(better: Vector, pairs: list[tuple[int, int]]) -> tuple[list[Vector], list[tuple[int, int]]]:
     """Scores of systems on the items that both of a pair have, each kept once, and their places for each pair."""
     known = ~np.isnan(better)
-    rows: list[NDArray[np.float64]] = []
+    rows: list[Vector] = []
     at: dict[tuple[int, bytes], int] = {}
     places = []
     for pair in pairs:
@@ -237,24 +229,16 @@ def _paired_rows(
     return rows, places
 
 
-def _directed(better: NDArray[np.float64], p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The p-value where the system of the row is better on the items that both have, else 1."""
-    found = np.ones(p_values.shape)
-    for one, other in itertools.permutations(range(len(better)), 2):
-        difference = better[one] - better[other]
-        if not np.isnan(p_values[one, other]) and np.nansum(difference) > 0:
-            found[one, other] = p_values[one, other]
-    return found
-
-
-def _win_shares(better: NDArray[np.float64]) -> NDArray[np.float64]:
-    """On what share of the items that it has beside another system each system is better, ties counted half."""
-    won, met = np.zeros(len(better)), np.zeros(len(better))
+def _beside_others(better: Vector, p_values: Vector) -> tuple[Vector, Vector]:
+    """The p-value where the system of the row is better on the items that both have, else 1; and its share of wins."""
+    apart, won, met = np.ones(p_values.shape), np.zeros(len(better)), np.zeros(len(better))
     for one, other in itertools.permutations(range(len(better)), 2):
         difference = better[one] - better[other]
         won[one] += (difference > 0).sum() + 0.5 * (difference == 0).sum()
         met[one] += (~np.isnan(difference)).sum()
-    return np.divide(won, met, out=np.full(len(better), np.nan), where=met > 0)
+        if not np.isnan(p_values[one, other]) and np.nansum(difference) > 0:
+            apart[one, other] = p_values[one, other]
+    return apart, divided(won, met)
 
 
 def ranking_agreement(
