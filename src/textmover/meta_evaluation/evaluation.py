@@ -188,25 +188,14 @@ def _draws(
     for part in kept:
         drawn = part.draws(samples, rng)
         if drawn is None:
-            notes.append(f"No intervals: {_no_interval(part)}.")
+            notes.append(f"No intervals: {part.without_draws.format(group=part.group.name)}.")
             return None, 0
         found.append(drawn)
-    notes += _on_few(kept)
+    units = {part.group.name: part.drawn() for part in kept}
+    noun = min(units.values(), key=lambda one: one.number).noun
+    if note := few_to_draw({name: one.number for name, one in units.items()}, noun):
+        notes.append(note)
     return mean_of_draws(found, (len(active), samples), active)
-
-
-def _on_few(kept: Sequence[Agreement]) -> list[str]:
-    """A warning where there is so little to draw that an interval cannot be trusted."""
-    found = {part.group.name: part.drawn() for part in kept}
-    noun = min(found.values(), key=lambda one: one.number).noun
-    note = few_to_draw({name: one.number for name, one in found.items()}, noun)
-    return [] if note is None else [note]
-
-
-def _no_interval(part: Agreement) -> str:
-    if isinstance(part, SoftSystemAgreement):
-        return "soft accuracy has no bootstrap here"
-    return f"group {part.group.name} has only one thing to draw"
 
 
 def _p_values(
@@ -226,19 +215,13 @@ def _p_values(
     for part in kept:
         found = part.swapped(swap_signs(permutations, len(part.group), rng))
         if found is None:
-            notes.append(f"No tests: {_no_test(part)}.")
+            notes.append(f"No tests: {part.without_test.format(group=part.group.name)}.")
             return nothing
         differences.append(found)
     p_values = p_value_matrix(known_mean(np.stack(differences), axis=0), metrics)
     p_values[~active] = np.nan
     p_values[:, ~active] = np.nan
     return p_values
-
-
-def _no_test(part: Agreement) -> str:
-    if isinstance(part, SoftSystemAgreement):
-        return "soft accuracy has none here"
-    return f"group {part.group.name} has only one unit, and thresholds of ties cannot be exchanged within a unit"
 
 
 def _metric(

@@ -31,7 +31,7 @@ from textmover.meta_evaluation.significance.bootstrap import (
     percentiles,
 )
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores
+from textmover.meta_evaluation.statistics.scores import Vector, divided, finite_scores, group_positions
 from textmover.types import InputError
 
 TIE = 1e-6
@@ -107,24 +107,16 @@ class _Judge:
     """The scores of one metric, and what follows from them."""
 
     def __init__(
-        self,
-        versions: Versions,
-        scores: Vector,
-        times: Vector,
-        keeping: frozenset[str],
-        yardstick: str,
-        seed: int,
+        self, versions: Versions, scores: Vector, times: Vector, keeping: frozenset[str], yardstick: str, seed: int
     ) -> None:
         self.versions, self.times, self.keeping, self.yardstick, self.seed = versions, times, keeping, yardstick, seed
         self.scores = scores[versions.texts :]
         self.drops = scores[versions.owners] - self.scores
         self.tie = TIE * float(np.ptp(scores))
-        self.kinds = np.asarray(versions.kinds, dtype=object)
         self.degrees = np.asarray(versions.degrees, dtype=np.int64)
-        kinds = list(dict.fromkeys(versions.kinds))
-        self.rows = {kind: np.flatnonzero(self.kinds == kind) for kind in kinds}
+        self.rows = group_positions(versions.kinds, len(versions))
         self.mildest = {kind: rows[self.degrees[rows] == self.degrees[rows].min()] for kind, rows in self.rows.items()}
-        kept = [self.mildest[kind] for kind in kinds if kind in keeping]
+        kept = [self.mildest[kind] for kind in self.rows if kind in keeping]
         self.kept = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
         self.worst = self._worst()
 
@@ -137,9 +129,10 @@ class _Judge:
             if kind in harmful:
                 pairs[kind] = self._pairs(self.mildest[kind])
                 chances[kind] = self._auc(self.mildest[kind])
-            kinds.append(self._kind(kind, shares[kind], pairs.get(kind), chances.get(kind)))
+            kinds.append(self._kind(kind, None, rows, pairs.get(kind), chances.get(kind), *self._with_severity(rows)))
             degrees = np.unique(self.degrees[rows]).tolist()
-            by_degree += [self._part(kind, one) for one in (degrees if len(degrees) > 1 else ())]
+            if len(degrees) > 1:
+                by_degree += [self._kind(kind, one, rows[self.degrees[rows] == one]) for one in degrees]
         counted = [kind for kind in harmful if kind != self.yardstick]
         spearman, tau = self._with_severity(np.arange(len(self.versions)))
         unrelated = self.rows.get(self.yardstick)
@@ -158,29 +151,16 @@ class _Judge:
         )
 
     def _kind(
-        self, kind: str, share: _Drawn, pairs: tuple[int, _Drawn] | None, chance: _Drawn | None
+        self,
+        kind: str,
+        degree: int | None,
+        rows: NDArray[np.int64],
+        pairs: tuple[int, _Drawn] | None = None,
+        chance: _Drawn | None = None,
+        spearman: Interval = UNKNOWN,
+        tau: float = math.nan,
     ) -> KindRobustness:
-        rows = self.rows[kind]
-        spearman, tau = self._with_severity(rows)
-        return KindRobustness(
-            kind,
-            None,
-            kind in self.keeping,
-            len(rows),
-            len(np.unique(self.versions.owners[rows])),
-            self._ratio(rows, self.drops[rows], np.ones(len(rows))).interval,
-            share.interval,
-            self._below(rows).interval,
-            0 if pairs is None else pairs[0],
-            UNKNOWN if pairs is None else pairs[1].interval,
-            UNKNOWN if chance is None else chance.interval,
-            spearman,
-            tau,
-        )
-
-    def _part(self, kind: str, degree: int) -> KindRobustness:
-        """One degree of a kind."""
-        rows = self.rows[kind][self.degrees[self.rows[kind]] == degree]
+        """Figures of a kind, or of one of its degrees."""
         return KindRobustness(
             kind,
             degree,
@@ -189,7 +169,12 @@ class _Judge:
             len(np.unique(self.versions.owners[rows])),
             self._ratio(rows, self.drops[rows], np.ones(len(rows))).interval,
             self._share(rows).interval,
-            self._below(rows).interval,
+            self._ratio(rows, (self.drops[rows] > self.tie).astype(np.float64), np.ones(len(rows))).interval,
+            0 if pairs is None else pairs[0],
+            UNKNOWN if pairs is None else pairs[1].interval,
+            UNKNOWN if chance is None else chance.interval,
+            spearman,
+            tau,
         )
 
     def _worst(self) -> Vector:
@@ -198,16 +183,13 @@ class _Judge:
         owners = self.versions.owners[rows]
         counts = np.bincount(owners, minlength=self.versions.texts)
         sums = np.bincount(owners, self.drops[rows], self.versions.texts)
-        return np.divide(sums, counts, out=np.full(self.versions.texts, np.nan), where=counts > 0)
+        return divided(sums.astype(np.float64), counts)
 
     def _share(self, rows: NDArray[np.int64]) -> _Drawn:
         """Drop over that of the yardstick's versions of the same texts; only of texts that have one."""
         units = self.worst[self.versions.owners[rows]]
         known = ~np.isnan(units)
         return self._ratio(rows[known], self.drops[rows[known]], units[known])
-
-    def _below(self, rows: NDArray[np.int64]) -> _Drawn:
-        return self._ratio(rows, (self.drops[rows] > self.tie).astype(np.float64), np.ones(len(rows)))
 
     def _pairs(self, rows: NDArray[np.int64]) -> tuple[int, _Drawn]:
         """Versions against those of the same text that keep the meaning: how many pairs, and the share in order."""
@@ -243,7 +225,6 @@ class _Judge:
         scores, goodness = self.scores[rows], -self.versions.severities[rows]
         if len(np.unique(goodness)) < 2:
             return UNKNOWN, math.nan
-        clusters = [str(one) for one in self.versions.owners[rows]]
         found = bootstrap_interval(
             scores,
             goodness,
@@ -252,7 +233,7 @@ class _Judge:
             samples=len(self.times),
             seed=self.seed,
             level=LEVEL,
-            clusters=clusters,
+            clusters=[str(one) for one in self.versions.owners[rows]],
         )
         return found, correlation(scores, goodness, "kendall")
 

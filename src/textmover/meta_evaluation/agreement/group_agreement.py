@@ -6,7 +6,6 @@ differences under permutations. :mod:`textmover.meta_evaluation.evaluation` puts
 
 from __future__ import annotations
 
-import abc
 import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from textmover.meta_evaluation.agreement.systems import (
     pairwise_p_values,
     random_signs,
 )
-from textmover.meta_evaluation.significance.bootstrap import draw_values
+from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts
 from textmover.meta_evaluation.statistics.scores import (
     Vector,
@@ -86,7 +85,7 @@ class Group:
         return np.stack([standard_scores(one) for one in self.scores])
 
 
-class Agreement(abc.ABC):
+class Agreement:
     """Agreement of ``K`` metrics with people within a group."""
 
     values: Vector  # agreement of each metric, ``[K]``; NaN where it has none
@@ -97,6 +96,8 @@ class Agreement(abc.ABC):
     undefined: tuple[tuple[str, ...], ...]  # for each metric the units left out for it alone
     undefined_segments: NDArray[np.int64]  # how many segments those hold, ``[K]``
     epsilons: Vector | None = None  # for each metric its threshold of ties, where it has one
+    without_draws = "group {group} has only one thing to draw"
+    without_test = "group {group} has only one unit, and thresholds of ties cannot be exchanged within a unit"
     by_unit: Vector | None = None  # value of each metric in each unit that its own is the mean of
 
     def __init__(self, group: Group) -> None:
@@ -121,16 +122,16 @@ class Agreement(abc.ABC):
         """Units that :meth:`draws` draws."""
         return self.group.drawn()
 
-    @abc.abstractmethod
     def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
         """Values of bootstrap samples ``[K, samples]``, NaN where one has none; ``None`` without a bootstrap here."""
+        return None
 
-    @abc.abstractmethod
     def swapped(self, signs: Vector) -> Vector | None:
         """Differences of the pairs of metrics under permutations, ``[K (K - 1)/2, permutations]``.
 
         Signs are 1 or -1 for each segment, ``[permutations, n]``; ``None`` where there is no test.
         """
+        return None
 
 
 def pair_differences(values: Vector) -> Vector:
@@ -147,10 +148,10 @@ def draw_units(values: Vector, samples: int, rng: np.random.Generator) -> Vector
     number = values.shape[1]
     if number < 2:
         return None
-    counts = rng.multinomial(number, np.full(number, 1 / number), size=samples).astype(np.float64)
     known = ~np.isnan(values)
-    totals, sizes = np.where(known, values, 0.0) @ counts.T, known.astype(np.float64) @ counts.T
-    return divided(totals, sizes)
+    columns = np.concatenate([np.where(known, values, 0.0), known]).T
+    totals, sizes = np.split(draw_sums(columns, samples, rng), 2, axis=1)
+    return divided(totals, sizes).T
 
 
 class PreferenceAgreement(Agreement):
@@ -264,6 +265,8 @@ class SystemAgreement(Agreement):
 class SoftSystemAgreement(Agreement):
     """Soft pairwise accuracy; it has neither bootstrap nor test, since each sample would need its own permutations."""
 
+    without_draws, without_test = "soft accuracy has no bootstrap here", "soft accuracy has none here"
+
     def __init__(self, group: Group, permutations: int, seed: int) -> None:
         super().__init__(group)
         assert group.items is not None
@@ -285,11 +288,3 @@ class SoftSystemAgreement(Agreement):
             [1 - np.abs(human - pairwise_p_values(one, cells, signs))[known].mean() for one in group.scores]
         )
         self.units = np.full(len(self.values), int(known.sum()))
-
-    def draws(self, samples: int, rng: np.random.Generator) -> Vector | None:
-        """None."""
-        return None
-
-    def swapped(self, signs: Vector) -> Vector | None:
-        """None."""
-        return None

@@ -8,13 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textmover.meta_evaluation.significance.bootstrap import LEAST, Interval, percentiles
+from textmover.meta_evaluation.significance.bootstrap import LEAST, Interval, draw_sums, percentiles
 from textmover.types import InputError
 
 LABEL_STATISTICS = ("accuracy", "macro_f1", "matthews")
-
-CHUNK_ENTRIES = 1 << 22
-"""Counts of draws that are held at a time."""
 
 
 def confusion_matrix(labels: ArrayLike, predicted: ArrayLike, classes: int) -> NDArray[np.int64]:
@@ -57,11 +54,12 @@ def bootstrap_labels(
     """Statistics of labels with confidence intervals, by a bootstrap that draws whole clusters."""
     whole = confusion_matrix(labels, predicted, classes)
     cells = np.asarray(labels, dtype=np.int64) * classes + np.asarray(predicted, dtype=np.int64)
-    number, owners = _owners(clusters)
     statistics = label_statistics(whole)
+    sums = _cluster_sums(np.eye(classes**2)[cells], clusters)
+    number = len(sums)
     if number < LEAST:
         return {name: _without_ends(float(value), number) for name, value in statistics.items()}
-    drawn = _drawn_sums(np.eye(classes**2)[cells], owners, number, samples, seed)
+    drawn = draw_sums(sums, samples, np.random.default_rng(seed))
     found = label_statistics(drawn.reshape(samples, classes, classes))
     return {
         name: Interval(float(value), *percentiles(found[name], level), clusters=(("all", number),))
@@ -74,10 +72,11 @@ def bootstrap_share(
 ) -> Interval:
     """Share of hits with its confidence interval, by a bootstrap that draws whole clusters."""
     values = np.asarray(hits, dtype=np.float64)
-    number, owners = _owners(clusters)
+    sums = _cluster_sums(np.stack([values, np.ones_like(values)], axis=1), clusters)
+    number = len(sums)
     if number < LEAST:
         return _without_ends(float(values.mean()) if len(values) else math.nan, number)
-    drawn = _drawn_sums(np.stack([values, np.ones_like(values)], axis=1), owners, number, samples, seed)
+    drawn = draw_sums(sums, samples, np.random.default_rng(seed))
     share, ends = float(values.mean()), percentiles(drawn[:, 0] / drawn[:, 1], level)
     return Interval(share, *ends, clusters=(("all", number),))
 
@@ -87,22 +86,9 @@ def _without_ends(estimate: float, number: int) -> Interval:
     return Interval(estimate, math.nan, math.nan, clusters=(("all", number),))
 
 
-def _owners(clusters: Sequence[str]) -> tuple[int, NDArray[np.int64]]:
-    """Number of clusters, and the number of each item's."""
+def _cluster_sums(columns: NDArray[np.float64], clusters: Sequence[str]) -> NDArray[np.float64]:
+    """Sums of the columns ``[n, K]`` within each cluster."""
     names, owners = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
-    return len(names), owners
-
-
-def _drawn_sums(
-    columns: NDArray[np.float64], owners: NDArray[np.int64], number: int, samples: int, seed: int
-) -> NDArray[np.float64]:
-    """Sums of the columns ``[n, K]`` over as many clusters as there are, drawn with replacement, ``[samples, K]``."""
-    sums = np.zeros((number, columns.shape[1]))
+    sums = np.zeros((len(names), columns.shape[1]))
     np.add.at(sums, owners, columns)
-    rng = np.random.default_rng(seed)
-    chunk = max(1, CHUNK_ENTRIES // number)
-    parts = [
-        rng.multinomial(number, np.full(number, 1 / number), size=min(chunk, samples - start)) @ sums
-        for start in range(0, samples, chunk)
-    ]
-    return np.concatenate(parts)
+    return sums

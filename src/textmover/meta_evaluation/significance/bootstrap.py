@@ -280,6 +280,14 @@ def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generato
         yield times[:, cluster]
 
 
+def draw_sums(columns: Vector, samples: int, rng: np.random.Generator) -> Vector:
+    """Sums of columns ``[n, K]`` over as many rows as there are, drawn with replacement, ``[samples, K]``."""
+    number = len(columns)
+    shares = np.full(number, 1 / number)
+    parts = [rng.multinomial(number, shares, size=len(range(samples)[rows])) for rows in chunks(samples, number)]
+    return np.concatenate([counts.astype(np.float64) @ columns for counts in parts])
+
+
 def percentiles(values: Vector, level: float) -> tuple[float, float]:
     """Ends of the percentile interval over the draws that are not NaN; NaN if there is none."""
     if not 0 < level < 1:
