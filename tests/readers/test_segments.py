@@ -12,7 +12,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from textmover.readers.segments import Columns, check_equal_lengths, read_lines, read_segments
+from textmover.readers.lines import check_equal_lengths
+from textmover.readers.segments import Columns, read_lines, read_segments
 from textmover.types import InputError, Segment
 
 COLUMNS = Columns(groups=("lp",))

@@ -9,11 +9,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from textmover.readers.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
-from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told, unequal_lengths
+from textmover.readers.lines import Followed, Position, check_once, iter_texts, shown, side_by_side, usable
+from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
 from textmover.types import InputError
-
-STANDARD_INPUT = "-"
 
 
 class Candidates(NamedTuple):
@@ -63,7 +61,7 @@ class CandidateSets(Protocol):
 
 
 @dataclass(frozen=True)
-class CandidateFiles:
+class CandidateFiles(Followed):
     """Text files of one candidate a line."""
 
     paths: tuple[str, ...]  # a single file, in which the candidates of a segment stand in consecutive lines
@@ -87,51 +85,33 @@ class CandidateFiles:
         if self.number is not None and self.number < 1:
             raise InputError(f"Expected `number` to be at least 1, but got {self.number}: give a larger number.")
 
-    @property
-    def share(self) -> float | None:
-        """See :class:`CandidateSets`."""
-        return self._position.share
-
     def __iter__(self) -> Generator[Candidates, None, None]:
         """See :class:`CandidateSets`."""
         return self._from_one() if len(self.paths) == 1 else self._from_several()
 
     def _from_one(self) -> Generator[Candidates, None, None]:
         (path,) = self.paths
-        with contextlib.closing(_lines(path, self._position)) as lines:
+        with contextlib.closing(iter_texts(path, self._position)) as lines:
             for segment in itertools.count(1):
-                texts = tuple(itertools.islice(lines, self.number))
+                texts = tuple(usable(itertools.islice(lines, self.number)))
                 if not texts:
                     return
                 if len(texts) != self.number:
                     whole = (segment - 1) * (self.number or 0) + len(texts)
                     raise InputError(
-                        f"Expected the lines of {_shown(path)} to be a multiple of `number` ({self.number}), but got "
+                        f"Expected the lines of {shown(path)} to be a multiple of `number` ({self.number}), but got "
                         f"{whole}: the last segment has {len(texts)}, so correct the file or the number."
                     )
-                yield Candidates(texts, place=f"segment {segment} of {_shown(path)}")
+                yield Candidates(texts, place=f"segment {segment} of {shown(path)}")
 
     def _from_several(self) -> Generator[Candidates, None, None]:
-        followed = next((place for place, path in enumerate(self.paths) if not is_read_once(path)), None)
-        with contextlib.ExitStack() as stack:
-            files = [
-                stack.enter_context(contextlib.closing(_lines(path, self._position if place == followed else None)))
-                for place, path in enumerate(self.paths)
-            ]
-            for line, texts in enumerate(itertools.zip_longest(*files), start=1):
-                whole = tuple(text for text in texts if text is not None)
-                if len(whole) != len(texts):
-                    raise unequal_lengths(
-                        {
-                            _shown(path): f"{line - 1}" if text is None else f"more than {line - 1}"
-                            for path, text in zip(self.paths, texts, strict=True)
-                        }
-                    )
-                yield Candidates(whole, place=f"line {line}")
+        with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
+            for line, texts in enumerate(rows, start=1):
+                yield Candidates(tuple(usable(texts)), place=f"line {line}")
 
 
 @dataclass(frozen=True)
-class CandidateTable:
+class CandidateTable(Followed):
     """A table with the candidates of a segment as a list in each row."""
 
     path: str  # JSON Lines or Parquet, as for :func:`~textmover.readers.segments.read_segments`
@@ -142,11 +122,6 @@ class CandidateTable:
     format: str | None = None  # ``jsonl``, ``parquet`` or ``hub``; from the suffix if ``None``
     split: str = "train"
     _position: Position = field(default_factory=Position, repr=False, compare=False)
-
-    @property
-    def share(self) -> float | None:
-        """See :class:`CandidateSets`."""
-        return self._position.share
 
     @property
     def _fields(self) -> list[tuple[str, str]]:
@@ -173,7 +148,7 @@ class CandidateTable:
             weights,
             None if self.name is None else row.cells.get(self.name),
             self.name is not None,
-            _place(row),
+            f"{row.name}, {row.unit} {row.number}",
         ).checked()
 
 
@@ -186,24 +161,7 @@ def _list(row: TableRow, column: str, what: str) -> Sequence[object]:
     value = row.cells.get(column)
     if not isinstance(value, list):
         raise InputError(
-            f"Expected a list of {what} in column {column!r} of {_place(row)}, but got {told(value)}: write it as a "
+            f"Expected a list of {what} in {row.cell(column)}, but got {told(value)}: write it as a "
             "list of JSON, or as a column of lists in Parquet."
         )
     return value
-
-
-def _place(row: TableRow) -> str:
-    return f"{row.name}, {row.unit} {row.number}"
-
-
-def _lines(path: str, position: Position | None) -> Generator[str, None, None]:
-    """Lines without their ends."""
-    for line in iter_lines(path, position):
-        if isinstance(line, LineError):
-            raise line
-        yield without_end(line)
-
-
-def _shown(path: str) -> str:
-    """Name of a file in errors."""
-    return "standard input" if path == STANDARD_INPUT else path

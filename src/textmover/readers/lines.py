@@ -9,14 +9,15 @@ from __future__ import annotations
 import codecs
 import contextlib
 import io
+import itertools
 import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 from textmover.reading import open_input, unreadable
 from textmover.types import InputError
@@ -37,12 +38,23 @@ PACKED_CHUNK = 1 << 13
 """Compressed bytes that are unpacked at a time; small, since a few of them can stand for a thousand times as many."""
 
 
+Item = TypeVar("Item")
+
+
 class LineError(InputError):
     """Why a line cannot be used."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
         self.text = text
+
+
+def usable(items: Iterable[Item | InputError]) -> Iterator[Item]:
+    """The items up to the first that cannot be used, which is raised."""
+    for item in items:
+        if isinstance(item, InputError):
+            raise item
+        yield item
 
 
 class Position:
@@ -61,9 +73,20 @@ class Position:
         self._tell = tell
 
 
+class Followed:
+    """An input with a position."""
+
+    _position: Position
+
+    @property
+    def share(self) -> float | None:
+        """Share of the input that has been read, in [0, 1], or of its first file of known length."""
+        return self._position.share
+
+
 def iter_lines(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
     """The lines of a UTF-8 file with their ends, the byte-order mark left out."""
-    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
+    name = shown(path)
     number = 0
     try:
         with open_bytes(path, position) as stream:
@@ -108,6 +131,59 @@ def without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
+def iter_texts(path: str | Path, position: Position | None = None) -> Generator[str | LineError, None, None]:
+    """The lines of a file without their ends."""
+    for line in iter_lines(path, position):
+        yield line if isinstance(line, LineError) else without_end(line)
+
+
+def side_by_side(paths: Sequence[str], position: Position) -> Generator[tuple[str | LineError, ...], None, None]:
+    """Lines of files that belong together; files of different lengths are refused."""
+    followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(contextlib.closing(iter_texts(path, position if place == followed else None)))
+            for place, path in enumerate(paths)
+        ]
+        for number, lines in enumerate(itertools.zip_longest(*files), start=1):
+            if None in lines:
+                raise unequal_lengths(_counts(paths, files, lines, number))
+            yield lines
+
+
+def _counts(
+    paths: Sequence[str],
+    files: Sequence[Iterator[str | LineError]],
+    lines: Sequence[str | LineError | None],
+    number: int,
+) -> dict[str, str]:
+    """Number of lines of each file if some end before line ``number``; pipes are not waited for."""
+    counts: dict[str, str] = {}
+    for path, file, line in zip(paths, files, lines, strict=True):
+        if line is None:
+            counts[shown(path)] = str(number - 1)
+        elif is_read_once(path):
+            counts[shown(path)] = f"more than {number - 1}"
+        else:
+            counts[path] = str(number + sum(1 for _ in file))
+    return counts
+
+
+def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
+    """Make sure that files which belong together have as many lines."""
+    counts = {name: len(lines) for name, lines in sequences.items()}
+    if len(set(counts.values())) > 1:
+        raise unequal_lengths({name: str(count) for name, count in counts.items()})
+
+
+def unequal_lengths(counts: Mapping[str, str]) -> InputError:
+    """The error of files that belong together and have different numbers of lines, as far as these are known."""
+    listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
+    return InputError(
+        f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
+    )
+
+
 def is_read_once(path: str | Path) -> bool:
     """Return whether what a name stands for is gone when it has been read: standard input, a pipe, a device, a socket.
 
@@ -122,6 +198,11 @@ def is_read_once(path: str | Path) -> bool:
     except (OSError, ValueError):  # there is none, as whoever opens it says; or it names a data set of the hub
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def shown(path: str | Path) -> str:
+    """Name of a file in errors."""
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
 def told_once(path: str | Path) -> str:

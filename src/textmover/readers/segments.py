@@ -11,17 +11,15 @@ import contextlib
 import difflib
 import math
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence, Sized
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from textmover.readers.lines import Position, iter_lines, without_end
+from textmover.readers.lines import STANDARD_INPUT, Position, iter_texts, shown, usable
 from textmover.readers.tables import is_table, open_tables
 from textmover.readers.text_tables import named
 from textmover.types import InputError, Segment
-
-Item = TypeVar("Item")
 
 GROUP_SEPARATOR = " / "
 """Separator between the values of several group columns."""
@@ -34,6 +32,14 @@ LARGEST = 1e15
 
 FINITE = f"a finite number (at most {LARGEST:.0e} in size)"
 """Name of such a number in errors."""
+
+
+def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, got: str | None = None) -> float:
+    """The finite number that a cell holds; anything else is refused."""
+    number = as_number(value)
+    if not math.isfinite(number):
+        raise InputError(f"Expected {expected} in {place}, but got {told(value) if got is None else got}: {way_out}.")
+    return number
 
 
 def told(value: object) -> str:
@@ -149,7 +155,7 @@ def read_segments(
         [Segment(hypothesis='a cat', references=('the cat',), score=0.5, source=None, groups={'lp': 'de-en'})]
     """
     with contextlib.closing(read_rows(path, columns.fields, format=format, split=split)) as reading:
-        rows = _good(reading)
+        rows = list(usable(row for _, row in reading))
     return [
         Segment(
             hypothesis=row.text(columns.hypothesis),
@@ -182,8 +188,8 @@ def read_lines(path: str | Path) -> list[str]:
         >>> read_lines(path)
         ['a cat', '', 'no dog']
     """
-    with contextlib.closing(iter_lines(path)) as lines:
-        return [without_end(line) for line in _good(enumerate(lines))]
+    with contextlib.closing(iter_texts(path)) as lines:
+        return list(usable(lines))
 
 
 def read_texts(path: str | Path, column: str | None = None, *, split: str = "train") -> list[str]:
@@ -194,10 +200,10 @@ def read_texts(path: str | Path, column: str | None = None, *, split: str = "tra
                 f"Expected the column of {path} that holds the texts, but got none: name it with `column`."
             )
         return read_lines(path)
-    if str(path) == "-":
+    if str(path) == STANDARD_INPUT:
         raise InputError("Expected a table to take a column of, but got standard input (-): leave `column` out.")
     with contextlib.closing(read_rows(path, (("column", column),), split=split)) as rows:
-        return [row.text(column) for row in _good(rows)]
+        return [row.text(column) for row in list(usable(row for _, row in rows))]
 
 
 def read_rows(
@@ -229,23 +235,7 @@ def read_rows(
             if table.columns is None and named_columns:
                 check_columns(table.name, tuple(columns), fields)
     if not found:
-        name = "standard input" if str(path) == "-" else path
-        raise InputError(f"Expected {name} to hold at least one segment, but got none: give a file with rows.")
-
-
-def check_equal_lengths(sequences: Mapping[str, Sized]) -> None:
-    """Make sure that files which belong together have as many lines."""
-    counts = {name: len(lines) for name, lines in sequences.items()}
-    if len(set(counts.values())) > 1:
-        raise unequal_lengths({name: str(count) for name, count in counts.items()})
-
-
-def unequal_lengths(counts: Mapping[str, str]) -> InputError:
-    """The error of files that belong together and have different numbers of lines, as far as these are known."""
-    listed = ", ".join(f"{count} in {name}" for name, count in counts.items())
-    return InputError(
-        f"Expected as many lines in each file, but got {listed}: line i of every file must belong to segment i."
-    )
+        raise InputError(f"Expected {shown(path)} to hold at least one segment, but got none: give a file with rows.")
 
 
 class NoReferenceError(InputError):
@@ -283,54 +273,44 @@ class TableRow(NamedTuple):
         found = tuple(filter(None, texts))
         if not found:
             raise NoReferenceError(
-                f"Expected a reference in {self._place(named(columns))}, but got none: add one or remove the row."
+                f"Expected a reference in {self.cell(*columns)}, but got none: add one or remove the row."
             )
         return found
 
     def score(self, column: str) -> float:
         """A finite number."""
-        value = self.cells.get(column)
-        number = as_number(value)
-        if not math.isfinite(number):
-            raise InputError(
-                f"Expected {FINITE} in {self._place(repr(column))}, but got {told(value)}: correct it or "
-                "remove the row (or set `score` to null to read the texts alone)."
-            )
-        return number
+        way_out = "correct it or remove the row (or set `score` to null to read the texts alone)"
+        return finite(self.cells.get(column), self.cell(column), way_out)
 
     def group(self, column: str) -> str:
         """A group value as text; an empty cell is the empty text."""
         value = self.cells.get(column)
         if isinstance(value, (list, dict)):
             raise InputError(
-                f"Expected one value in {self._place(repr(column))}, but got {told(value)}: choose another column."
+                f"Expected one value in {self.cell(column)}, but got {told(value)}: choose another column."
             )
         return "" if value is None else str(value)
 
     def _checked_text(self, column: str, value: object) -> str:
         if not isinstance(value, str):
             raise InputError(
-                f"Expected text in {self._place(repr(column))}, but got {told(value)}: correct it or remove the row."
+                f"Expected text in {self.cell(column)}, but got {told(value)}: correct it or remove the row."
             )
         if not value.isascii() and _SURROGATE.search(value):
             raise InputError(
-                f"Expected Unicode text in {self._place(repr(column))}, but got half a surrogate pair: correct it or "
+                f"Expected Unicode text in {self.cell(column)}, but got half a surrogate pair: correct it or "
                 "remove the row."
             )
         return value
 
-    def _place(self, column: str) -> str:
-        return f"column {column} of {self.name}, {self.unit} {self.number}"
+    @property
+    def place(self) -> str:
+        """Place of the row, as errors name it."""
+        return f"{self.unit} {self.number} of {self.name}"
 
-
-def _good(items: Iterable[tuple[int, Item | InputError]]) -> list[Item]:
-    """The items, once it is clear that all of them can be used."""
-    found: list[Item] = []
-    for _, item in items:
-        if isinstance(item, InputError):
-            raise item
-        found.append(item)
-    return found
+    def cell(self, *columns: str) -> str:
+        """Place of a cell, as errors name it."""
+        return f"column {named(columns)} of {self.name}, {self.unit} {self.number}"
 
 
 def check_columns(table: str, columns: Sequence[str], fields: Sequence[tuple[str, str]]) -> None:

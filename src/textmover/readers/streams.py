@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from textmover.readers.lines import LineError, Position, check_once, is_read_once, iter_lines, without_end
-from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows, unequal_lengths
+from textmover.readers.lines import Followed, LineError, Position, check_once, side_by_side
+from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows
 from textmover.types import InputError
 
 OnError = Literal["stop", "skip"]
@@ -17,8 +16,6 @@ OnError = Literal["stop", "skip"]
 
 MissingReferences = Literal["error", "leave-out"]
 """Treatment of a row without a reference: an error, or left out and counted."""
-
-STANDARD_INPUT = "-"
 
 
 class Row(NamedTuple):
@@ -45,21 +42,15 @@ class Rows(Protocol):
         """Read the rows."""
 
 
-class _Reading:
+class _Reading(Followed):
     """Common parts of text files and tables."""
 
     hypotheses: tuple[str, ...]
-    _position: Position
 
     @property
     def systems(self) -> tuple[str, ...]:
         """The files or columns of hypotheses."""
         return self.hypotheses
-
-    @property
-    def share(self) -> float | None:
-        """Share of the table that has been read, or of the first file of known length."""
-        return self._position.share
 
 
 @dataclass(frozen=True)
@@ -85,23 +76,15 @@ class TextFiles(_Reading):
 
     def __iter__(self) -> Generator[Row, None, None]:
         """Read the rows; see :class:`Rows`."""
-        paths = self.paths
-        followed = next((place for place, path in enumerate(paths) if not is_read_once(path)), None)
         systems = len(self.hypotheses)
-        with contextlib.ExitStack() as stack:
-            files = [
-                stack.enter_context(contextlib.closing(_lines(path, self._position if place == followed else None)))
-                for place, path in enumerate(paths)
-            ]
-            for number, lines in enumerate(itertools.zip_longest(*files), start=1):
+        with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
+            for number, lines in enumerate(rows, start=1):
                 texts = [line for line in lines if type(line) is str]
                 if len(texts) == len(lines):
                     references = texts[systems:]
                     kept = tuple(filter(None, references)) if "" in references else tuple(references)
                     yield Row(number, tuple(texts[:systems]), kept or ("",))
                     continue
-                if None in lines:
-                    raise unequal_lengths(_counts(paths, files, lines, number))
                 problem = next(line for line in lines if isinstance(line, LineError))
                 if self.on_error == "stop":
                     raise problem
@@ -166,32 +149,3 @@ def check_distinct(systems: Sequence[str]) -> None:
     twice = next((name for name in systems if systems.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"Expected each system once, but got {twice} more than once: leave the repetition out.")
-
-
-def _lines(path: str, position: Position | None) -> Generator[str | LineError, None, None]:
-    """Lines without their ends."""
-    for line in iter_lines(path, position):
-        yield line if isinstance(line, LineError) else without_end(line)
-
-
-def _counts(
-    paths: Sequence[str],
-    files: Sequence[Iterator[str | LineError]],
-    lines: Sequence[str | LineError | None],
-    number: int,
-) -> dict[str, str]:
-    """Number of lines of each file if some end before line ``number``; pipes are not waited for."""
-    counts: dict[str, str] = {}
-    for path, file, line in zip(paths, files, lines, strict=True):
-        if line is None:
-            counts[_shown(path)] = str(number - 1)
-        elif is_read_once(path):
-            counts[_shown(path)] = f"more than {number - 1}"
-        else:
-            counts[path] = str(number + sum(1 for _ in file))
-    return counts
-
-
-def _shown(path: str) -> str:
-    """Name of a file in errors."""
-    return "standard input" if path == STANDARD_INPUT else path

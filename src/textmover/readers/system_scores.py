@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.readers.judgements.rows import CellTable, place_of, read_cells
+from textmover.readers.judgements.rows import CellTable, read_cells
+from textmover.readers.lines import check_equal_lengths, usable
 from textmover.readers.segments import (
-    FINITE,
     GROUP_SEPARATOR,
     TableRow,
     as_number,
-    check_equal_lengths,
+    finite,
     read_lines,
     read_rows,
 )
@@ -110,7 +110,7 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
     way_out = "correct it" if columns is not None else "correct it, or name the columns that hold scores with `columns`"
     scores = {
         name: np.array([
-            _score(row.cells.get(name), f"column {name!r} of {row.name}, {row.unit} {row.number}", way_out)
+            _score(row.cells.get(name), row.cell(name), way_out)
             for row in table.rows
         ])
         for name in names
@@ -126,11 +126,10 @@ def _listed(rows: Sequence[TableRow], column: str, count: int) -> dict[str, Vect
         if not isinstance(cells, list) or len(cells) != count:
             got = f"{len(cells)}" if isinstance(cells, list) else "no list"
             raise InputError(
-                f"Expected {count} scores in column {column!r} as in the first row, but got {got} in {place_of(row)}: "
+                f"Expected {count} scores in column {column!r} as in the first row, but got {got} in {row.place}: "
                 "correct it."
             )
-        place = f"column {column!r} of {row.name}, {row.unit} {row.number}"
-        table.append([_score(cell, place) for cell in cells])
+        table.append([_score(cell, row.cell(column)) for cell in cells])
     return {f"system {place}": values for place, values in enumerate(np.array(table).T, start=1)}
 
 
@@ -171,16 +170,10 @@ def _is_number(text: str) -> bool:
 
 def _score(value: object, place: str, way_out: str = "correct it") -> float:
     """A finite number."""
-    found = as_number(value)
-    if not math.isfinite(found):
-        shown = "nothing" if value is None or value == "" else named([str(value)])
-        lacking = shown == "nothing" or str(value).strip().lower() == "nan"
-        if lacking:
-            way_out = (
-                "systems are compared on segments that all have a score, so leave that segment out of every system"
-            )
-        raise InputError(f"Expected {FINITE} in {place}, but got {shown}: {way_out}.")
-    return found
+    nothing = value is None or value == ""
+    if nothing or str(value).strip().lower() == "nan":
+        way_out = "systems are compared on segments that all have a score, so leave that segment out of every system"
+    return finite(value, place, way_out, got="nothing" if nothing else named([str(value)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,12 +213,8 @@ def read_system_table(
     if texts:
         wanted += [("hypothesis", hypothesis), *(("references", one) for one in references)]
     fields = [(what, name) for what, name in wanted if name is not None]
-    rows: list[TableRow] = []
     with contextlib.closing(read_rows(path, fields, format=format, split=split)) as found:
-        for _, row in found:
-            if isinstance(row, InputError):
-                raise row
-            rows.append(row)
+        rows = list(usable(row for _, row in found))
     named = [(row, name) for row in rows for name in _systems(row, system, separator)]
     read = {id(row): row.references(references) for row in rows} if texts else {}
     items = [row.group(item) if item is not None else "\x1f".join(read[id(row)]) for row, _ in named]
@@ -250,7 +239,7 @@ def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
     names = [value] if separator is None else value.split(separator)
     if not all(names):
         raise InputError(
-            f"Expected the name of a system in column {column!r} of {place_of(row)}, but got {value!r}: name it, or "
+            f"Expected the name of a system in column {column!r} of {row.place}, but got {value!r}: name it, or "
             "remove the row."
         )
     return names
@@ -281,6 +270,6 @@ def _check_once(
     first, second = [row for (row, _), key in zip(named, keys, strict=True) if key == twice][:2]
     way_out = "name the column that tells them apart with `item`" if item is None else "remove one of them"
     raise InputError(
-        f"Expected one output of a system for each item, but got two of {twice[1]!r} in {place_of(first)} and "
-        f"{place_of(second)}: {way_out}, or name further columns with `groups`."
+        f"Expected one output of a system for each item, but got two of {twice[1]!r} in {first.place} and "
+        f"{second.place}: {way_out}, or name further columns with `groups`."
     )

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from textmover.readers.lines import COMPRESSIONS, Position, iter_lines
+from textmover.readers.lines import COMPRESSIONS, STANDARD_INPUT, Position, iter_lines, shown
 from textmover.readers.text_tables import TEXT_TABLES, Cells, Table, named
 from textmover.reading import unreadable
 from textmover.types import InputError
@@ -53,7 +53,7 @@ def open_tables(
         raise unreadable(name, error) from error
     if format in TEXT_TABLES:
         with contextlib.closing(iter_lines(name, position)) as lines:
-            yield TEXT_TABLES[format](_shown(name), lines)
+            yield TEXT_TABLES[format](shown(name), lines)
     elif format == "parquet":
         yield from _parquet_tables(name, wanted, position)
     elif format == "hub":
@@ -72,17 +72,12 @@ def is_table(path: str | Path) -> bool:
     return str(path).startswith(HUB_PREFIX) or Path(path).is_dir() or _format_of_suffix(Path(path)) is not None
 
 
-def _shown(name: str) -> str:
-    """Name of a file in errors."""
-    return "standard input" if name == "-" else name
-
-
 def _format_of(name: str) -> str:
     """Format that a path stands for."""
     path = Path(name)
     if name.startswith(HUB_PREFIX) or _is_saved_data_set(path):
         return "hub"
-    if name == "-":
+    if name == STANDARD_INPUT:
         raise InputError("Expected the format of standard input (-), but got none: name it as csv, tsv or jsonl.")
     if path.is_dir():
         if _parquet_files(path):
@@ -114,7 +109,7 @@ def _parquet_tables(name: str, wanted: Collection[str] | None, position: Positio
     from pyarrow import parquet
 
     path = Path(name)
-    if name == "-":
+    if name == STANDARD_INPUT:
         raise InputError(
             "Expected a file of Parquet, which is read from its end, but got standard input (-): save it, or send JSON "
             "Lines."

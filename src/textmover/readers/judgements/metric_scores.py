@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.judgements.rows import CellTable, place_of, read_cells
+from textmover.readers.judgements.rows import CellTable, read_cells
 from textmover.readers.judgements.table_sets import set_name
-from textmover.readers.segments import FINITE, as_number, check_columns, read_lines
+from textmover.readers.segments import FINITE, check_columns, finite, read_lines
 from textmover.readers.tables import is_table
 from textmover.readers.text_tables import named
 from textmover.types import InputError, Judgements
@@ -105,10 +105,7 @@ def _score(value: object, place: str, way_out: str = CORRECT) -> float:
     """A finite number, or NaN where the file says nan."""
     if isinstance(value, (str, float)) and str(value).strip().lower() == "nan":
         return math.nan
-    found = as_number(value)
-    if not math.isfinite(found):
-        raise InputError(f"Expected {FINITE} or nan in {place}, but got {named([str(value)])}: {way_out}.")
-    return found
+    return finite(value, place, way_out, expected=f"{FINITE} or nan", got=named([str(value)]))
 
 
 def _check_count(path: str | Path, count: int, judgements: Judgements) -> None:
@@ -147,12 +144,7 @@ def _metric_scores(
     if not metrics:
         raise InputError(f"Expected {path} to have a column of scores, but got {named(table.columns)}: add one.")
     return {
-        metric: np.array(
-            [
-                _score(row.cells.get(metric), f"column {metric!r} of {row.name}, {row.unit} {row.number}", way_out)
-                for row in table.rows
-            ]
-        )[order]
+        metric: np.array([_score(row.cells.get(metric), row.cell(metric), way_out) for row in table.rows])[order]
         for metric in metrics
     }
 
@@ -174,7 +166,7 @@ def _order(path: str | Path, table: CellTable, columns: Mapping[str, str], judge
     for row, key, expected in zip(table.rows, found, wanted, strict=False):
         if key != expected:
             raise InputError(
-                f"Expected {_shown(columns, expected)} in {place_of(row)}, the order of {judgements.name}, but got "
+                f"Expected {_shown(columns, expected)} in {row.place}, the order of {judgements.name}, but got "
                 f"{_shown(columns, key)}: put the rows in order, or add a column of items."
             )
     return np.arange(len(table.rows))
@@ -204,14 +196,14 @@ def _places(
     for place, (row, key) in enumerate(zip(table.rows, found, strict=True)):
         if key not in wanted:
             raise InputError(
-                f"Expected a text of {judgements.name} in {place_of(row)}, but got {_shown(columns, key)}: correct the "
+                f"Expected a text of {judgements.name} in {row.place}, but got {_shown(columns, key)}: correct the "
                 "row or remove it."
             )
         before = order[wanted[key]]
         if before >= 0:
             raise InputError(
-                f"Expected one row for {_shown(columns, key)}, but got {place_of(table.rows[before])} and "
-                f"{place_of(row)}: remove one of them."
+                f"Expected one row for {_shown(columns, key)}, but got {table.rows[before].place} and "
+                f"{row.place}: remove one of them."
             )
         order[wanted[key]] = place
     if (order < 0).any():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textmover.readers.segments import FINITE, TableRow, as_number, check_columns, told
+from textmover.readers.segments import TableRow, check_columns, finite
 from textmover.readers.tables import open_tables
 from textmover.types import InputError, Judgements
 
@@ -100,10 +100,6 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[float, ...]]) -> dict[st
     return {name: np.ascontiguousarray(table[:, place]) for place, name in enumerate(names)}
 
 
-MISSING = ("", "nan", "na")
-"""Missing numbers in tables: empty, and as Python and R write them."""
-
-
 class CellTable(NamedTuple):
     """The rows of a file with the cells that were asked for."""
 
@@ -160,14 +156,7 @@ def number(row: TableRow, column: str, *, missing: bool, hint: str) -> float:
     given = [one for one in numbers if not math.isnan(one)]
     if given:
         return math.fsum(given) / len(given)
-    if missing:
-        return math.nan
-    raise _no_number(row, column, value, hint)
-
-
-def place_of(row: TableRow) -> str:
-    """Place of a row, as errors name it."""
-    return f"{row.unit} {row.number} of {row.name}"
+    return math.nan if missing else _number(row, column, value, missing=False, hint=hint)
 
 
 def as_text(value: object) -> str:
@@ -179,22 +168,17 @@ def as_text(value: object) -> str:
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a cell holds no number: it is empty, or as Python and R write NaN."""
+    return as_text(value).strip().lower() in ("", "nan", "na")
+
+
 def _number(row: TableRow, column: str, value: object, *, missing: bool, hint: str) -> float:
-    if missing and as_text(value).strip().lower() in MISSING:
+    if missing and is_missing(value):
         return math.nan
-    found = as_number(value)
-    if not math.isfinite(found):
-        raise _no_number(row, column, value, hint)
-    return found
-
-
-def _no_number(row: TableRow, column: str, value: object, hint: str) -> InputError:
     if isinstance(value, list) and "*" not in column.split("."):
         hint = f"write {column}.* for the mean of a list"
-    return InputError(
-        f"Expected {FINITE} in column {column!r} of {row.name}, {row.unit} {row.number}, but got {told(value)}: "
-        f"correct it, or {hint}."
-    )
+    return finite(value, row.cell(column), f"correct it, or {hint}")
 
 
 def _head(column: str) -> str:

@@ -17,8 +17,8 @@ from textmover.readers.judgements.rows import (
     as_text,
     assembled,
     check_unique,
+    is_missing,
     number,
-    place_of,
     read_cells,
 )
 from textmover.readers.lines import COMPRESSIONS
@@ -150,7 +150,7 @@ def _judged(
 
     groups = [row.group(column) for column in description.groups if column in present]
     return JudgedText(
-        place=place_of(row),
+        place=row.place,
         hypothesis=row.text(description.hypothesis),
         references=references,
         ratings=tuple(_rating(row, description, dimension) for dimension in description.ratings),
@@ -164,9 +164,11 @@ def _judged(
 
 def _rating(row: TableRow, description: SetDescription, dimension: str) -> float:
     """A rating, higher is better; NaN where there is none."""
-    kept = description.missing_ratings == "keep"
-    hint = "leave it empty" if kept else f"allow missing ratings with {description.place('missing_ratings', 'keep')}"
-    rating = number(row, description.ratings[dimension], missing=kept, hint=hint)
+    kept, column = description.missing_ratings == "keep", description.ratings[dimension]
+    steps = [] if is_missing(row.cells.get(column)) else ["leave it empty"]
+    if not kept:
+        steps.append(f"allow missing ratings with {description.place('missing_ratings', 'keep')}")
+    rating = number(row, column, missing=kept, hint=" and ".join(steps))
     # Subtracted rather than negated: there is no need of a negative zero.
     return 0.0 - rating if dimension in description.lower_is_better else rating
 
