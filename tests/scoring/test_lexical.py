@@ -82,6 +82,14 @@ def test_processes_give_what_one_process_gives():
     assert sum(done) == 2 * len(hypotheses)
 
 
+def test_a_process_that_ends_early_is_one_sentence():
+    with (
+        pytest.raises(InputError, match=r"one of them ended: call textmover behind `if __name__"),
+        lexical_pool(1000, 2) as pool,
+    ):
+        pool.submit(os._exit, 1).result()
+
+
 def test_an_unknown_name_and_a_missing_package_say_what_to_do(monkeypatch):
     with pytest.raises(InputError, match=r"to be sentbleu, chrf, .* but got 'bleu': choose one"):
         lexical_scores("bleu", ["a"], [["a"]])

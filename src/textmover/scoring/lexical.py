@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -180,6 +181,11 @@ def lexical_pool(scores: int, processes: int | None = None) -> Iterator[Executor
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_enter_pool) as pool:
         try:
             yield pool
+        except BrokenProcessPool as error:
+            raise InputError(
+                f"Expected {processes} processes to compute overlap metrics, but one of them ended: call textmover "
+                'behind `if __name__ == "__main__":`, or free memory.'
+            ) from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
