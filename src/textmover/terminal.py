@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from rich import box
@@ -11,6 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 UNWRAPPED = 100_000
 """Width of a file or pipe in characters: no line is ever broken or cut there."""
@@ -29,37 +29,52 @@ def console(*, stderr: bool = False) -> Console:
 
 def print_table(
     headers: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | Text]],
     *,
-    numbers: Sequence[str] = (),
-    narrow: Sequence[str] = (),
+    numbers: Collection[str | int] = (),
+    narrow: Collection[str | int] = (),
+    longest: int | None = None,
+    stream: Console | None = None,
 ) -> None:
-    """Print aligned columns on standard output: with a rule below the header on a terminal, without one in a pipe.
+    """Print aligned columns: with a rule below the header on a terminal, without one in a pipe.
 
     Args:
         headers: Names of the columns.
         rows: Cells, as many as there are headers.
-        numbers: Headers of the columns that are aligned on the right.
-        narrow: Headers of the columns that never wrap, so that the others do where the terminal is narrow.
+        numbers: Names or positions of the columns that are aligned on the right.
+        narrow: Names or positions of the columns that never wrap, so that the others do where the terminal is narrow.
+        longest: Width of the first column on a terminal, at most; then cells fold rather than lines wrap.
+        stream: Where to print; standard output if ``None``.
     """
-    stream = console()
+    stream = stream or console()
     table = Table(box=box.SIMPLE_HEAD if stream.is_terminal else None, pad_edge=False)
-    for header in headers:
-        justify: Literal["left", "right"] = "right" if header in numbers else "left"
-        table.add_column(header, justify=justify, overflow="fold", no_wrap=header in narrow)
-    rows = list(rows)
+    for place, header in enumerate(headers):
+        justify: Literal["left", "right"] = "right" if {header, place} & set(numbers) else "left"
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=bool({header, place} & set(narrow)))
     for row in rows:
         table.add_row(*row)
-    for column, header in zip(table.columns, headers, strict=True):
-        longest = max(cell_len(line) for one in (header, *column.cells) for line in (str(one).splitlines() or [""]))
-        column.min_width = longest if column.no_wrap else min(longest, LEGIBLE)
-    anywhere = stream.options.update(max_width=UNWRAPPED)
-    if stream.is_terminal and Measurement.get(stream, anywhere, table).minimum <= stream.width:
+    table.columns[0].max_width = longest if stream.is_terminal else None
+    for column in table.columns if longest is None else ():
+        texts = (str(one) for one in (column.header, *column.cells))
+        widest = max(cell_len(line) for one in texts for line in one.splitlines() or [""])
+        column.min_width = widest if column.no_wrap else min(widest, LEGIBLE)
+    fits = longest or Measurement.get(stream, stream.options.update(max_width=UNWRAPPED), table).minimum <= stream.width
+    if stream.is_terminal and fits:
         stream.print(table)
         return
     # Too narrow for that: the terminal wraps whole lines, and no name or number is cut.
     table.box = None
-    stream = Console(highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
+    whole = Console(highlight=False, markup=False, emoji=False, width=UNWRAPPED, color_system=None)
+    with whole.capture() as captured:
+        whole.print(table)
+    stream.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def print_line(stream: Console, line: str | Text) -> None:
+    """Print a line, without trailing spaces into a file or pipe."""
+    if stream.is_terminal:
+        stream.print(line)
+        return
     with stream.capture() as captured:
-        stream.print(table)
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        stream.print(line)
+    stream.file.write("".join(f"{one.rstrip()}\n" for one in captured.get().splitlines()))

@@ -143,6 +143,24 @@ def explained() -> Callable[..., Explanation]:
     return made_explanation
 
 
+def luminance(colour: str) -> float:
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.fixture(scope="session")
+def contrast() -> Callable[[str, str], float]:
+    """A function that gives the contrast of two colours by WCAG, from 1 to 21."""
+
+    def between(first: str, second: str) -> float:
+        brighter, darker = sorted(map(luminance, (first, second)), reverse=True)
+        return (brighter + 0.05) / (darker + 0.05)
+
+    assert between("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
+    return between
+
+
 FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>
 addEventListener("message", (event) => { document.body.dataset.found = event.data; });
 </script><iframe src="page.html" style="border:0;width:360px;height:4000px"></iframe>"""

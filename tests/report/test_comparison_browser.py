@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
-from textmover.report.systems.comparison_page import ComparedSegment, render_comparison
-from textmover.report.systems.ranking_page import render_ranking
+from textmover.readers.streams import Row
+from textmover.report.systems import comparison_page, ranking
+from textmover.report.systems.comparison import Comparison
 
 pytestmark = pytest.mark.slow
 
@@ -42,17 +43,10 @@ def compared(names, n=12):
         {name: base + place + 0.3 * rng.normal(size=n) for place, name in enumerate(names)}, samples=50, trials=50
     )
     kinds = ("a cat", "مرحبا بالعالم", NASTY, "x" * 400, "", "word " * 2000)
-    segments = [ComparedSegment(place + 1, [kinds[place % 6]] * len(names), [kinds[2]]) for place in range(n)]
-    return render_comparison(
-        found,
-        segments,
-        lines=range(1, n + 1),
-        shown=n,
-        signature="metric:made-up|" + "x" * 300,
-        versions="1",
-        command="textmover compare " + "--long " * 50,
-        remarks=["A remark."],
-    )
+    segments = [Row(place + 1, (kinds[place % 6],) * len(names), (kinds[2],)) for place in range(n)]
+    command = "textmover compare " + "--long " * 50
+    signature = "metric:made-up|" + "x" * 300
+    return comparison_page.as_html(Comparison(found, segments, range(1, n + 1), signature, n, command))
 
 
 def ranked(names, n=12):
@@ -65,7 +59,8 @@ def ranked(names, n=12):
         for item in range(n)
     ]
     tables = rank_systems(*map(list, zip(*rows, strict=True)), samples=50, trials=50)
-    return render_ranking(tables, tables, about="About.", remarks=[["A remark."]] * 2, signatures={"scores": "x" * 300})
+    agreement = [dict.fromkeys(ranking.AGREEMENT, 0.5)] * 2
+    return ranking.as_html(ranking.Ranking(tables, "x" * 300, "", "bootstrap", 5, people=tables, agreement=agreement))
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["wide", "narrow"])

@@ -12,9 +12,9 @@ from textmover.experiments.papers.table_blocks import Block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
-from textmover.report.evaluation.latex import latex_document, latex_text
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.report.figures.panels import Line, Panel
+from textmover.report.latex import latex_text
 from textmover.types import Judgements
 
 NAMES = {
@@ -93,7 +93,7 @@ def test_evaluations(name):
     found = rendered(format_evaluations(evaluations, "markdown"))
     assert found.tags <= {"h2", "p", "ul", "li", "code", "strong", "table", "thead", "tbody", "tr", "th", "td"}
     assert not found.links
-    written = latex_document(evaluations, ((), ()))
+    written = format_evaluations(evaluations, "latex")
     assert not re.search(r"\\(input|write)|(?<!\\)\$x\$", re.sub(r"(?m)^%.*$", "", written))
     assert all(line.isprintable() for line in written.split("\n"))
 

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from textmover.meta_evaluation import MetricScores, Protocol
 from textmover.report import file_remarks, format_evaluations, print_evaluations, remarks, set_title
-from textmover.report.evaluation.heat_maps import correlation_matrix, group_matrix, p_value_matrix
-from textmover.report.evaluation.wording import best_rows, headline, mark
+from textmover.report.document import best_rows
+from textmover.report.evaluation.matrices import correlation_matrix, group_matrix, p_value_matrix
+from textmover.report.evaluation.wording import headline, mark
 from textmover.types import InputError
 
 
@@ -316,7 +317,7 @@ def test_unknown_formats_and_nothing_to_show_are_refused(evaluation):
 def test_the_heat_map_compares_with_the_median_of_each_group(evaluation):
     matrix = group_matrix(evaluation)
     ranked = evaluation.ranked()
-    assert matrix.columns == tuple(one.name for one in ranked)
+    assert matrix.columns == [one.name for one in ranked]
     for row in matrix.rows:
         values = [one.by_group[row.name] for one in ranked]
         assert [cell.text for cell in row.cells] == [f"{value:.3f}".lstrip("0") for value in values]

@@ -21,7 +21,7 @@ from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.report.evaluation.wording import number
+from textmover.report.document import number
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.types import InputError, Judgements
 

@@ -1,17 +1,23 @@
-"""Templates of all pages, and the colours of both themes."""
+"""Pages that need no other file: Jinja templates, styles, scripts and the colours of both themes."""
 
 from __future__ import annotations
 
+import functools
+import html
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from textmover.report.figures.svg import diverging, metric_colours, sequential
+import numpy as np
+
+from textmover.meta_evaluation import ComparedSystems, RankedSystems
+from textmover.report.figures.colours import diverging, metric_colours, sequential
+from textmover.report.figures.svg import Scale, coordinate, padded, signed
 from textmover.types import InputError
 
-TEMPLATES = Path(__file__).parent / "templates"
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-AS_IT_IS = ("colours", "style", "script")
-"""Values of a template that are ours and not escaped."""
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def check_jinja() -> None:
@@ -34,13 +40,30 @@ def template_text(*names: str) -> str:
     return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
-def fill(template: str, **values: Any) -> str:
-    """A template with its values, which are escaped but for :data:`AS_IT_IS` and what the filter ``drawn`` marks.
+def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), script: str, **values: Any) -> str:
+    """Fill a template, which escapes all values but pictures; the same input gives the same text.
 
     Args:
         template: Name of its file.
-        **values: What it names.
+        metrics: Number of colours.
+        styles: Files of style sheets behind the common one.
+        script: File of the script.
+        **values: Names that the template reads; numbers are formatted by its filters.
     """
+    check_jinja()
+    from markupsafe import Markup
+
+    own = {
+        "colours": Markup(colour_rules(metrics)),
+        "style": Markup(template_text("style.css", *styles)),
+        "script": Markup(template_text(script)),
+    }
+    text = _environment().get_template(template).render(**own, **values) + "\n"
+    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
+
+
+@functools.cache
+def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -50,13 +73,18 @@ def fill(template: str, **values: Any) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=False,
     )
-    for name in AS_IT_IS:
-        if name in values:
-            values[name] = Markup(values[name])
     environment.filters["drawn"] = Markup  # pictures of ours, whose texts are escaped where they are made
-    return environment.get_template(template).render(**values) + "\n"
+    environment.filters["attribute"] = lambda text: Markup(html.escape(text))
+    environment.filters["coordinate"] = coordinate
+    environment.filters["signed"] = signed
+    environment.filters["grouped"] = "{:,}".format
+    return environment
+
+
+def interval_scale(found: ComparedSystems | RankedSystems) -> Scale:
+    """Scale on which the macro ``interval`` draws the means of systems."""
+    return Scale(*padded(np.concatenate([found.low, found.high]), 0.04), 4.0, 100.0)
 
 
 def colour_rules(metrics: int) -> str:

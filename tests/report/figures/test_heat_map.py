@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map, shade
-from textmover.report.figures.svg import contrast
 from textmover.types import InputError
 
 GROUPS = [
@@ -60,7 +59,7 @@ def test_png_pdf_and_the_same_bytes_each_time(tmp_path):
         assert (tmp_path / name).read_bytes() == first
 
 
-def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read():
+def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read(contrast):
     steps = [shade(value / 20) for value in range(21)]
     assert len({one.fill for one in steps}) == 8
     brightness = [contrast(one.fill, "#000000") for one in steps]

@@ -1,21 +1,17 @@
 """Pages of compared and of ranked systems: what they say, what they escape, and that they need nothing else."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
-from textmover.report.systems.comparison_page import (
-    MOST_BARS,
-    ComparedSegment,
-    bars_of,
-    difference_plot,
-    interval_plot,
-    p_value,
-    render_comparison,
-)
-from textmover.report.systems.ranking_page import render_ranking
+from textmover.readers.streams import Row
+from textmover.report.systems.comparison import Comparison, p_value
+from textmover.report.systems.comparison_page import MOST_BARS, as_html, bars_of, difference_plot
+from textmover.report.systems.ranking import AGREEMENT, Ranking
+from textmover.report.systems.ranking import as_html as ranking_page
 
 NASTY = '<script>alert(1)</script> & "quoted" مرحبا'
 
@@ -27,14 +23,15 @@ def made(names=("one", "two"), n=50, seed=0, step=0.4):
     return compare_systems(scores, samples=100, trials=200)
 
 
-def page(found, segments=(), *, shown=3, **options):
-    lines = range(1, found.scores.shape[1] + 1)
-    return render_comparison(found, segments, lines=lines, shown=shown, signature="a:1|b:2", versions="v", **options)
+def page(found, segments=(), *, shown=3, command=""):
+    return as_html(Comparison(found, segments, range(1, found.scores.shape[1] + 1), "a:1|b:2", shown, command))
 
 
-def texts(found, text="a text"):
+def texts(found, *shown):
     systems = len(found.systems)
-    return [ComparedSegment(place + 1, [text] * systems, ["a reference"]) for place in range(found.scores.shape[1])]
+    return [
+        Row(place + 1, (shown or ("a text",)) * systems, ("a reference",)) for place in range(found.scores.shape[1])
+    ]
 
 
 def visible(html):
@@ -42,11 +39,16 @@ def visible(html):
 
 
 def test_what_is_known_stands_on_the_page():
-    found = made()
-    text = page(found, texts(found), remarks=["They are few."], command="textmover compare x")
+    found = made(n=20)
+    text = page(found, texts(found), command="textmover compare x")
     assert f"{found.means[1]:.4f}" in text
     (pair,) = found.pairs
-    for said in (f"+{pair.bootstrap.difference:.4f}", pair.bootstrap.signature, "They are few.", "two is better."):
+    for said in (
+        f"+{pair.bootstrap.difference:.4f}",
+        pair.bootstrap.signature,
+        "These are 20 segments",
+        "two is better.",
+    ):
         assert said in text
     shown = re.sub(r"\s+", " ", visible(text))
     assert f"{pair.wins} better {pair.ties} equal {pair.losses} worse" in shown
@@ -63,7 +65,7 @@ def test_the_page_needs_nothing_else():
 
 def test_texts_and_names_are_shown_as_they_are():
     found = made((NASTY, "b"))
-    segments = [ComparedSegment(place + 1, [NASTY, ""], [NASTY]) for place in range(50)]
+    segments = [Row(place + 1, (NASTY, ""), (NASTY,)) for place in range(50)]
     text = page(found, segments, command=NASTY)
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -122,10 +124,9 @@ def test_bars_are_the_differences_in_order():
 
 
 def test_pictures_share_a_scale():
-    places = [
-        float(re.search(r'cx="([\d.]+)"', interval_plot(value, 0.2, 0.9, (0.0, 1.0), "a"))[1]) for value in (0.3, 0.8)
-    ]
-    assert places[0] < places[1]
+    places = [float(one) for one in re.findall(r'class="interval".*?cx="([\d.]+)"', page(made("abc")))]
+    assert places == sorted(places, reverse=True)
+    assert len(set(places)) == 3
 
 
 def test_p_values_as_text():
@@ -147,8 +148,10 @@ def ranked(names=("A", "B", "C"), groups=("x", "y"), size=20):
 
 
 def rank_page(tables, people=(), **options):
-    given = {"about": "Means.", "remarks": [["A remark."]] * len(tables), "signatures": {"scores": "a:1|b:2"}}
-    return render_ranking(tables, people, **{**given, **options})
+    agreement = [dict.fromkeys(AGREEMENT, 0.5)] * len(people)
+    return ranking_page(
+        Ranking(tables, "a:1|b:2", "c:3", "bootstrap", 5, people=people, agreement=agreement, **options)
+    )
 
 
 def test_ranked_systems_stand_in_their_order():
@@ -157,17 +160,17 @@ def test_ranked_systems_stand_in_their_order():
     body = text[text.index('<section id="group-1">') :]
     assert body.index('title="C"') < body.index('title="B"') < body.index('title="A"')
     assert text.count('class="opens"') >= 4  # each rank is set apart, in two tables and two matrices
-    assert text.count("people&#39;s rank") == text.count("people's rank") + text.count("people&#39;s rank") - 2
+    assert text.count("people's rank") == 2
     assert f"{tables[0].means[2]:.4f}" in text
-    assert text.count("A remark.") == 2
+    assert text.count("Tests of fewer than 30 segments say little.") == 2
 
 
 def test_means_over_groups_and_nothing_of_one():
     tables = ranked()
-    means = (("system", "mean rank", "mean"), [("C", "1.00", "-2.0000")])
-    text = rank_page(tables, means=means, mean_remarks=["Of two groups."])
+    text = rank_page([replace(one, means=-one.means, higher_is_better=False) for one in tables])
     assert "Mean over groups" in text
-    assert "−2.0000" in text
+    assert "Means are over 2 groups, of all 3 systems." in text
+    assert re.search(r'title="C">C</th><td[^>]*>1.00</td><td[^>]*>−2.0\d+</td>', text)
     alone = rank_page(tables[:1])
     assert "Mean over groups" not in alone
     assert "<nav" not in alone

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -12,7 +11,8 @@ from textmover.cli.console import set_up_logging
 from textmover.cli.options.systems import add_system_options, check_numbers, inputs_of, scored_systems
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import compare_systems
-from textmover.report.systems.comparison import Comparison, as_html, as_json, as_latex, print_comparison
+from textmover.report.systems.comparison import Comparison, as_json, as_latex, print_comparison
+from textmover.report.systems.comparison_page import as_html
 from textmover.report.templating import check_jinja
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError
@@ -68,9 +68,7 @@ def run(options: argparse.Namespace) -> None:
     if shape == "text":
         print_comparison(comparison, signature=not options.quiet)
         return
-    text = as_html(comparison) if shape == "html" else as_latex(comparison)
-    if shape == "json":
-        text = json.dumps(as_json(comparison), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    text = {"json": as_json, "latex": as_latex, "html": as_html}[shape](comparison)
     if output is None:
         sys.stdout.write(text)
     else:

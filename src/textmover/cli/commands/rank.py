@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import shlex
 import sys
@@ -30,8 +29,8 @@ from textmover.meta_evaluation.statistics.scores import group_positions
 from textmover.meta_evaluation.systems.ranking import RankTest
 from textmover.readers.column_flags import flags_named
 from textmover.readers.system_scores import SystemTable, read_system_table
+from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
-from textmover.report.systems.significance import rank_tests
 from textmover.report.templating import check_jinja
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
@@ -137,10 +136,7 @@ def run(options: argparse.Namespace) -> None:
     if shape == "text":
         print_ranking(ranking, signature=not options.quiet)
         return
-    if shape == "json":
-        text = json.dumps(as_json(ranking), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    else:
-        text = {"latex": as_latex, "csv": as_csv, "html": as_html}[shape](ranking)
+    text = {"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[shape](ranking)
     if output is None:
         sys.stdout.write(text)
     else:

@@ -9,8 +9,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from textmover.cli.console import set_up_logging
-from textmover.report.metric_description import describe_metric, latex_paragraph
-from textmover.report.systems.significance import describe_tests
+from textmover.report.descriptions import describe_metric, describe_tests, latex_paragraph
 from textmover.scoring.field_flags import FIELD
 from textmover.scoring.scorer_options import build_scorer, take_default
 from textmover.types import Signature

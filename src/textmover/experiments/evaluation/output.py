@@ -33,7 +33,7 @@ from textmover.report import (
     remarks,
     write_report,
 )
-from textmover.report.evaluation.wording import number
+from textmover.report.document import number
 from textmover.terminal import console, print_table
 from textmover.types import InputError, Judgements
 

@@ -10,7 +10,8 @@ from typing import Any
 from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, estimates
 from textmover.experiments.papers.results import HERE, PAPER, FigureResult, ResultLine, TableResult
 from textmover.experiments.papers.specification import MEAN, Column
-from textmover.report.evaluation.wording import DIGITS, STATISTIC_NAMES, number
+from textmover.report.document import DIGITS, number
+from textmover.report.evaluation.wording import STATISTIC_NAMES
 
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}
 """Short names of statistics."""

@@ -1,15 +1,14 @@
-"""Segments with the largest disagreements, with their texts and alignments, for the page's template."""
+"""Segments with the largest disagreements: their texts, cut where they are long, and their alignments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from textmover.report.evaluation.disagreements import Alignment, Disagreement, Link
-from textmover.report.evaluation.heat_maps import compact
+from textmover.report.evaluation.matrices import compact
 from textmover.report.figures.lines import shortened
-from textmover.report.figures.svg import Scale, element, padded, signed, svg
+from textmover.report.figures.svg import Scale, padded
 from textmover.types import Judgements
 
 WORDS = 60
@@ -33,8 +32,7 @@ LEVELS = 4
 """Depths of a word's line below it, for how similar its partner is."""
 
 
-@dataclass(frozen=True)
-class ShownWord:
+class ShownWord(NamedTuple):
     """A word in an alignment.
 
     Attributes:
@@ -46,14 +44,13 @@ class ShownWord:
     """
 
     text: str
-    partner: str
-    similarity: str
-    level: int
-    links: str
+    partner: str = ""
+    similarity: str = ""
+    level: int = 0
+    links: str = ""
 
 
-@dataclass(frozen=True)
-class ShownText:
+class ShownText(NamedTuple):
     """A text, cut where it is long.
 
     Attributes:
@@ -64,7 +61,7 @@ class ShownText:
         lost: Characters that the page leaves out.
     """
 
-    words: tuple[ShownWord, ...] = ()
+    words: Sequence[ShownWord] = ()
     start: str = ""
     rest: str = ""
     more: str = ""
@@ -72,11 +69,7 @@ class ShownText:
 
 
 def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
-    """Longest folded text for which all of them together stay within a budget.
-
-    Args:
-        sizes: Characters of each.
-        budget: Characters of all.
+    """Longest folded text in characters for which all of them together stay within a budget.
 
     Example:
         >>> fold_limit([10, 20, 30], 100), fold_limit([10, 20, 30], 45), fold_limit([], 5)
@@ -91,21 +84,8 @@ def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:
     return ordered[-1] if ordered else 0
 
 
-def text_sizes(disagreements: Iterable[Disagreement]) -> list[int]:
-    """Characters of all texts that a page may fold away.
-
-    Args:
-        disagreements: All segments of the page.
-    """
-    return [len(text) for one in disagreements for text in (one.hypothesis, *one.references)]
-
-
 def shown_text(text: str, limit: int) -> ShownText:
-    """A text without alignment.
-
-    Args:
-        text: It.
-        limit: Characters that may be folded away.
+    """A text without alignment, of which so many characters may be folded away.
 
     Example:
         >>> shown = shown_text("word " * 1000, 49)
@@ -116,69 +96,58 @@ def shown_text(text: str, limit: int) -> ShownText:
     if len(text) <= CHARACTERS * 1.15:
         return ShownText(start=text)
     cut = text.rfind(" ", CHARACTERS // 2, CHARACTERS)
-    start, rest = text[: cut if cut > 0 else CHARACTERS], text[cut if cut > 0 else CHARACTERS :].strip()
+    cut = cut if cut > 0 else CHARACTERS
+    rest = text[cut:].strip()
     words = len(rest.split())
     more = f"{words:,} more words" if words > 1 else f"{len(rest):,} more characters"
-    return ShownText(start=start, rest=rest[:limit], more=more, lost=max(0, len(rest) - limit))
+    return ShownText((), text[:cut], rest[:limit], more, max(0, len(rest) - limit))
 
 
 def shown_alignment(alignment: Alignment, limit: int) -> tuple[ShownText, ShownText]:
-    """Hypothesis and reference with each word's partners.
-
-    Args:
-        alignment: Words and links.
-        limit: Characters of each side that may be folded away.
-    """
-    forth: dict[int, list[Link]] = {}
-    back: dict[int, list[Link]] = {}
-    for link in alignment.links:
-        forth.setdefault(link.hypothesis, []).append(link)
-        back.setdefault(link.reference, []).append(Link(link.reference, link.hypothesis, link.weight, link.similarity))
+    """Hypothesis and reference with each word's partners."""
+    back = [Link(link.reference, link.hypothesis, link.weight, link.similarity) for link in alignment.links]
     return (
-        _side(alignment.hypothesis, alignment.reference, forth, limit),
+        _side(alignment.hypothesis, alignment.reference, alignment.links, limit),
         _side(alignment.reference, alignment.hypothesis, back, limit),
     )
 
 
-def _side(own: Sequence[str], others: Sequence[str], links: dict[int, list[Link]], limit: int) -> ShownText:
-    shown = tuple(_word(word, links.get(index, []), others) for index, word in enumerate(own[:WORDS]))
+def _side(own: Sequence[str], others: Sequence[str], links: Iterable[Link], limit: int) -> ShownText:
+    by_word: dict[int, list[Link]] = {}
+    for link in links:
+        by_word.setdefault(link.hypothesis, []).append(link)
+    shown = [_word(word, by_word.get(index, []), others) for index, word in enumerate(own[:WORDS])]
     rest = " ".join(own[WORDS:])
     more = f"{len(own) - WORDS:,} more words" if rest else ""
-    return ShownText(words=shown, rest=rest[:limit], more=more, lost=max(0, len(rest) - limit))
+    return ShownText(shown, "", rest[:limit], more, max(0, len(rest) - limit))
 
 
 def _word(word: str, links: Sequence[Link], others: Sequence[str]) -> ShownWord:
     text = shortened(word, LONGEST_WORD)
     if not links:
-        return ShownWord(text, "", "", 0, "")
+        return ShownWord(text)
     strongest = sorted(links, key=lambda link: (-link.weight, link.reference))[:MOST_LINKS]
     best = strongest[0]
     seen = [link for link in strongest if link.weight >= WEAK * best.weight and link.reference < WORDS]
     partner = others[best.reference]
     same = partner.casefold() == word.casefold()
-    level = 1 + min(LEVELS - 1, max(0, int(best.similarity * LEVELS)))
     return ShownWord(
         text,
         "" if same else shortened(partner, LONGEST_PARTNER),
         "" if same and best.similarity >= 0.995 else compact(best.similarity, 2),
-        level,
+        1 + min(LEVELS - 1, max(0, int(best.similarity * LEVELS))),
         " ".join(f"{link.reference}:{round(100 * link.weight / best.weight)}" for link in seen),
     )
 
 
 def segment_views(
-    disagreements: Sequence[Disagreement],
-    names: Sequence[str],
-    colours: Mapping[str, int],
-    fold: int,
-    judgements: Judgements,
+    disagreements: Sequence[Disagreement], names: Sequence[str], fold: int, judgements: Judgements
 ) -> list[dict[str, Any]]:
     """By metric, those rated too high and those rated too low.
 
     Args:
         disagreements: What is shown.
         names: Of the metrics, in the order in which they are shown.
-        colours: Number of each metric's colour.
         fold: Characters of a text that may be folded away.
         judgements: The set that the segments are rows of.
     """
@@ -188,19 +157,33 @@ def segment_views(
     return [
         {
             "name": name,
-            "colour": colours.get(name, 0),
-            "widest": signed(max(abs(one.difference) for one in ones), 1),
-            "directions": [
-                {
-                    "title": title,
-                    "segments": [_item(one, fold, judgements) for one in ones if (one.difference > 0) == higher],
-                }
+            "widest": max(abs(one.difference) for one in ones),
+            "directions": {
+                title: [_item(one, fold, judgements) for one in ones if (one.difference > 0) == higher]
                 for title, higher in (("Better than people find it", True), ("Worse than people find it", False))
-            ],
+            },
         }
         for name, ones in by_metric.items()
         if ones
     ]
+
+
+def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any]:
+    number, reference = 0, None
+    if one.alignment is not None:
+        hypothesis, reference = shown_alignment(one.alignment, fold)
+        number = one.alignment.number
+    else:
+        hypothesis = shown_text(one.hypothesis, fold)
+        reference = shown_text(one.references[0], fold) if one.references else None
+    return {
+        "segment": one,
+        "where": _where(one, judgements),
+        "scale": Scale(*padded([-3, 3, one.metric_z, one.rating_z], 0.03), 4, 136),
+        "hypothesis": hypothesis,
+        "reference": reference,
+        "others": [shown_text(text, fold) for place, text in enumerate(one.references) if place != number],
+    }
 
 
 def _where(one: Disagreement, judgements: Judgements) -> str:
@@ -211,42 +194,3 @@ def _where(one: Disagreement, judgements: Judgements) -> str:
     # Rows that the reader left out are not counted, so the row of the file is another one.
     read = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
     return " · ".join([*parts, f"row {one.row + 1:,}{read}"])
-
-
-def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any]:
-    number = 0
-    if one.alignment is None:
-        hypothesis = shown_text(one.hypothesis, fold)
-        reference = shown_text(one.references[0], fold) if one.references else ShownText()
-    else:
-        hypothesis, reference = shown_alignment(one.alignment, fold)
-        number = one.alignment.number
-    return {
-        "where": _where(one, judgements),
-        "difference": signed(one.difference, 1, plus=True),
-        "metric_z": signed(one.metric_z, 1, plus=True),
-        "rating_z": signed(one.rating_z, 1, plus=True),
-        "score": signed(one.score, 3),
-        "rating": f"{one.rating:.3g}".replace("-", "\N{MINUS SIGN}"),
-        "picture": _z_picture(one),
-        "aligned": one.alignment is not None,
-        "hypothesis": hypothesis,
-        "reference": reference if one.references or one.alignment else None,
-        "others": [shown_text(text, fold) for place, text in enumerate(one.references) if place != number],
-    }
-
-
-def _z_picture(one: Disagreement) -> str:
-    """People (a ring) and metric (a dot) on a line of standard deviations."""
-    low, high = padded([-3, 3, one.metric_z, one.rating_z], 0.03)
-    scale = Scale(low, high, 4, 136)
-    people, metric = scale.at(one.rating_z), scale.at(one.metric_z)
-    parts = [
-        element("path", class_="axis", d="M2 8H138"),
-        element("path", class_="axis", d=f"M{scale.at(0):.1f} 4V12"),
-        element("path", class_="line", d=f"M{people:.1f} 8H{metric:.1f}"),
-        element("circle", class_="people", cx=people, cy=8, r=3.8),
-        element("circle", cx=metric, cy=8, r=4.2),
-    ]
-    title = f"people {signed(one.rating_z, 1, plus=True)}, metric {signed(one.metric_z, 1, plus=True)}"
-    return svg(140, 16, *parts, title=title, class_="interval")

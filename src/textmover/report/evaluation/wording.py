@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgreement
+from textmover.report.document import DIGITS
 from textmover.report.figures.svg import signed
 from textmover.types import Judgements
-
-DIGITS = 3
-"""Behind the point of a correlation."""
 
 SIGNIFICANT = 0.05
 """Largest p-value that is significant."""
@@ -57,19 +53,6 @@ def shown_groups(evaluation: Evaluation) -> tuple[str, ...]:
     return tuple(evaluation.groups) if len(evaluation.groups) > 1 else ()
 
 
-def number(value: float, digits: int = DIGITS) -> str:
-    """A number for plain text, ``"-"`` where there is none.
-
-    Example:
-        >>> number(0.5), number(-0.0001), number(float("nan"))
-        ('0.500', '0.000', '-')
-    """
-    if not math.isfinite(value):
-        return "-"
-    text = f"{value:.{digits}f}"
-    return text if text.strip("-0.") else text.removeprefix("-")
-
-
 def plural(count: int, one: str, several: str = "") -> str:
     """A count with its noun.
 
@@ -87,32 +70,11 @@ def mark(metric: MetricAgreement) -> str:
     return "↑" if metric.better else "↓"
 
 
-def best_rows(values: Sequence[float], digits: int = DIGITS) -> set[int]:
-    """Rows that hold the best value of a column, as far as its digits show; none where all rows are alike.
-
-    Example:
-        >>> best_rows([0.5301, 0.5299, 0.4, float("nan")]), best_rows([0.5]), best_rows([0.5, 0.5])
-        ({0, 1}, set(), set())
-    """
-    rounded = np.round(np.asarray(values, dtype=np.float64), digits)
-    known = rounded[~np.isnan(rounded)]
-    if not len(known) or (known == known[0]).all():
-        return set()
-    return set(np.flatnonzero(rounded == known.max()).tolist())
-
-
-def overview_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[MetricAgreement | None]]]:
-    """Metrics by sets, where several sets were judged.
-
-    Args:
-        evaluations: Of the sets.
-
-    Returns:
-        For each metric, in the order in which they appear, its agreement on each set.
-    """
-    names = dict.fromkeys(metric.name for one in evaluations for metric in one.metrics)
-    by_name = [{metric.name: metric for metric in one.metrics} for one in evaluations]
-    return [(name, [found.get(name) for found in by_name]) for name in names]
+def overview_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[float]]]:
+    """For each metric, in the order in which they appear, its value on each set."""
+    by_name = [{metric.name: metric.value for metric in one.metrics} for one in evaluations]
+    names = dict.fromkeys(name for found in by_name for name in found)
+    return [(name, [found.get(name, math.nan) for found in by_name]) for name in names]
 
 
 def headline(evaluation: Evaluation) -> str:

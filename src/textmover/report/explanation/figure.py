@@ -14,9 +14,10 @@ import numpy as np
 from textmover.report.explanation.grid import Grid, Line, grid_of
 from textmover.report.explanation.values import ExplanationValues
 from textmover.report.explanation.wording import decomposition, flag_notes, plan_words
+from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
 from textmover.report.figures.heat_map import shade
 from textmover.report.figures.panels import FORMATS, Fonts, check_matplotlib, fonts_for, save_figure
-from textmover.report.figures.svg import INK, SEQUENTIAL, diverging, oklch, sequential, signed
+from textmover.report.figures.svg import signed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ NUMBERED = 30
 LEAST = 0.004
 """Part of the largest mass below which nothing is drawn."""
 
-QUIET, UNMATCHED = "#4f5359", oklch(0.43, 0.12, 45)
-BAR, FALLING = oklch(0.62, 0.12, 252), oklch(0.68, 0.13, 55)
+QUIET, UNMATCHED = "#4f5359", "#833404"
+BAR, FALLING = "#4c89cc", "#d58042"
 
 
 class _Place(NamedTuple):

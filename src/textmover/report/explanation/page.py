@@ -15,8 +15,9 @@ from textmover.markdown import one_line
 from textmover.report.explanation.grid import blank_words
 from textmover.report.explanation.values import ExplainedTrees, ExplanationValues, SideName
 from textmover.report.explanation.wording import flag_notes, signed_terms
-from textmover.report.figures.svg import SEQUENTIAL, signed
-from textmover.report.templating import check_jinja, colour_rules, fill, template_text
+from textmover.report.figures.colours import SEQUENTIAL
+from textmover.report.figures.svg import signed
+from textmover.report.templating import render_page
 from textmover.types import InputError
 
 MOST_LINES = 200
@@ -70,24 +71,22 @@ def render_explanations(lines: Sequence[ExplainedLine], *, remark: str = "") -> 
 
 def page_of(views: Sequence[PageView], *, signature: str, remark: str = "") -> str:
     """See :func:`render_explanations`."""
-    check_jinja()
     if not 1 <= len(views) <= MOST_LINES:
         raise InputError(f"Expected from 1 to {MOST_LINES} pairs for a page, but got {len(views)}: choose other lines.")
     title = f"Why this text scores {views[0]['score']}"
     if len(views) > 1:
         title = f"What {len(views)} texts score, and why"
-    text = fill(
+    return render_page(
         "explanation.html.j2",
+        metrics=1,
+        styles=("explanation.css",),
+        script="explanation.js",
         views=views,
         signature=signature,
         remark=remark,
         steps=SEQUENTIAL,
         title=title,
-        colours=colour_rules(1),
-        style=template_text("style.css", "explanation.css"),
-        script=template_text("explanation.js"),
     )
-    return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
 
 
 def frame(found: ExplanationValues) -> str:

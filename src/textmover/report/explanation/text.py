@@ -12,7 +12,7 @@ from rich.text import Text
 
 from textmover.markdown import one_line
 from textmover.report.explanation.wording import decomposition, flag_notes
-from textmover.report.figures.svg import SEQUENTIAL, sequential
+from textmover.report.figures.colours import SEQUENTIAL, sequential
 from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:

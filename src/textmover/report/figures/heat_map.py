@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.markdown import figure_label
+from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential
 from textmover.report.figures.panels import FORMATS, check_matplotlib, save_figure
-from textmover.report.figures.svg import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential, signed
+from textmover.report.figures.svg import signed
 from textmover.types import InputError
 
 if TYPE_CHECKING:

@@ -1,21 +1,17 @@
-"""Output of ``textmover compare``: text, JSON, LaTeX or a page."""
+"""Output of ``textmover compare``: text, JSON or LaTeX."""
 
 from __future__ import annotations
 
 import itertools
-import platform
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from textmover._version import __version__
 from textmover.markdown import one_line
 from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.readers.streams import Row
-from textmover.report.evaluation.latex import latex_table, latex_text
-from textmover.report.systems.comparison_page import ComparedSegment, p_value, render_comparison, verdict
+from textmover.report.document import Section, Table, json_text, latex, pick
 from textmover.terminal import print_table
 
 FEW = 30
@@ -25,7 +21,7 @@ MOST_TOLD = 15
 """Pairs of systems up to which each gets a sentence: those of six systems."""
 
 LONGEST = 300
-"""Characters of a text that are shown."""
+"""Characters of a text that are printed."""
 
 
 class Comparison(NamedTuple):
@@ -52,21 +48,24 @@ class Comparison(NamedTuple):
         return self.rows[place] if self.rows else Row(self.lines[place], (), ())
 
     @property
+    def tests(self) -> list[str]:
+        """Signatures of both tests."""
+        first = self.found.pairs[0]
+        return [first.bootstrap.signature, first.randomisation.signature]
+
+    @property
     def remarks(self) -> list[str]:
         """Remarks that a reader needs first."""
         count = self.found.scores.shape[1]
         these = "This is 1 segment" if count == 1 else f"These are {count} segments"
         few = [f"{these}: intervals and tests say little of fewer than {FEW}."] if count < FEW else []
-        return [*few, *map(too_sure, self._too_few())]
-
-    def _too_few(self) -> list[SystemPair]:
-        """Systems that a test tells apart though no count of their segments could."""
         level = self.found.significant
-        return [
+        too_sure = [
             pair
             for pair in self.found.pairs
             if min(pair.bootstrap.p_value, pair.randomisation.p_value) <= level < pair.least
         ]
+        return [*few, *map(_too_sure, too_sure)]
 
 
 def print_comparison(comparison: Comparison, *, signature: bool) -> None:
@@ -77,9 +76,10 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
         signature: Whether the signature of the metric is printed, on standard error.
     """
     found = comparison.found
-    headers, rows = system_table(found)
+    table = _system_table(found)
     pairs, left = _told_pairs(found)
-    print_table(headers, [tuple(map(one_line, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
+    numbers = table.headers[1:]
+    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=numbers, narrow=numbers)
     sys.stdout.write("\n")
     for said in (*(pair_sentence(pair, found) for pair in pairs), *left, *comparison.remarks):
         sys.stdout.write(f"{one_line(said)}\n")
@@ -91,14 +91,20 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
         sys.stdout.write(f"\nline {row.line}\n")
         for reference in row.references:
             sys.stdout.write(f"  reference: {_short(reference)}\n")
-        for number in found.best_first(place):
-            score = found.scores[number, place]
-            text = f": {_short(row.hypotheses[number])}" if row.hypotheses else ""
-            sys.stdout.write(f"  {one_line(found.systems[number])} {score:.3f}{text}\n")
+        for one in found.best_first(place):
+            text = f": {_short(row.hypotheses[one])}" if row.hypotheses else ""
+            sys.stdout.write(f"  {one_line(found.systems[one])} {found.scores[one, place]:.3f}{text}\n")
     if signature:
-        first = found.pairs[0]
-        sys.stderr.write(f"Signature: {comparison.signature}\n")
-        sys.stderr.write(f"Tests: {first.bootstrap.signature}, {first.randomisation.signature}\n")
+        sys.stderr.write(f"Signature: {comparison.signature}\nTests: {', '.join(comparison.tests)}\n")
+
+
+def _short(text: str) -> str:
+    """A text on one line, cut where it is very long."""
+    flat = one_line(text) or "(empty)"
+    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
+
+
+# --- sentences and tables ---------------------------------------------------------------------------------------------
 
 
 def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
@@ -106,37 +112,21 @@ def _told_pairs(found: ComparedSystems) -> tuple[list[SystemPair], list[str]]:
     if len(found.pairs) <= MOST_TOLD:
         return list(found.pairs), []
     names = [found.systems[one] for one in found.order]
-    neighbours = {frozenset(two) for two in itertools.pairwise(names)}
-    told = [pair for pair in found.pairs if frozenset((pair.first, pair.second)) in neighbours]
-    told.sort(key=lambda pair: min(names.index(pair.first), names.index(pair.second)))
+    pairs = {frozenset((pair.first, pair.second)): pair for pair in found.pairs}
+    told = [pairs[frozenset(two)] for two in itertools.pairwise(names)]
     return told, [
         f"These are {len(told)} of {len(found.pairs)} pairs, each system beside the next: --format json has all of "
         "them, and `textmover rank` makes a table of many systems."
     ]
 
 
-def too_sure(pair: SystemPair) -> str:
+def _too_sure(pair: SystemPair) -> str:
     """Why small p-values decide nothing: if all differing segments favour one system, so do 2 of 2ⁿ exchanges."""
     only = "1 segment differs" if pair.differing == 1 else f"{pair.differing} segments differ"
     return (
         f"Between {pair.first} and {pair.second} only {only}: the exact p is at least {pair.least:.2g}. Smaller "
         "p-values, as sacrebleu counts them, mean nothing."
     )
-
-
-def system_table(found: ComparedSystems) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Systems from best to worst: mean score, its interval and rank."""
-    headers: tuple[str, ...] = ("system", "rank", "mean", "95 % interval")
-    rows: list[tuple[str, ...]] = [
-        (
-            found.systems[one],
-            str(found.ranks[one]),
-            f"{found.means[one]:.4f}",
-            f"{found.low[one]:.4f} to {found.high[one]:.4f}",
-        )
-        for one in found.order
-    ]
-    return headers, rows
 
 
 def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
@@ -159,123 +149,126 @@ def pair_sentence(pair: SystemPair, found: ComparedSystems) -> str:
     )
 
 
-def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Everything that is known, as JSON has it."""
-    found = comparison.found
-    return {
-        "textmover": __version__,
-        "signature": comparison.signature,
-        "segments": found.scores.shape[1],
-        "higher_is_better": found.higher_is_better,
-        "significant": found.significant,
-        "systems": [
-            {
-                "name": found.systems[one],
-                "rank": found.ranks[one],
-                "mean": float(found.means[one]),
-                "low": float(found.low[one]),
-                "high": float(found.high[one]),
-                "scores": found.scores[one].tolist(),
-            }
-            for one in found.order
-        ],
-        "pairs": [
-            {
-                "baseline": pair.first,
-                "system": pair.second,
-                "difference": pair.bootstrap.difference,
-                "low": pair.bootstrap.low,
-                "high": pair.bootstrap.high,
-                "wins": pair.wins,
-                "ties": pair.ties,
-                "losses": pair.losses,
-                "differing": pair.differing,
-                **{
-                    name: {
-                        "p_value": max(test.p_value, pair.least),
-                        "sacrebleu_p_value": test.p_value,
-                        "signature": test.signature,
-                    }
-                    for name, test in (("bootstrap", pair.bootstrap), ("randomisation", pair.randomisation))
-                },
-            }
-            for pair in found.pairs
-        ],
-        "differing": [
-            {
-                "line": comparison.row(place).line,
-                "references": list(comparison.row(place).references),
-                "systems": {
-                    name: {
-                        "score": float(found.scores[one, place]),
-                        "text": comparison.row(place).hypotheses[one] if comparison.rows else None,
-                    }
-                    for one, name in enumerate(found.systems)
-                },
-            }
-            for place in found.differing(comparison.shown)
-        ],
-    }
+def verdict(pair: SystemPair, found: ComparedSystems) -> str:
+    """Sentence that names the better system if both tests find it and enough segments differ."""
+    decision = found.decision(pair)
+    if pair.differing and pair.least > found.significant:
+        return "Too few segments differ to tell them apart."
+    if decision.winner is not None:
+        return f"{decision.winner} is better."
+    return "No test tells them apart." if decision.agreed else "The tests do not agree."
 
 
-def as_html(comparison: Comparison) -> str:
-    """A page that needs nothing else."""
-    return render_comparison(
-        comparison.found,
-        [ComparedSegment(row.line, row.hypotheses, row.references) for row in comparison.rows],
-        shown=comparison.shown,
-        signature=comparison.signature,
-        lines=comparison.lines,
-        versions=f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
-        command=comparison.command,
-        remarks=comparison.remarks,
-    )
+def p_value(value: float, least: float = 0.0) -> str:
+    """A p-value with the sign before it, or the least that is possible where sacrebleu's counting gives less.
+
+    Example:
+        >>> p_value(0.0004), p_value(0.25), p_value(0.0004, least=0.5)
+        ('< 0.001', '= 0.250', '≥ 0.5')
+    """
+    if value < least:
+        return f"≥ {least:.2g}"
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def _system_table(found: ComparedSystems) -> Table:
+    """Systems from best to worst: mean score, its interval and rank."""
+    rows = [
+        (
+            found.systems[one],
+            str(found.ranks[one]),
+            f"{found.means[one]:.4f}",
+            f"{found.low[one]:.4f} to {found.high[one]:.4f}",
+        )
+        for one in found.order
+    ]
+    return Table(("system", "rank", "mean", "95 % interval"), rows, best={(0, 2)})
+
+
+def _pair_table(found: ComparedSystems) -> Table:
+    headers = ("systems", "difference", "95 % interval", "bootstrap p", "randomisation p", "wins", "ties", "losses")
+    rows = []
+    for pair in found.pairs:
+        tests = (pair.bootstrap.p_value, pair.randomisation.p_value)
+        rows.append(
+            (
+                f"{pair.second} − {pair.first}",
+                f"{pair.bootstrap.difference:+.4f}",
+                f"{pair.bootstrap.low:+.4f} to {pair.bootstrap.high:+.4f}",
+                *(f"{one:.4f}" if one >= pair.least else p_value(one, pair.least) for one in tests),
+                *map(str, (pair.wins, pair.ties, pair.losses)),
+            )
+        )
+    return Table(headers, rows)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 def as_latex(comparison: Comparison) -> str:
     """The table of systems, and one of pairs, for the package ``booktabs``."""
     found = comparison.found
-    headers, rows = system_table(found)
-    first = found.pairs[0]
-    tests = f"{first.bootstrap.signature}, {first.randomisation.signature}"
-    best = [set(), set(), {0}, set()]
-    caption = latex_text(
+    caption = (
         f"Mean score of {len(found.systems)} systems on {found.scores.shape[1]} segments, with 95 % bootstrap "
         f"intervals; systems share a rank where randomisation does not tell them apart (p > {found.significant:g})."
     )
-    parts = ["% Needs \\usepackage{booktabs}.\n"]
-    parts.append(latex_table(headers, rows, best, caption=caption, notes=[comparison.signature, tests]))
-    pair_headers = (
-        "systems",
-        "difference",
-        "95 % interval",
-        "bootstrap p",
-        "randomisation p",
-        "wins",
-        "ties",
-        "losses",
-    )
-    pair_rows = [
-        (
-            f"{pair.second} − {pair.first}",
-            f"{pair.bootstrap.difference:+.4f}",
-            f"{pair.bootstrap.low:+.4f} to {pair.bootstrap.high:+.4f}",
-            *(
-                f"{one.p_value:.4f}" if one.p_value >= pair.least else p_value(one.p_value, pair.least)
-                for one in (pair.bootstrap, pair.randomisation)
-            ),
-            str(pair.wins),
-            str(pair.ties),
-            str(pair.losses),
-        )
-        for pair in found.pairs
+    signatures = [("", comparison.signature), ("", ", ".join(comparison.tests))]
+    systems = Section("", _system_table(found), signatures=signatures, caption=caption)
+    caption = "Differences of two systems' mean scores, and on how many segments the first is better."
+    return latex([systems, Section("", _pair_table(found), caption=caption)])
+
+
+def as_json(comparison: Comparison) -> str:
+    """Everything that is known as JSON."""
+    found = comparison.found
+    systems = [
+        {
+            "name": found.systems[one],
+            "rank": found.ranks[one],
+            "mean": found.means[one],
+            "low": found.low[one],
+            "high": found.high[one],
+            "scores": found.scores[one],
+        }
+        for one in found.order
     ]
-    caption = latex_text("Differences of two systems' mean scores, and on how many segments the first is better.")
-    parts.append(latex_table(pair_headers, pair_rows, [set()] * len(pair_headers), caption=caption, notes=[]))
-    return "\n".join(parts)
+    return json_text(
+        {
+            "textmover": __version__,
+            "signature": comparison.signature,
+            "segments": found.scores.shape[1],
+            **pick(found, "higher_is_better", "significant"),
+            "systems": systems,
+            "pairs": list(map(_pair_entry, found.pairs)),
+            "differing": [_segment_entry(comparison, place) for place in found.differing(comparison.shown)],
+        }
+    )
 
 
-def _short(text: str) -> str:
-    """A text on one line, cut where it is very long."""
-    flat = one_line(text) or "(empty)"
-    return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
+def _pair_entry(pair: SystemPair) -> dict[str, Any]:
+    return {
+        "baseline": pair.first,
+        "system": pair.second,
+        **pick(pair.bootstrap, "difference", "low", "high"),
+        **pick(pair, "wins", "ties", "losses", "differing"),
+        **{
+            name: {
+                "p_value": max(test.p_value, pair.least),
+                "sacrebleu_p_value": test.p_value,
+                "signature": test.signature,
+            }
+            for name, test in (("bootstrap", pair.bootstrap), ("randomisation", pair.randomisation))
+        },
+    }
+
+
+def _segment_entry(comparison: Comparison, place: int) -> dict[str, Any]:
+    row, found = comparison.row(place), comparison.found
+    texts = row.hypotheses or [None] * len(found.systems)
+    return {
+        "line": row.line,
+        "references": row.references,
+        "systems": {
+            name: {"score": found.scores[one, place], "text": texts[one]} for one, name in enumerate(found.systems)
+        },
+    }

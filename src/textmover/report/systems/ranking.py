@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import platform
 import sys
@@ -13,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from textmover._version import __version__
-from textmover.csv_cells import CsvWriter
 from textmover.markdown import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
-from textmover.report.evaluation.latex import latex_table, latex_text
-from textmover.report.systems.ranking_page import render_ranking
+from textmover.report.document import Section, Table, csv_text, json_text, latex
+from textmover.report.evaluation.matrices import Matrix, p_values_between
+from textmover.report.templating import interval_scale, render_page
 from textmover.terminal import print_table
 
 AGREEMENT = {
@@ -32,6 +31,9 @@ TESTS = {"randomisation": "paired approximate randomisation", "bootstrap": "pair
 
 FEW = 30
 """Shared segments below which a test says little."""
+
+MOST_IN_MATRIX = 30
+"""Systems of which p-values are shown two by two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,37 @@ class Ranking:
     command: str = ""
     lone: tuple[str, ...] = ()
 
+    @property
+    def shared_ranks(self) -> str:
+        """Rule by which systems share a rank."""
+        return f"systems share a rank where {TESTS[self.test]} does not tell them apart (two-sided p > 0.05)"
+
+    def rows(self, place: int) -> list[dict[str, Any]]:
+        """Numbers of each system of a group, best first."""
+        table = self.tables[place]
+        rows = [
+            {
+                "name": table.systems[one],
+                "rank": table.ranks[one],
+                "mean": float(table.means[one]),
+                "low": float(table.low[one]),
+                "high": float(table.high[one]),
+                "wins": float(table.wins[one]),
+                "segments": int(table.segments[one]),
+            }
+            for one in table.order
+        ]
+        if self.people:
+            people = self.people[place]
+            for row, one in zip(rows, table.order, strict=True):
+                row["people"] = {
+                    "rank": people.ranks[one],
+                    "mean": float(people.means[one]),
+                    "low": float(people.low[one]),
+                    "high": float(people.high[one]),
+                }
+        return rows
+
 
 def print_ranking(ranking: Ranking, *, signature: bool) -> None:
     """Print a table for each group, what could not be tested, and how people order the systems.
@@ -68,63 +101,70 @@ def print_ranking(ranking: Ranking, *, signature: bool) -> None:
         ranking: What to print.
         signature: Whether signatures are printed, on standard error.
     """
-    for place, table in enumerate(ranking.tables):
+    for place, group in enumerate(ranking.tables):
         if place:
             sys.stdout.write("\n")
-        if table.group:
-            sys.stdout.write(f"{one_line(table.group)}\n")
-        _print_table(*cells(ranking, place))
-        for remark in remarks(ranking, place):
+        if group.group:
+            sys.stdout.write(f"{one_line(group.group)}\n")
+        _print_table(_table(ranking, place))
+        for remark in _remarks(ranking, place):
             sys.stdout.write(f"{one_line(remark)}\n")
     if len(ranking.tables) > 1:
         sys.stdout.write("\n")
-        headers, rows = mean_cells(ranking)
-        if rows:
-            sys.stdout.write(f"mean over {len(ranking.tables)} groups\n")
-            _print_table(headers, rows)
-    for remark in mean_remarks(ranking):
+    if means := _mean_table(ranking):
+        sys.stdout.write(f"mean over {len(ranking.tables)} groups\n")
+        _print_table(means)
+    for remark in _mean_remarks(ranking):
         sys.stdout.write(f"{one_line(remark)}\n")
     if signature:
         sys.stderr.write(f"Signature: {ranking.signature}\nTests: {ranking.tests}\n")
 
 
-def _print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_table(table: Table) -> None:
     """Print a table whose names can do nothing to a terminal."""
-    print_table(headers, [tuple(map(one_line, row)) for row in rows], numbers=headers[1:], narrow=headers[1:])
+    numbers = table.headers[1:]
+    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=numbers, narrow=numbers)
 
 
-def cells(ranking: Ranking, place: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headers and rows of a table, best first."""
-    table = ranking.tables[place]
-    headers: tuple[str, ...] = ("system", "rank", "mean", "95 % interval", "wins", "segments")
-    rows: list[tuple[str, ...]] = [
-        (
-            table.systems[one],
-            str(table.ranks[one]),
-            f"{table.means[one]:.4f}",
-            f"{table.low[one]:.4f} to {table.high[one]:.4f}",
-            "-" if math.isnan(table.wins[one]) else f"{100 * table.wins[one]:.0f} %",
-            str(table.segments[one]),
-        )
-        for one in table.order
-    ]
-    if not ranking.people:
-        return headers, rows
-    people = ranking.people[place]
-    human = [(f"{people.means[one]:.3f}", str(people.ranks[one])) for one in table.order]
-    return (*headers, "people", "people's rank"), [(*row, *two) for row, two in zip(rows, human, strict=True)]
+# --- tables and remarks -----------------------------------------------------------------------------------------------
 
 
-def remarks(ranking: Ranking, place: int) -> list[str]:
-    """Remarks about a table."""
+def _table(ranking: Ranking, place: int) -> Table:
+    headers = ["system", "rank", "mean", "95 % interval", "wins", "segments"]
+    rows = []
+    for one in ranking.rows(place):
+        wins = "-" if math.isnan(one["wins"]) else f"{100 * one['wins']:.0f} %"
+        row = [one["name"], str(one["rank"]), f"{one['mean']:.4f}", f"{one['low']:.4f} to {one['high']:.4f}", wins]
+        row.append(str(one["segments"]))
+        if ranking.people:
+            row += [f"{one['people']['mean']:.3f}", str(one["people"]["rank"])]
+        rows.append(row)
+    return Table([*headers, *(("people", "people's rank") if ranking.people else ())], rows, best={(0, 2)})
+
+
+def _mean_table(ranking: Ranking) -> Table | None:
+    """All groups, best first; ``None`` where there is but one, or no system is in all."""
+    if len(ranking.tables) < 2:
+        return None
+    people = {one.system: one for one in mean_over_groups(ranking.people)} if ranking.people else {}
+    rows = []
+    for one in mean_over_groups(ranking.tables):
+        human = people.get(one.system)
+        further = () if human is None else (f"{human.mean:.3f}", f"{human.rank:.2f}")
+        rows.append((one.system, f"{one.rank:.2f}", f"{one.mean:.4f}", *further))
+    headers = ("system", "mean rank", "mean", *(("people", "people's rank") if people else ()))
+    return Table(headers, rows) if rows else None
+
+
+def _remarks(ranking: Ranking, place: int) -> list[str]:
     table = ranking.tables[place]
     found = []
     if not table.complete:
         shared = [int(table.shared[pair]) for pair in table.pairs]
         low, high = min(shared), max(shared)
-        number = f"{low}" if low == high else f"{low} to {high}"
+        count = f"{low}" if low == high else f"{low} to {high}"
         found.append(
-            f"Not all systems have the same segments: means are over those of each, tests over the {number} that two "
+            f"Not all systems have the same segments: means are over those of each, tests over the {count} that two "
             "systems share."
         )
     if table.untested:
@@ -144,41 +184,25 @@ def remarks(ranking: Ranking, place: int) -> list[str]:
     return found
 
 
-def mean_cells(ranking: Ranking) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headers and rows of the table of all groups, best first."""
-    people = {one.system: one for one in mean_over_groups(ranking.people)} if ranking.people else {}
-    headers: tuple[str, ...] = ("system", "mean rank", "mean", *(("people", "people's rank") if people else ()))
-    rows: list[tuple[str, ...]] = []
-    for one in mean_over_groups(ranking.tables):
-        human = people.get(one.system)
-        further = () if human is None else (f"{human.mean:.3f}", f"{human.rank:.2f}")
-        rows.append((one.system, f"{one.rank:.2f}", f"{one.mean:.4f}", *further))
-    return headers, rows
+def _mean_remarks(ranking: Ranking) -> list[str]:
+    """Remarks about all groups, and those that have no table."""
+    count, found = len(ranking.tables), []
+    if count > 1:
+        systems = len({name for table in ranking.tables for name in table.systems})
+        common = len(mean_over_groups(ranking.tables))
+        if not common:
+            found = [f"No system is in all {count} groups, so there are no means over them."]
+        else:
+            of = f"all {systems} systems" if common == systems else f"the {common} of {systems} systems that are in all"
+            found = [f"Means are over {count} groups, of {of}."]
+        if ranking.agreement:
+            found.append(f"Mean agreement with people over {count} groups: {_listed(_mean_agreement(ranking))}.")
+    if ranking.lone:
+        found.append(f"Left out, since they hold one system alone: {', '.join(ranking.lone)}.")
+    return found
 
 
-def mean_remarks(ranking: Ranking) -> list[str]:
-    """Remarks about all groups."""
-    count = len(ranking.tables)
-    if count < 2:
-        return _lone(ranking)
-    systems = len({name for table in ranking.tables for name in table.systems})
-    common = len(mean_over_groups(ranking.tables))
-    if not common:
-        found = [f"No system is in all {count} groups, so there are no means over them."]
-    else:
-        of = f"all {systems} systems" if common == systems else f"the {common} of {systems} systems that are in all"
-        found = [f"Means are over {count} groups, of {of}."]
-    if ranking.agreement:
-        found.append(f"Mean agreement with people over {count} groups: {_listed(mean_agreement(ranking))}.")
-    return [*found, *_lone(ranking)]
-
-
-def _lone(ranking: Ranking) -> list[str]:
-    """Groups that have no table."""
-    return [f"Left out, since they hold one system alone: {', '.join(ranking.lone)}."] if ranking.lone else []
-
-
-def mean_agreement(ranking: Ranking) -> dict[str, float]:
+def _mean_agreement(ranking: Ranking) -> dict[str, float]:
     """Mean of each statistic over the groups that have it."""
     found = {}
     for name in AGREEMENT:
@@ -187,102 +211,96 @@ def mean_agreement(ranking: Ranking) -> dict[str, float]:
     return found
 
 
-def as_json(ranking: Ranking) -> dict[str, Any]:
-    """Everything that is known, as JSON has it."""
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{AGREEMENT[name]} {'-' if math.isnan(v) else f'{v:.3f}'}" for name, v in values.items())
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def as_json(ranking: Ranking) -> str:
+    """Everything that is known as JSON."""
     found: dict[str, Any] = {
         "textmover": __version__,
         "signature": ranking.signature,
         "tests": ranking.tests,
-        "groups": [_group(ranking, place) for place in range(len(ranking.tables))],
-        "left_out": list(ranking.lone),
+        "groups": [_group_entry(ranking, place) for place in range(len(ranking.tables))],
+        "left_out": ranking.lone,
     }
     if len(ranking.tables) > 1:
-        found["mean"] = {"systems": [one._asdict() for one in mean_over_groups(ranking.tables)]}
+        found["mean"] = {"systems": mean_over_groups(ranking.tables)}
         if ranking.agreement:
-            found["mean"]["agreement"] = _plain(mean_agreement(ranking))
-    return found
+            found["mean"]["agreement"] = _mean_agreement(ranking)
+    return json_text(found)
 
 
-def _group(ranking: Ranking, place: int) -> dict[str, Any]:
+def _group_entry(ranking: Ranking, place: int) -> dict[str, Any]:
     table = ranking.tables[place]
-    systems = []
-    for one in table.order:
-        entry = {
-            "name": table.systems[one],
-            "rank": table.ranks[one],
-            "mean": float(table.means[one]),
-            "low": float(table.low[one]),
-            "high": float(table.high[one]),
-            "wins": _finite(table.wins[one]),
-            "segments": int(table.segments[one]),
-        }
-        if ranking.people:
-            people = ranking.people[place]
-            entry["people"] = {
-                "rank": people.ranks[one],
-                "mean": float(people.means[one]),
-                "low": float(people.low[one]),
-                "high": float(people.high[one]),
+    entry = {
+        "group": table.group,
+        "higher_is_better": table.higher_is_better,
+        "systems": ranking.rows(place),
+        "pairs": [
+            {
+                "systems": [table.systems[one], table.systems[other]],
+                "shared": table.shared[one, other],
+                "p_value": table.p_values[one, other],
             }
-        systems.append(entry)
-    pairs = [
-        {
-            "systems": [table.systems[one], table.systems[other]],
-            "shared": int(table.shared[one, other]),
-            "p_value": _finite(table.p_values[one, other]),
-        }
-        for one, other in table.pairs
-    ]
-    found = {"group": table.group, "higher_is_better": table.higher_is_better, "systems": systems, "pairs": pairs}
-    return {**found, "agreement": _plain(ranking.agreement[place])} if ranking.agreement else found
+            for one, other in table.pairs
+        ],
+    }
+    return {**entry, "agreement": ranking.agreement[place]} if ranking.agreement else entry
 
 
 def as_csv(ranking: Ranking) -> str:
     """One row for each system of each group."""
-    stream = io.StringIO()
-    writer = CsvWriter(stream)
-    people = ["people", "people_rank"] if ranking.people else []
-    writer.writerow(["group", "system", "rank", "mean", "low", "high", "wins", "segments", *people])
+    records = []
     for place, table in enumerate(ranking.tables):
-        for one in table.order:
-            values = [repr(float(value)) for value in (table.means[one], table.low[one], table.high[one])]
-            wins = "" if math.isnan(table.wins[one]) else repr(float(table.wins[one]))
-            row = [table.group, table.systems[one], table.ranks[one], *values, wins, int(table.segments[one])]
-            if ranking.people:
-                human = ranking.people[place]
-                row += [repr(float(human.means[one])), human.ranks[one]]
-            writer.writerow(row)
-    return stream.getvalue()
+        for row in ranking.rows(place):
+            record = {"group": table.group, "system": row.pop("name"), **row}
+            if people := row.get("people"):
+                record |= {"people": people["mean"], "people_rank": people["rank"]}
+            records.append(record)
+    return csv_text(records)
 
 
 def as_latex(ranking: Ranking) -> str:
     """A table for each group, and one of all, for the package ``booktabs``."""
-    parts = ["% Needs \\usepackage{booktabs}.\n"]
-    notes = [ranking.signature, ranking.tests]
+    signatures = [("", ranking.signature), ("", ranking.tests)]
+    sections = []
     for place, table in enumerate(ranking.tables):
-        headers, rows = cells(ranking, place)
         where = f" ({table.group})" if table.group else ""
-        caption = f"Systems{where} by mean score, with 95 % bootstrap intervals; {_shared_ranks(ranking)}."
-        caption = latex_text(" ".join([caption, *remarks(ranking, place)]))
-        best: list[set[int]] = [set(), set(), {0}, *(set() for _ in headers[3:])]
-        parts.append(latex_table(headers, rows, best, caption=caption, notes=notes))
-    headers, rows = mean_cells(ranking) if len(ranking.tables) > 1 else ((), [])
-    if rows:
-        caption = latex_text(" ".join(mean_remarks(ranking)))
-        parts.append(latex_table(headers, rows, [set() for _ in headers], caption=caption, notes=notes))
-    return "\n".join(parts)
+        caption = f"Systems{where} by mean score, with 95 % bootstrap intervals; {ranking.shared_ranks}."
+        sections.append(Section("", _table(ranking, place), _remarks(ranking, place), signatures, caption=caption))
+    if means := _mean_table(ranking):
+        caption = " ".join(_mean_remarks(ranking))
+        sections.append(Section("", means, signatures=signatures, caption=caption))
+    return latex(sections)
 
 
 def as_html(ranking: Ranking) -> str:
     """A page that needs nothing else."""
-    several = len(ranking.tables) > 1
-    return render_ranking(
-        ranking.tables,
-        ranking.people,
-        about=f"Means with 95 % bootstrap intervals; {_shared_ranks(ranking)}.",
-        remarks=[remarks(ranking, place) for place in range(len(ranking.tables))],
-        means=mean_cells(ranking) if several else ((), []),
-        mean_remarks=mean_remarks(ranking),
+    systems = {name for table in ranking.tables for name in table.systems}
+    return render_page(
+        "ranking.html.j2",
+        metrics=1,
+        styles=("comparison.css",),
+        script="script.js",
+        title=f"{len(systems)} systems, ranked",
+        about=f"Means with 95 % bootstrap intervals; {ranking.shared_ranks}.",
+        groups=[
+            {
+                "name": table.group,
+                "rows": ranking.rows(place),
+                "scale": interval_scale(table),
+                "remarks": _remarks(ranking, place),
+                "matrix": _matrix(table) if 2 < len(table.systems) <= MOST_IN_MATRIX else None,
+            }
+            for place, table in enumerate(ranking.tables)
+        ],
+        people=bool(ranking.people),
+        means=_mean_table(ranking),
+        mean_remarks=_mean_remarks(ranking),
         signatures={
             "scores": ranking.signature,
             "test": ranking.tests,
@@ -292,21 +310,8 @@ def as_html(ranking: Ranking) -> str:
     )
 
 
-def _shared_ranks(ranking: Ranking) -> str:
-    return f"systems share a rank where {TESTS[ranking.test]} does not tell them apart (two-sided p > 0.05)"
-
-
-def _listed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{AGREEMENT[name]} {_number(value)}" for name, value in values.items())
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _plain(values: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: _finite(value) for name, value in values.items()}
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+def _matrix(table: RankedSystems) -> Matrix:
+    """p-values of each two systems, best first; untested pairs have a dash."""
+    order = table.order
+    names, ranks = [table.systems[one] for one in order], [table.ranks[one] for one in order]
+    return p_values_between(names, ranks, table.p_values[np.ix_(order, order)])

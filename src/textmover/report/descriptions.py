@@ -1,0 +1,208 @@
+"""Descriptions of metrics and tests for a paper: signatures as sentences."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Mapping
+
+from textmover.meta_evaluation.systems.paired_tests import comparison_signature
+from textmover.report.latex import latex_text
+from textmover.types import InputError, SegmentMetric, Signature
+
+MATCHINGS: Mapping[str, str] = {
+    "twmd": "tempered word mover similarity (TWMD)",
+    "trwmd": "tempered relaxed word mover similarity (TRWMD)",
+    "bertscore": "greedy matching of tokens (BERTScore)",
+    "emd": "exact optimal transport (earth mover's distance)",
+    "lazy-emd": "unbalanced optimal transport (Lazy-EMD)",
+    "sinkhorn-divergence": "Sinkhorn divergence",
+    "sbert": "mean cosine of all pairs of tokens",
+    "sbert-pooled": "cosine of mean token vectors",
+    "wordset-cka": "centred kernel alignment of the two sets of tokens",
+    "rome": "RoMe",
+}
+"""Names of matchings in a sentence."""
+
+
+def _encoder(value: str) -> str:
+    """``name+weights@sha`` in words."""
+    name, _, base = value.partition("@")
+    name, _, trained = name.partition("+")
+    told = [f"weights {trained}"] if trained else []
+    told += [f"{'base ' if trained else ''}sha256 {base}…"] if base else []
+    return f"over {name} ({', '.join(told)})" if told else f"over {name}"
+
+
+def _iterations(value: str) -> str:
+    if value.startswith("to"):
+        tolerance, _, most = value.removeprefix("to").partition("max")
+        return f"iterated to a tolerance of {tolerance}" + (f" (at most {most} times)" if most else "")
+    return f"{value} Sinkhorn iteration{'' if value == '1' else 's'}"
+
+
+def _centering(value: str) -> str:
+    kind = value.partition("@")[0]
+    return "token vectors not centred" if value == "none" else f"token vectors centred by their {kind} mean"
+
+
+def _weights(value: str) -> str:
+    """``idf-smooth:sides@prints`` in words."""
+    kind, _, fitted = value.partition("@")[0].partition(":")
+    on = {
+        "corpus": "a corpus",
+        "references": "the references of each call",
+        "sides": "the references and the hypotheses of each call",
+    }.get(fitted, fitted)
+    return f"{kind} weights" + (f" fitted on {on}" if on else "")
+
+
+def _long(value: str) -> str:
+    policy = value.rstrip("0123456789")
+    limit = value.removeprefix(policy)
+    said = {
+        "truncate": "texts cut behind {} tokens",
+        "error": "no texts of more than {} tokens",
+        "window": "texts of more than {} tokens read in windows",
+    }.get(policy)
+    return f"long texts {value}" if said is None or not limit else said.format(limit)
+
+
+def _compared(value: str) -> str:
+    kind, _, weighted = value.partition("-")
+    said = {"others": "the other candidates", "all": "all candidates", "references": "references of their own"}[kind]
+    return f"each candidate compared with {said}" + (", which have weights," if weighted else "")
+
+
+PHRASES: Mapping[str, str | Mapping[str, str] | Callable[[str], str]] = {
+    "encoder": _encoder,
+    "layer": "layer {}",
+    "layers": lambda value: f"layers {value.replace('-', ' to ')}",
+    "powers": lambda value: f"power means with exponents {value.replace(',', ', ')}",
+    "T": "temperature {}",
+    "epsilon": "entropic regularisation {}",
+    "k": _iterations,
+    "cost": lambda value: f"{value.replace('-', ' ').replace('euclid', 'Euclid')} cost",
+    "output": {
+        "distance": "reported as a distance",
+        "inverse": "reported as 1/(1 + distance)",
+        "": "reported as 1 minus the distance",
+    },
+    "lambda": lambda value: "penalties of {} (hypothesis) and {} (reference)".format(*value.split("/")),
+    "alpha": "alpha {} of F",
+    "features": lambda value: f"features {value.replace(',', ', ')}",
+    "ngram": {"2": "bigrams", "sentence": "whole sentences", "": "{}-grams"},
+    "special": {
+        "keep": "special tokens kept",
+        "drop": "special tokens dropped",
+        "first": "the first special token kept",
+        "targets": "special tokens as targets only",
+        "": "special tokens {}",
+    },
+    "subwords": {"first": "the first piece of each word", "mean": "the mean of each word's pieces"},
+    "punctuation": "no punctuation marks",
+    "centering": _centering,
+    "weights": _weights,
+    "normalized": {"yes": "normalised by the similarity of each text with itself", "": ""},
+    "score": {"f": "", "precision": "precision", "recall": "recall"},
+    "rescaled": "rescaled by a fitted baseline",
+    "calibration": "calibrated on human ratings",
+    "refs": {
+        "best": "the best of several references",
+        "mean": "the mean over several references",
+        "all": "several references joined",
+    },
+    "long": _long,
+    "precision": {"exact": "computed in float32", "bf16": "bfloat16", "fp16": "float16", "": "{} arithmetic"},
+    "mbr": _compared,
+    "backend": lambda value: f"back-end {value.replace('-', ' ')}",
+}
+"""Wordings of a signature's entries: a template, one for each value (``""`` for all others), or a function."""
+
+LEFT_OUT = frozenset({"textmover", "metric", "measure"})
+"""Entries that the sentence says elsewhere or leaves to the signature."""
+
+
+def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> str:
+    """A paragraph for a paper: what scored, in words, and the full signature.
+
+    Args:
+        name: What the metric is called.
+        metric: The metric.
+        signature: Everything that its scores depend on.
+    """
+    entries = signature.entries
+    if "metric" not in entries:
+        raise InputError(
+            "Expected a signature that names its metric, but got one that does not: load the metric again."
+        )
+    matching = MATCHINGS.get(entries["metric"], f"the matching {entries['metric']}")
+    said = [_said(key, value) for key, value in entries.items() if key not in LEFT_OUT]
+    better = "higher is better" if metric.higher_is_better else "lower is better"
+    return (
+        f"We score with textmover {entries['textmover']}, metric {name}: {matching} "
+        f"{', '.join(filter(None, said))}; {better}. Signature: {signature}"
+    )
+
+
+def _said(key: str, value: str) -> str:
+    phrase = PHRASES.get(key, f"{key} {{}}")
+    if isinstance(phrase, Mapping):
+        phrase = phrase[value if value in phrase else ""]
+    return phrase.format(value) if isinstance(phrase, str) else phrase(value)
+
+
+def latex_paragraph(paragraph: str) -> str:
+    r"""A paragraph as LaTeX, its signature in typewriter type that may break behind each entry.
+
+    Example:
+        >>> latex_paragraph("We score with x_y. Signature: metric:twmd|T:0.1")
+        'We score with x\\_y. Signature: \\texttt{metric:twmd\\textbar{}\\allowbreak{}T:0.1}'
+    """
+    words, mark, signature = paragraph.partition("Signature: ")
+    # A hyphen in front of a digit is not a minus sign here.
+    parts = [re.sub(r"\$-\$", "-", latex_text(one)) for one in signature.split("|")]
+    return f"{latex_text(words).rstrip()} {mark}" + "\\texttt{" + r"\textbar{}\allowbreak{}".join(parts) + "}"
+
+
+# --- tests of systems -------------------------------------------------------------------------------------------------
+
+BOOTSTRAP = "paired bootstrap resampling of the segments ({:,} samples)"
+RANDOMISATION = "paired approximate randomisation ({:,} trials)"
+
+
+def rank_tests(options: argparse.Namespace) -> str:
+    """Settings of the clusters and intervals of ``textmover rank``.
+
+    Example:
+        >>> rank_tests(argparse.Namespace(test="randomisation", samples=1000, trials=10000, seed=1, fewest=5))
+        'test:paired-randomisation|samples:10000|seed:1|fewest:5|bootstrap:1000'
+    """
+    draws = options.trials if options.test == "randomisation" else options.samples
+    test = comparison_signature(f"paired-{options.test}", draws, options.seed)
+    return f"{test}|fewest:{options.fewest}|bootstrap:{options.samples}"
+
+
+def describe_tests(command: str, options: argparse.Namespace) -> str | None:
+    """A paragraph on the tests of a command with these options; ``None`` where it makes none.
+
+    Example:
+        >>> describe_tests("compare", argparse.Namespace(samples=500, trials=10000, seed=3))[:72]
+        'We compare systems by paired bootstrap resampling of the segments (500 s'
+    """
+    if command not in ("compare", "rank"):
+        return None
+    bootstrap, randomisation = BOOTSTRAP.format(options.samples), RANDOMISATION.format(options.trials)
+    if command == "compare":
+        tests = (("paired-bootstrap", options.samples), ("paired-randomisation", options.trials))
+        signature = ", ".join(comparison_signature(test, draws, options.seed) for test, draws in tests)
+        return (
+            f"We compare systems by {bootstrap} and by {randomisation}, seed {options.seed}; intervals are the "
+            f"bootstrap's. Signature: {signature}"
+        )
+    test = randomisation if options.test == "randomisation" else bootstrap
+    return (
+        f"We rank systems by their mean score, in clusters at p < 0.05 of {test}, seed {options.seed}, among systems "
+        f"that share at least {options.fewest} segments; intervals are of {options.samples:,} bootstrap samples. "
+        f"Signature: {rank_tests(options)}"
+    )

@@ -1,0 +1,263 @@
+"""Tables with what is said of them, rendered as text, Markdown, LaTeX, CSV and JSON.
+
+Build a :class:`Section` for each table, then render all of them together::
+
+    table = Table(("metric", "pearson"), [("twmd", number(0.51234))], best={(0, 1)})
+    sections = [Section("SummEval", table, remarks=["1,600 segments."], signatures=[("twmd", signature)])]
+    markdown(sections)  # headings, tables, lists
+    latex(sections)  # booktabs: remarks in captions, signatures as comments
+    print_sections(console(), sections)  # splits tables that are wider than the terminal
+
+Files with all digits are made from records, not from tables: :func:`csv_text` and :func:`json_text`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from textmover.csv_cells import CsvWriter
+from textmover.markdown import markdown_code, markdown_link, markdown_text, one_line
+from textmover.report.latex import latex_text
+from textmover.terminal import print_line, print_table
+
+DIGITS = 3
+"""Digits behind the point of a correlation."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of plain text.
+
+    Attributes:
+        headers: Names of the columns.
+        rows: Cells, as many as there are headers.
+        best: Row and column of each cell that is bold.
+        texts: Number of leading columns that hold text; the others hold numbers and are aligned on the right.
+    """
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    best: Collection[tuple[int, int]] = ()
+    texts: int = 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table under its heading.
+
+    Attributes:
+        title: The heading.
+        table: The table.
+        remarks: Sentences under it.
+        signatures: What scores depend on, by the name of their metric; LaTeX allows an empty name.
+        figure: Path of a picture, for Markdown.
+        caption: Start of the caption in LaTeX; the title if empty.
+    """
+
+    title: str
+    table: Table
+    remarks: Sequence[str] = ()
+    signatures: Sequence[tuple[str, str]] = ()
+    figure: str | None = None
+    caption: str = ""
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """A number for plain text, ``"-"`` where there is none.
+
+    Example:
+        >>> number(0.5), number(-0.0001), number(float("nan"))
+        ('0.500', '0.000', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    text = f"{value:.{digits}f}"
+    return text if text.strip("-0.") else text.removeprefix("-")
+
+
+def interval(low: float, high: float, digits: int = DIGITS, missing: str = "-") -> str:
+    """Both ends of an interval.
+
+    Example:
+        >>> interval(0.25, 0.5), interval(float("nan"), 0.5)
+        ('0.250 to 0.500', '-')
+    """
+    return missing if math.isnan(low) else f"{number(low, digits)} to {number(high, digits)}"
+
+
+def best_rows(values: Sequence[float], digits: int = DIGITS) -> set[int]:
+    """Rows that hold the best value of a column, as far as its digits show; none where all rows are alike.
+
+    Example:
+        >>> best_rows([0.5301, 0.5299, 0.4, float("nan")]), best_rows([0.5]), best_rows([0.5, 0.5])
+        ({0, 1}, set(), set())
+    """
+    rounded = np.round(np.asarray(values, dtype=np.float64), digits)
+    known = rounded[~np.isnan(rounded)]
+    if not len(known) or (known == known[0]).all():
+        return set()
+    return set(np.flatnonzero(rounded == known.max()).tolist())
+
+
+# --- Markdown and LaTeX -----------------------------------------------------------------------------------------------
+
+
+def markdown(sections: Sequence[Section]) -> str:
+    """Sections with headings of the second level."""
+    parts = []
+    for one in sections:
+        parts.append(f"## {markdown_text(one.title)}\n")
+        if one.figure:
+            parts.append(f"!{markdown_link(one.title, one.figure)}\n")
+        parts.append(_markdown_table(one.table))
+        if one.remarks:
+            parts.append(markdown_list(one.remarks))
+        if one.signatures:
+            listed = (f"* {markdown_text(name)}: {markdown_code(signature)}\n" for name, signature in one.signatures)
+            parts.append(f"Signatures:\n\n{''.join(listed)}")
+    return "\n".join(parts)
+
+
+def markdown_list(sentences: Sequence[str]) -> str:
+    """A list of sentences in Markdown."""
+    return "".join(f"* {markdown_text(one)}\n" for one in sentences)
+
+
+def _markdown_table(table: Table) -> str:
+    rules = ["---"] * table.texts + ["--:"] * (len(table.headers) - table.texts)
+    lines = ["| " + " | ".join(map(markdown_text, table.headers)) + " |", f"|{'|'.join(rules)}|"]
+    for row, cells in enumerate(table.rows):
+        texts = [markdown_text(cell) for cell in cells]
+        texts = [f"**{text}**" if (row, column) in table.best else text for column, text in enumerate(texts)]
+        lines.append("| " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def latex(sections: Sequence[Section]) -> str:
+    """Tables for the package ``booktabs``, in ASCII but for comments."""
+    return "\n".join(["% Needs \\usepackage{booktabs}.\n", *map(_latex_table, sections)])
+
+
+def _latex_table(section: Section) -> str:
+    table = section.table
+    alignment = "l" * table.texts + "r" * (len(table.headers) - table.texts)
+    lines = [f"% {one_line(f'{name}: {one}' if name else one)}" for name, one in section.signatures]
+    lines += [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{alignment}}}", r"\toprule"]
+    lines += [" & ".join(map(latex_text, table.headers)) + r" \\", r"\midrule"]
+    for row, cells in enumerate(table.rows):
+        texts = [latex_text(cell) for cell in cells]
+        texts = [rf"\textbf{{{text}}}" if (row, column) in table.best else text for column, text in enumerate(texts)]
+        lines.append(" & ".join(texts) + r" \\")
+    caption = latex_text(" ".join([section.caption or f"{section.title}.", *section.remarks]))
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+# --- CSV and JSON -----------------------------------------------------------------------------------------------------
+
+
+def csv_text(records: Sequence[Mapping[str, Any]], headers: Sequence[str] = ()) -> str:
+    """Records as rows under the names of all their fields; fields that a record lacks, None and NaN are empty."""
+    headers = headers or list(dict.fromkeys(key for record in records for key in record))
+    stream = io.StringIO()
+    writer = CsvWriter(stream)
+    writer.writerow(headers)
+    for record in records:
+        values = (plain(record.get(key)) for key in headers)
+        writer.writerow("" if value is None else value for value in values)
+    return stream.getvalue()
+
+
+def json_text(value: Any) -> str:
+    """JSON with an indent of two; see :func:`plain`."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def pick(value: object, *names: str) -> dict[str, Any]:
+    """Fields of an object by name."""
+    return {name: getattr(value, name) for name in names}
+
+
+def plain(value: Any) -> Any:
+    """Arrays, tuples, mappings and dataclasses as JSON has them; NaN is None and an infinite number its name.
+
+    Example:
+        >>> plain({"a": np.array([0.5, np.nan]), "b": (1, float("inf"))})
+        {'a': [0.5, None], 'b': [1, 'inf']}
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, tuple | list):
+        fields = getattr(value, "_asdict", None)
+        return [plain(one) for one in value] if fields is None else plain(fields())
+    if is_dataclass(value):
+        return plain(vars(value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+BETWEEN, EDGES = 3, 2
+"""Characters between two columns, and at both ends together, of a table with rules."""
+
+LONGEST_NAME = 40
+"""Width of the first column on a terminal; longer names are broken into lines."""
+
+
+def print_sections(stream: Console, sections: Sequence[Section]) -> None:
+    """Print sections; tables that are too wide for a terminal go on in further tables with the same first column."""
+    for place, one in enumerate(sections):
+        if place and sections[place - 1].remarks:
+            print_line(stream, "")
+        print_line(stream, Text(one.title, style="bold"))
+        _print_in_parts(stream, one.table)
+        print_line(stream, "")
+        for line in (*one.remarks, *(f"{name}: {signature}" for name, signature in one.signatures)):
+            print_line(stream, line)
+
+
+def _print_in_parts(stream: Console, table: Table) -> None:
+    widths = [max(map(cell_len, column)) for column in zip(table.headers, *table.rows, strict=True)]
+    widths[0] = min(widths[0], LONGEST_NAME)
+    for columns in column_parts(widths, stream.width):
+        headers = [table.headers[one] for one in columns]
+        rows = [
+            [Text(cells[one], style="bold" if (row, one) in table.best else "") for one in columns]
+            for row, cells in enumerate(table.rows)
+        ]
+        narrow = range(1, len(columns)) if len(columns) > 2 else ()
+        print_table(headers, rows, numbers=range(1, len(columns)), narrow=narrow, longest=LONGEST_NAME, stream=stream)
+
+
+def column_parts(widths: Sequence[int], width: int) -> list[list[int]]:
+    """Columns of each part of a table: the first one, and as many others as fit, at least one.
+
+    Example:
+        >>> column_parts([10, 5, 5, 5], 28), column_parts([10, 5, 5], 12)
+        ([[0, 1, 2], [0, 3]], [[0, 1], [0, 2]])
+    """
+    found, used = [[0]], EDGES + widths[0]
+    for column in range(1, len(widths)):
+        if len(found[-1]) > 1 and used + BETWEEN + widths[column] > width:
+            found.append([0])
+            used = EDGES + widths[0]
+        found[-1].append(column)
+        used += BETWEEN + widths[column]
+    return found
