@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from textmover import reading
 from textmover.files import atomic_file
 from textmover.reading import load_json, load_yaml, open_input, read_json, read_yaml
-from textmover.types import InputError
+from textmover.types import BOUNDS, InputError
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 
@@ -56,7 +55,7 @@ def test_yaml_that_is_refused_names_the_line(text, message):
 
 
 def test_a_list_of_too_many_values_is_refused(monkeypatch):
-    monkeypatch.setitem(reading.BOUNDS, "values", 10)
+    monkeypatch.setitem(BOUNDS, "yaml_values", (0, 10))
     with pytest.raises(InputError, match="at most 10 values, aliases written out, but got more in line 2"):
         load_yaml("[1, 2, 3, 4, 5,\n6, 7, 8, 9, 10]", "a.yaml")
 
@@ -98,7 +97,7 @@ def test_json_at_the_bound_is_read():
 
 
 def test_a_file_beyond_the_bound_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setitem(reading.BOUNDS, "yaml_bytes", 1 << 20)
+    monkeypatch.setitem(BOUNDS, "yaml_bytes", (0, 1 << 20))
     (tmp_path / "a.yaml").write_text("a: " + "b" * (1 << 20))
     with pytest.raises(InputError, match=r"a\.yaml to have at most 1,024 KiB, but it has more"):
         read_yaml(tmp_path / "a.yaml")
@@ -125,7 +124,7 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 def test_a_pipe_that_nobody_writes_to_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(reading.BOUNDS, "pipe_seconds", 0.1)
+    monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.1))
     os.mkfifo(tmp_path / "pipe")
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     with pytest.raises(InputError, match=r"nobody opened it within 0\.1 seconds: start what writes to it first"):
@@ -143,7 +142,7 @@ def test_a_pipe_whose_writer_comes_later_is_read(tmp_path):
 
 
 def test_a_pipe_that_nobody_reads_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(reading.BOUNDS, "pipe_seconds", 0.1)
+    monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.1))
     os.mkfifo(tmp_path / "pipe")
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     with pytest.raises(InputError, match=r"nobody opened it within 0\.1 seconds: start what reads it first"):

@@ -14,17 +14,7 @@ from typing import IO, Any
 import yaml
 
 from textmover.types import InputError
-
-BOUNDS = {
-    "yaml_bytes": 1 << 18,
-    "json_bytes": 1 << 28,
-    "levels": 100,
-    "values": 50_000,
-    "number": 1_000,
-    "pipe_seconds": 8,
-}
-"""Most bytes of a YAML file and of a JSON file, most levels of lists and keys inside one another, most values of a YAML
-file with its aliases written out, most characters of a number, and how long a named pipe waits for its other end."""
+from textmover.types.bounds import most_of
 
 FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$")
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
@@ -80,8 +70,8 @@ class _Loader(yaml.SafeLoader):
         elif isinstance(node, yaml.MappingNode):
             inner = [one for pair in node.value for one in pair]
             self._check_keys(node)
-        elif isinstance(node, yaml.ScalarNode) and len(node.value) > BOUNDS["number"] and not _is_text(node):
-            most = f"numbers of at most {BOUNDS['number']:,} characters"
+        elif isinstance(node, yaml.ScalarNode) and len(node.value) > most_of("yaml_number") and not _is_text(node):
+            most = f"numbers of at most {most_of('yaml_number'):,} characters"
             raise _Refused(f"to hold {most}", f"one of {len(node.value):,}", "put text in quotation marks", mark)
         self._extents[id(node)] = (
             self._values - before,
@@ -91,11 +81,11 @@ class _Loader(yaml.SafeLoader):
 
     def _count(self, values: int, levels: int, mark: yaml.Mark) -> None:
         self._values += values
-        if self._values > BOUNDS["values"]:
-            most = f"at most {BOUNDS['values']:,} values, aliases written out"
+        if self._values > most_of("yaml_values"):
+            most = f"at most {most_of('yaml_values'):,} values, aliases written out"
             raise _Refused(f"to hold {most}", "more", "shorten it", mark)
-        if self._level + levels > BOUNDS["levels"]:
-            most = f"at most {BOUNDS['levels']} levels of lists and keys"
+        if self._level + levels > most_of("file_levels"):
+            most = f"at most {most_of('file_levels')} levels of lists and keys"
             raise _Refused(f"to have {most}", "more", "nest it less deeply", mark)
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
@@ -149,10 +139,10 @@ def open_pipe(path: Path | str, flag: int) -> int:
     with ThreadPoolExecutor(1) as pool:
         opening = pool.submit(os.open, path, flag)
         try:
-            return opening.result(BOUNDS["pipe_seconds"])
+            return opening.result(most_of("pipe_seconds"))
         except TimeoutError:
             raise InputError(
-                f"Expected somebody to {did} the pipe {path}, but nobody opened it within {BOUNDS['pipe_seconds']} "
+                f"Expected somebody to {did} the pipe {path}, but nobody opened it within {most_of('pipe_seconds')} "
                 f"seconds: start what {does} it first."
             ) from None
         finally:
@@ -166,11 +156,11 @@ def read_text(path: Path | str, bound: str = "json_bytes") -> str:
 
     Args:
         path: The file.
-        bound: Which of the :data:`BOUNDS` its size has.
+        bound: Name of its greatest size in :data:`~textmover.types.BOUNDS`.
     """
     try:
         with open_input(path) as stream:
-            raw = stream.read(BOUNDS[bound] + 1)
+            raw = stream.read(most_of(bound) + 1)
     except OSError as error:
         raise unreadable(str(path), error) from error
     check_size(raw, str(path), bound)
@@ -185,11 +175,11 @@ def read_text(path: Path | str, bound: str = "json_bytes") -> str:
 
 
 def check_size(raw: bytes, name: str, bound: str) -> None:
-    """Refuse content that exceeds one of the :data:`BOUNDS`, of which one byte more has been read."""
-    if len(raw) > BOUNDS[bound]:
+    """Refuse content that exceeds a bound of its size, of which one byte more has been read."""
+    if len(raw) > most_of(bound):
+        size = most_of(bound) >> 10
         raise InputError(
-            f"Expected {name} to have at most {BOUNDS[bound] >> 10:,} KiB, but it has more: check that it is the right "
-            "file."
+            f"Expected {name} to have at most {size:,} KiB, but it has more: check that it is the right file."
         )
 
 
@@ -255,7 +245,8 @@ def load_json(text: str | bytes, name: str) -> Any:
             line, reason = f" in line {error.lineno}", error.msg
         raise NotJsonError(f"Expected {name} to be JSON, but got '{reason}'{line}: correct it.") from error
     opening = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
-    if sum(map(text.count, opening)) > BOUNDS["levels"] and _deeper([found], BOUNDS["levels"]):  # type: ignore[arg-type]
+    levels = most_of("file_levels")
+    if sum(map(text.count, opening)) > levels and _deeper([found], levels):  # type: ignore[arg-type]
         raise _too_deep(name)
     return found
 
@@ -282,7 +273,7 @@ def _deeper(values: Iterable[Any], levels: int) -> bool:
 
 
 def _too_deep(name: str) -> InputError:
+    levels = most_of("file_levels")
     return InputError(
-        f"Expected {name} to have at most {BOUNDS['levels']} levels of lists and objects, but got more: nest it less "
-        "deeply."
+        f"Expected {name} to have at most {levels} levels of lists and objects, but got more: nest it less deeply."
     )

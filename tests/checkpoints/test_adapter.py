@@ -365,3 +365,22 @@ def test_an_encoder_entry_that_says_nothing_is_one_sentence(changed, tmp_path, e
     write_config(folder, {**read_config(folder), "encoder": entry})
     with pytest.raises(InputError, match="to describe a metric"):
         load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "value", "message"),
+    [
+        ("metric", "iterations", 10**12, "`iterations` to be a whole number from 1 to 100,000, but got 1000000000000"),
+        ("encoder", "depth", 10**9, "`depth` of the encoder in .* from 1 to 1,000, but got 1000000000"),
+        ("encoder", "layers", [10**9], r"gives the layers \[\d\], .* but it gives \[1000000000\]"),
+        ("adapter", "rank", 10**9, "`rank` of the adapter in .* from 1 to 65,536, but got 1000000000"),
+        ("adapter", "rank", None, "`rank` of the adapter in .* but got None"),
+    ],
+)
+def test_numbers_beyond_their_bounds_are_one_sentence(changed, tmp_path, entry, name, value, message):
+    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
+    entries = read_config(folder)
+    write_config(folder, {**entries, entry: {**entries[entry], name: value}})
+    with pytest.raises(InputError, match=message) as caught:
+        load_checkpoint(folder)
+    assert "\n" not in str(caught.value)

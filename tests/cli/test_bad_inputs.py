@@ -18,9 +18,9 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from textmover import reading
 from textmover.cli.commands import app
 from textmover.cli.main import main
+from textmover.types import BOUNDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from runs import recipe
@@ -368,7 +368,7 @@ def check(case: str, seeds: range, good: Path, tmp_path: Path, capfd, monkeypatc
     """Try some bad inputs of a command."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app, "_check_gradio", lambda: sys.exit(0))  # texts and options are good: nobody serves them
-    monkeypatch.setitem(reading.BOUNDS, "pipe_seconds", 0.2)
+    monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.2))
     found, bad = [], 0
     for seed in seeds:
         way, ended = tried(case, seed, good, tmp_path, capfd)

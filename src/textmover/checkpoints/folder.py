@@ -31,7 +31,7 @@ from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.modules.probes import PROBES, probe_scores
 from textmover.presets import KINDS, PRESETS, build_metric, preset_config
 from textmover.reading import read_json
-from textmover.types import CompositeMetric, InputError, SegmentMetric
+from textmover.types import CompositeMetric, InputError, SegmentMetric, check_whole
 
 logger = logging.getLogger(__name__)
 
@@ -195,6 +195,7 @@ def _load(folder: Path, overrides: dict[str, Any]) -> SegmentMetric:
     is_adapter = "adapter" in entries
     try:
         if is_adapter:
+            check_whole("rank", entries["adapter"]["rank"], place=f" of the adapter in {folder}")
             entries, overrides = _placed(entries, overrides)
         _check_config(folder / CONFIG, entries)
         metric: Any = KINDS[entries["kind"]].load_files(folder, entries, overrides)

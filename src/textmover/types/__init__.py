@@ -5,7 +5,7 @@ score); a *metric* turns segments into numbers through the :class:`SegmentMetric
 doors (training, torchmetrics, engine, command line) know of it.
 """
 
-from textmover.types.arguments import BOUNDS, ENCODER_BOUNDS, check_whole
+from textmover.types.bounds import BOUNDS, ENCODER_BOUNDS, check_whole
 from textmover.types.judgements import Judgements
 from textmover.types.metric import (
     CompositeMetric,

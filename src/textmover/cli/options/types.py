@@ -7,29 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-MOST = {
-    "--adapter": 10_000,
-    "--batch-tokens": 10_000_000,
-    "--devices": 1_000,
-    "--limit": 1_000_000,
-    "--num-candidates": 1_000_000,
-    "--num-nodes": 10_000,
-    "--pairs": 1_000_000,
-    "--permutations": 1_000_000,
-    "--samples": 1_000_000,
-    "--segments": 1_000_000,
-    "--shard-size": 10_000_000,
-    "--trials": 1_000_000,
-    "--versions": 1_000,
-}
-"""Greatest number that an option takes: what is beyond it fills memory or time and changes nothing that anyone sees."""
-
-SEEDS = ("--seed", "--seeds", "--sampler-seed")
-"""Options that a random generator starts from, which takes whole numbers of 32 bits."""
-
-OTHERWISE = 1_000_000_000
-"""Greatest number of other options."""
-
 
 class SingleOption(argparse.Action):
     """Stores a value as argparse does, but refuses an option that is given again and a number beyond its bound."""
@@ -80,7 +57,9 @@ def _beyond(option: str, value: object) -> str | None:
         return f"Expected {option} to be a finite number, but got {value}: correct it"
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    if option in SEEDS and value < 0:
-        return f"Expected {option} to be at least 0, but got {value}."
-    most = (1 << 32) - 1 if option in SEEDS else MOST.get(option, OTHERWISE)
+    from textmover.types.bounds import BOUNDS, OTHER_OPTIONS  # which imports torch: not for --help
+
+    least, most = BOUNDS.get(option) or BOUNDS.get(option[2:].replace("-", "_"), (0, OTHER_OPTIONS))
+    if option.endswith(("-seed", "-seeds")) and value < least:
+        return f"Expected {option} to be at least {least}, but got {value}."
     return f"Expected {option} to be at most {most:,}, but got {value}: give a smaller number" if value > most else None

@@ -19,6 +19,7 @@ import torch
 from textmover.modules.devices import new_lock
 from textmover.reading import read_json
 from textmover.types import ENCODER_BOUNDS, InputError, check_whole
+from textmover.types.bounds import most_of
 
 LEAST_VOCABULARY = 16
 """Fewer tokens than any vocabulary has: where its files are missing, Hugging Face builds a tokenizer of special tokens
@@ -78,10 +79,9 @@ def load_tokenizer(folder: Path, **options: Any) -> Any:
 
         for path in filter(Path.is_file, (folder / name for name in ("tokenizer.json", "vocab.json"))):
             highest = max(map(int, NUMBER.findall(path.read_bytes())), default=0)
-            if highest > ENCODER_BOUNDS["vocab_size"][1]:
+            if highest > (most := most_of("vocab_size")):
                 raise InputError(
-                    f"Expected {path} to give ids up to {ENCODER_BOUNDS['vocab_size'][1]:,}, but got {highest}: fetch "
-                    "or save the encoder again."
+                    f"Expected {path} to give ids up to {most:,}, but got {highest}: fetch or save the encoder again."
                 )
         tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, **options)
     if len(tokenizer) < LEAST_VOCABULARY:
@@ -146,7 +146,7 @@ def _check_sizes(path: Path, sizes: Mapping[str, Any]) -> None:
     place, way_out = f" in {path}", ": fetch or save the encoder again"
     for name in ENCODER_BOUNDS:
         if name in sizes:
-            check_whole(name, sizes[name], bounds=ENCODER_BOUNDS, place=place, way_out=way_out)
+            check_whole(name, sizes[name], place=place, way_out=way_out)
 
 
 def _reads_texts(model: Any) -> bool:

@@ -12,8 +12,9 @@ from textmover.readers.judgements.rows import JudgedText, assembled, check_uniqu
 from textmover.readers.lines import empty, open_bytes
 from textmover.readers.segments import FINITE, TableRow, as_number
 from textmover.readers.text_tables import named
-from textmover.reading import BOUNDS, check_size, load_json, unreadable
+from textmover.reading import check_size, load_json, unreadable
 from textmover.types import InputError, Judgements
+from textmover.types.bounds import most_of
 
 Kind = TypeVar("Kind")
 
@@ -24,7 +25,7 @@ def read_document(path: str | Path) -> Any:
     """The value that a JSON file holds."""
     try:
         with open_bytes(path) as stream:
-            raw = stream.read(BOUNDS["json_bytes"] + 1)
+            raw = stream.read(most_of("json_bytes") + 1)
     except (OSError, EOFError) as error:
         raise unreadable(str(path), error) from error
     check_size(raw, str(path), "json_bytes")
