@@ -31,85 +31,49 @@ Indices = NDArray[np.int64]
 
 
 class Estimate(NamedTuple):
-    """Mean cosine of pairs that were drawn.
+    """Mean cosine of pairs that were drawn."""
 
-    Attributes:
-        mean: In [-1, 1]; NaN where no pair can be drawn.
-        error: Standard error of the mean, for the draw of the pairs from these texts; NaN for fewer than two pairs.
-        pairs: Pairs whose cosine is defined: neither vector is 0 once it is centred.
-    """
-
-    mean: float
-    error: float
-    pairs: int
+    mean: float  # in [-1, 1]; NaN where no pair can be drawn
+    error: float  # standard error of the mean, for the draw of the pairs from these texts; NaN for fewer than two pairs
+    pairs: int  # pairs whose cosine is defined: neither vector is 0 once it is centred
 
 
 class LayerSimilarity(NamedTuple):
-    """The three similarities of a layer under a centring.
+    """The three similarities of a layer under a centring."""
 
-    Attributes:
-        centering: What was subtracted: one of :data:`CENTERINGS`.
-        layer: Counted from 0, the embeddings.
-        baseline: Two random words of different texts.
-        self_similarity: The same word in two different texts.
-        intra_similarity: Two words of the same text.
-    """
-
-    centering: str
-    layer: int
-    baseline: Estimate
-    self_similarity: Estimate
-    intra_similarity: Estimate
+    centering: str  # what was subtracted: one of :data:`CENTERINGS`
+    layer: int  # counted from 0, the embeddings
+    baseline: Estimate  # two random words of different texts
+    self_similarity: Estimate  # the same word in two different texts
+    intra_similarity: Estimate  # two words of the same text
 
 
 class LayerAnalysis(NamedTuple):
-    """Results of a layer analysis, with their sample sizes.
+    """Results of a layer analysis, with their sample sizes."""
 
-    Attributes:
-        rows: By centring, then by layer.
-        texts: Texts with at least one ordinary token.
-        tokens: Ordinary tokens in them.
-        words: Different words that occur in two texts at least.
-    """
-
-    rows: tuple[LayerSimilarity, ...]
-    texts: int
-    tokens: int
-    words: int
+    rows: tuple[LayerSimilarity, ...]  # by centring, then by layer
+    texts: int  # texts with at least one ordinary token
+    tokens: int  # ordinary tokens in them
+    words: int  # different words that occur in two texts at least
 
 
 class TextTokens(NamedTuple):
-    """The ordinary tokens of all texts in turn.
+    """The ordinary tokens of all texts in turn."""
 
-    Attributes:
-        text: Index of the text that each is of, ascending, ``[n]``.
-        place: Position in its text, special tokens counted, ``[n]``.
-        ids: Token id, ``[n]``.
-        whole: True for a token that is a whole word, bool ``[n]``.
-        lengths: Tokens of each text, special ones included, ``[T]``.
-    """
-
-    text: Indices
-    place: Indices
-    ids: Indices
-    whole: NDArray[np.bool_]
-    lengths: Indices
+    text: Indices  # index of the text that each is of, ascending, ``[n]``
+    place: Indices  # position in its text, special tokens counted, ``[n]``
+    ids: Indices  # token id, ``[n]``
+    whole: NDArray[np.bool_]  # true for a token that is a whole word, bool ``[n]``
+    lengths: Indices  # tokens of each text, special ones included, ``[T]``
 
 
 class TokenPairs(NamedTuple):
-    """Pairs of tokens, as indices into :class:`TextTokens`.
+    """Pairs of tokens, as indices into :class:`TextTokens`."""
 
-    Attributes:
-        baseline: Of different texts, ``[pairs, 2]``.
-        same_word: With the same id, in different texts, ``[pairs, 2]``, or none at all.
-        same_text: At different places of the same text, ``[pairs, 2]``, or none at all.
-        words: Different words that ``same_word`` was drawn from.
-    """
-
-    baseline: Indices
-    same_word: Indices
-    same_text: Indices
-    words: int
+    baseline: Indices  # of different texts, ``[pairs, 2]``
+    same_word: Indices  # with the same id, in different texts, ``[pairs, 2]``, or none at all
+    same_text: Indices  # at different places of the same text, ``[pairs, 2]``, or none at all
+    words: int  # different words that ``same_word`` was drawn from
 
 
 def with_all_layers(parts: Parts) -> Parts:
@@ -136,25 +100,14 @@ def analyse_layers(
     batch_tokens: int = 4096,
     on_progress: Callable[[int], None] | None = None,
 ) -> LayerAnalysis:
-    r"""Mean cosine of two random words, of a word and itself in another text, and of two words of a text.
+    """Mean cosine of random words, of a word and itself in another text, and of two words of a text, in each layer.
 
     Each text is encoded once, and of its token vectors only those are kept that a pair needs: at most ``6 * pairs``
     vectors per layer, however long the texts are. Words are tokens as the encoder has them, special ones left out, also
     from the means that are subtracted; for the same word elsewhere, they are tokens that are not a piece of a longer
     word. Repeated texts count once.
 
-    Args:
-        parts: Encoder and tokenizer, which has to tell pieces of words (a configuration with ``subwords="first"``); the
-            layers are those that the encoder gives (see :func:`with_all_layers`).
-        texts: The corpus; its mean is that of all its tokens.
-        centerings: Some of :data:`CENTERINGS`.
-        pairs: Pairs of each kind to draw, with replacement.
-        seed: Seed of the draw.
-        batch_tokens: Tokens to a batch of the encoder, padding included.
-        on_progress: Called with the number of texts that have been encoded since the last call.
-
-    Reference:
-        Chen et al. 2020 (TWMD), section 5.
+    Reference: Chen et al. 2020 (TWMD), section 5.
     """
     for name in centerings:
         check_choice("centering", name, CENTERINGS)

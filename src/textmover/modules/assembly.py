@@ -33,17 +33,11 @@ Layers = SingleLayer | PowerMeans | ScalarMix | Routing
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of a metric that read texts.
+    """Parts of a metric that read texts."""
 
-    Attributes:
-        encoder: Gives the hidden states of the layers that are read.
-        tokenizer: Gives the encoder its tokens.
-        identity: Name and hash of the encoder for the signature.
-    """
-
-    encoder: Encoder | StaticEncoder
-    tokenizer: Tokenizer | WordTokenizer
-    identity: str
+    encoder: Encoder | StaticEncoder  # gives the hidden states of the layers that are read
+    tokenizer: Tokenizer | WordTokenizer  # gives the encoder its tokens
+    identity: str  # name and hash of the encoder for the signature
 
 
 def assemble(config: MetricConfig) -> Parts:
@@ -60,15 +54,7 @@ def assemble(config: MetricConfig) -> Parts:
 
 
 def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
-    """The encoder as it was before any training: its base, cut alike.
-
-    Args:
-        encoder: An encoder that knows its base.
-        dtype: Type of the weights; that of the encoder if ``None``.
-
-    Raises:
-        InputError: If the base is not known, is nowhere, or has another hash.
-    """
+    """The encoder as it was before any training: its base, cut alike, in its own type unless ``dtype`` is given."""
     base = base_of(encoder)
     if base is None:
         raise InputError(

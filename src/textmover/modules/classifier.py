@@ -25,25 +25,13 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """Configuration of a classifier, beside its encoder.
+    """Configuration of a classifier, beside its encoder."""
 
-    Attributes:
-        classes: Names of the classes, in the order of the outputs.
-        encoding: ``single`` texts; ``joint``: both texts of a pair in one sequence, so that their tokens see each
-            other; ``separate``: each by itself.
-        pooling: From token vectors to one: their ``mean``, or the vector of the first token (``cls``).
-        hidden: Width of a tanh layer between encoder and outputs; 0 for none.
-        dropout: Share of the features that training leaves out.
-
-    Raises:
-        InputError: If a value does not fit.
-    """
-
-    classes: tuple[str, ...]
-    encoding: Encoding = "joint"
-    pooling: Pooling = "mean"
-    hidden: int = 0
-    dropout: float = 0.1
+    classes: tuple[str, ...]  # names of the classes, in the order of the outputs
+    encoding: Encoding = "joint"  # ``single`` texts; pairs in one sequence (``joint``) or read ``separate``
+    pooling: Pooling = "mean"  # from token vectors to one: their ``mean``, or the vector of the first token (``cls``)
+    hidden: int = 0  # width of a tanh layer between encoder and outputs; 0 for none
+    dropout: float = 0.1  # share of the features that training leaves out
 
     def __post_init__(self) -> None:
         check_choice("encoding", self.encoding, ("single", "joint", "separate"))
@@ -65,34 +53,20 @@ class ClassifierConfig:
 
 
 class JoinedTexts(NamedTuple):
-    """Pairs of texts as one sequence each.
+    """Pairs of texts as one sequence each."""
 
-    Attributes:
-        input_ids: Token ids, int64 ``[B, L]``; 0 where padded.
-        mask: True where there is a token, bool ``[B, L]``.
-        types: 0 or 1 for tokens of the first and second text, as the tokenizer has it, int64 ``[B, L]``.
-    """
-
-    input_ids: Tensor
-    mask: Tensor
-    types: Tensor
+    input_ids: Tensor  # token ids, int64 ``[B, L]``; 0 where padded
+    mask: Tensor  # true where there is a token, bool ``[B, L]``
+    types: Tensor  # 0 or 1 for tokens of the first and second text, as the tokenizer has it, int64 ``[B, L]``
 
 
 class PairTemplate(NamedTuple):
-    """Template by which a tokenizer joins two texts: special tokens, and the token type of each stretch.
+    """Template by which a tokenizer joins two texts: special tokens, and the token type of each stretch."""
 
-    Attributes:
-        opening: Ids before the first text.
-        middle: Ids between the texts.
-        closing: Ids behind the second text.
-        types: Token types of these and of the texts, in the order of the sequence: opening, first text, middle, second
-            text, closing (that of the first token of each).
-    """
-
-    opening: tuple[int, ...]
-    middle: tuple[int, ...]
-    closing: tuple[int, ...]
-    types: tuple[int, int, int, int, int]
+    opening: tuple[int, ...]  # ids before the first text
+    middle: tuple[int, ...]  # ids between the texts
+    closing: tuple[int, ...]  # ids behind the second text
+    types: tuple[int, int, int, int, int]  # token types: opening, first text, middle, second text, closing
 
     @property
     def size(self) -> int:
@@ -132,17 +106,7 @@ class PairTemplate(NamedTuple):
 
 
 def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tensor]:
-    """Tokens that are kept of two texts which together have room for so many: the longer one is cut first.
-
-    Args:
-        first: Tokens of the first texts, int64 ``[B]``.
-        second: Tokens of the second texts, int64 ``[B]``.
-        room: Tokens of both together, at least 0.
-
-    Example:
-        >>> kept_tokens(torch.tensor([9, 2, 9]), torch.tensor([2, 2, 9]), 7)
-        (tensor([5, 2, 3]), tensor([2, 2, 4]))
-    """
+    """Numbers of tokens ``[B]`` that are kept of two texts with room for so many together; the longer is cut first."""
     half = room // 2
     shorter, longer = torch.minimum(first, second), torch.maximum(first, second)
     fits = first + second <= room
@@ -156,12 +120,6 @@ def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, li
     """Each pair of texts as one sequence, as the tokenizer would join them, cut to a limit, the longer text first.
 
     Where both texts were cut to the limit before, they count as equally long: one token may then go to the other text.
-
-    Args:
-        first: The first texts, tokenised alone, ``B`` rows.
-        second: The second texts, likewise.
-        template: How they are joined.
-        limit: Longest sequence in tokens, special ones included.
     """
     device = first.mask.device
     own = [one.mask & (one.special == SpecialToken.NONE) for one in (first, second)]
@@ -187,12 +145,7 @@ def join_texts(first: TokenBatch, second: TokenBatch, template: PairTemplate, li
 
 
 def joint_vectors(metric: MetricModel, joined: JoinedTexts) -> Tensor:
-    """Token vectors ``[B, L, D]`` of sequences that hold two texts, with gradients, float32.
-
-    Args:
-        metric: A metric on a pretrained encoder, whose layers are read as it reads them.
-        joined: The sequences.
-    """
+    """Token vectors ``[B, L, D]`` of sequences that hold two texts, with gradients, float32."""
     encoder: Any = metric.encoder
     model = encoder.model
     typed = (getattr(model.config, "type_vocab_size", None) or 0) > 1
@@ -213,12 +166,7 @@ class ClassifierHead(nn.Module):
     A text, or a pair in one sequence, has the features :math:`u`; a pair read separately
     :math:`(u, v, |u - v|, u \odot v)`.
 
-    Args:
-        config: Classes, width, dropout.
-        dimension: Width ``D`` of the pooled vectors.
-
-    Reference:
-        Conneau et al. 2017 (InferSent), section 3.1, and Reimers and Gurevych 2019 (Sentence-BERT), section 3.
+    Reference: Conneau et al. 2017 (InferSent), section 3.1, and Reimers and Gurevych 2019 (Sentence-BERT), section 3.
     """
 
     def __init__(self, config: ClassifierConfig, dimension: int) -> None:
@@ -248,13 +196,6 @@ class TextClassifier(nn.Module):
 
     The encoder, its layers and its tokenizer are those of the metric, which is not copied: what trains the one trains
     the other.
-
-    Args:
-        metric: A metric on a pretrained encoder.
-        head: The head.
-
-    Raises:
-        InputError: If the metric's encoder is none that is trained, or cannot read pairs jointly where that is asked.
     """
 
     def __init__(self, metric: MetricModel, head: ClassifierHead) -> None:
@@ -289,22 +230,14 @@ class TextClassifier(nn.Module):
         return self.metric.device
 
     def tokenize(self, texts: Sequence[str], others: Sequence[str] | None = None) -> tuple[TokenBatch, ...]:
-        """Texts, or both texts of pairs, as token ids, on the CPU.
-
-        Raises:
-            InputError: If pairs are given to a classifier of single texts, or the other way round.
-        """
+        """Texts, or both texts of pairs, as token ids, on the CPU."""
         if (others is None) != (self.config.encoding == "single"):
             wanted = "single texts" if self.config.encoding == "single" else "pairs of texts"
             raise InputError(f"Expected {wanted}, but got {'pairs' if others is not None else 'single texts'}.")
         return tuple(self.metric.tokenize(one) for one in (texts, others) if one is not None)
 
     def forward(self, first: TokenBatch, second: TokenBatch | None = None) -> Tensor:
-        """Logits ``[B, C]`` of texts or pairs, with gradients.
-
-        Raises:
-            InputError: If a pair is too long for one sequence and ``long_texts`` is ``"error"``.
-        """
+        """Logits ``[B, C]`` of texts or pairs, with gradients."""
         if second is None:
             return self.head(self._pool(self.metric.token_vectors(first), first.mask))
         if self.template is not None:
@@ -343,15 +276,7 @@ class TextClassifier(nn.Module):
     @own_arithmetic()
     @torch.no_grad()
     def predict(self, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
-        """Probability of each class, float32 ``[n, C]``, on the CPU.
-
-        Args:
-            texts: Texts, or the first texts of pairs.
-            others: The second texts of pairs.
-
-        Raises:
-            InputError: If the numbers of texts differ, or pairs are given to a classifier of single texts.
-        """
+        """Probability of each class, float32 ``[n, C]``, on the CPU."""
         if others is not None and len(others) != len(texts):
             raise InputError(f"Expected as many second texts as first ones, but got {len(others)} and {len(texts)}.")
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]) + len(others[place] if others else ""))

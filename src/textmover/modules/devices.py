@@ -162,15 +162,7 @@ _SETTINGS = _Settings()
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The device that is meant.
-
-    Args:
-        device: ``"cpu"``, ``"cuda"``, ``"mps"``, …; ``None`` takes this process's GPU, or the CPU where there is none.
-
-    Example:
-        >>> resolve_device("cpu")
-        device(type='cpu')
-    """
+    """The device of a name; ``None`` is the GPU of this process, or the CPU where there is none."""
     if device is None:
         if not torch.cuda.is_available():
             return torch.device("cpu")

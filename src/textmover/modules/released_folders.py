@@ -12,15 +12,7 @@ REPOSITORY = Path(__file__).parents[3] / "checkpoints"
 
 
 def released_folders(marker: str) -> dict[str, Path]:
-    """Folders that hold a file of a given name; of two with the same name, the one that came with the package.
-
-    Args:
-        marker: The file that tells what a folder holds, such as ``"config.json"`` of a metric.
-
-    Example:
-        >>> all((folder / "config.json").is_file() for folder in released_folders("config.json").values())
-        True
-    """
+    """Folders that hold a file of a given name; of two with the same name, the one that came with the package."""
     found: dict[str, Path] = {}
     for place in (INSTALLED, REPOSITORY):
         for path in sorted(place.glob(f"*/{marker}")):

@@ -21,23 +21,14 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", 
 
 @dataclass(frozen=True)
 class BaseEncoder:
-    """The pretrained encoder that an encoder's weights started from.
+    """The pretrained encoder that an encoder's weights started from."""
 
-    Attributes:
-        name: Name on the hub, or folder.
-        revision: Commit or tag on the hub.
-        sha256: Hash of its weight file, or as many of its first digits as are known.
-        tokenizer: Hash of its tokenizer's file; ``None`` where unknown.
-        weights: Print of its weights (see :func:`weights_print`) as far as they are read; ``None`` where unknown.
-        folder: Where this process has found it; not part of a checkpoint.
-    """
-
-    name: str
-    revision: str | None
-    sha256: str
-    tokenizer: str | None = None
-    weights: str | None = None
-    folder: Path | None = None
+    name: str  # name on the hub, or folder
+    revision: str | None  # commit or tag on the hub
+    sha256: str  # hash of its weight file, or as many of its first digits as are known
+    tokenizer: str | None = None  # hash of its tokenizer's file; ``None`` where unknown
+    weights: str | None = None  # :func:`weights_print` of what is read of it; ``None`` where unknown
+    folder: Path | None = None  # where this process has found it; not part of a checkpoint
 
     @classmethod
     def found(cls, name: str, revision: str | None, source: EncoderSource) -> BaseEncoder:
@@ -46,14 +37,7 @@ class BaseEncoder:
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any], name: str, revision: str | None) -> BaseEncoder | None:
-        """Read the base from a checkpoint's ``encoder`` entry.
-
-        Args:
-            entry: The entry of ``config.json``.
-            name: The encoder that the metric's configuration names, for checkpoints of earlier versions, which say no
-                more of the base than the hash in their encoder's identity.
-            revision: Its revision.
-        """
+        """Read the base from a checkpoint's ``encoder`` entry."""
         if "base" in entry:
             return cls(**entry["base"])
         sha256 = str(entry["identity"]).rpartition("@")[2]
@@ -70,11 +54,7 @@ class BaseEncoder:
         }
 
     def find(self) -> EncoderSource:
-        """Find the base, as :func:`resolve_encoder` does.
-
-        Raises:
-            InputError: If it is nowhere, or has another hash.
-        """
+        """Find the base, as :func:`resolve_encoder` does."""
         here = self.folder is not None and self.folder.is_dir()
         try:
             source = resolve_encoder(str(self.folder)) if here else resolve_encoder(self.name, self.revision)
@@ -92,20 +72,7 @@ class BaseEncoder:
         return source
 
     def misfit(self, found: BaseEncoder) -> str | None:
-        """Describe how another base differs from this one, as far as both are known.
-
-        Args:
-            found: The other one, in a folder or as a checkpoint names it.
-
-        Returns:
-            The rest of a sentence that begins with "Expected the encoder"; ``None`` where weights and tokenizer are
-            the same.
-
-        Example:
-            >>> one, other = (BaseEncoder("roberta-base", None, sha256) for sha256 in ("01234567", "89abcdef"))
-            >>> one.misfit(other)
-            'to have weights of the hash 01234567, but those in roberta-base have 89abcdef'
-        """
+        """Describe how another base differs from this one, as far as both are known."""
         place = found.folder or found.name
         if not (found.sha256.startswith(self.sha256) or self.sha256.startswith(found.sha256)):
             return f"to have weights of the hash {self.sha256}, but those in {place} have {found.sha256}"
@@ -134,15 +101,7 @@ def base_of(encoder: object) -> BaseEncoder | None:
 
 
 def weights_print(state: Mapping[str, Tensor]) -> str:
-    """First eight digits of a hash of weights, rounded to bfloat16 so that it is the same in float32 and bfloat16.
-
-    Example:
-        >>> one = {"weight": torch.ones(2)}
-        >>> weights_print(one) == weights_print({"weight": torch.ones(2).bfloat16()})
-        True
-        >>> weights_print(one) == weights_print({"weight": torch.tensor([1.0, 1.01])})
-        False
-    """
+    """First eight digits of a hash of weights, rounded to bfloat16 so that it is the same in float32 and bfloat16."""
     digest = hashlib.sha256()
     for name, tensor in sorted(state.items()):
         if tensor.is_floating_point():
@@ -157,13 +116,6 @@ def identity_of(identity: str, base: BaseEncoder, weights: str) -> str:
 
     The base's own weights are ``name@hash``, trained ones ``name+print@hash``, where the hash is still the base's:
     whatever depends on the tokenizer alone fits both.
-
-    Example:
-        >>> base = BaseEncoder("roberta-base", None, "0123456789abcdef", weights="aaaaaaaa")
-        >>> identity_of("roberta-base@01234567", base, "bbbbbbbb")
-        'roberta-base+bbbbbbbb@01234567'
-        >>> identity_of("roberta-base+bbbbbbbb@01234567", base, "aaaaaaaa")
-        'roberta-base@01234567'
     """
     name, _, sha256 = identity.rpartition("@")
     name = re.sub(r"\+[0-9a-f]{8}$", "", name)

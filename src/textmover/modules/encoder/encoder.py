@@ -27,18 +27,10 @@ def weights_stamp(model: nn.Module) -> int:
 
 
 class Encoder(nn.Module):
-    """Hidden states of token batches.
+    """Hidden states of the wanted ``layers`` of token batches; 0 are the embeddings.
 
-    Args:
-        model: A Hugging Face encoder.
-        depth: Number of layers that it had before any were cut off.
-        layers: The layers that are read, in order, counted from 0, the embeddings.
-        freeze_layers: Not trained: 0 the embeddings, ``n`` also the first ``n`` layers; ``None`` trains all.
-        window: Longest text in tokens that is read in one piece; longer ones are read in overlapping windows of that
-            many (see :func:`~textmover.modules.encoder.windows.plan_windows`). ``None`` reads every text in one piece.
-
-    Note:
-        Built by :meth:`from_source` (pretrained weights) or :meth:`from_config` (to be filled from a checkpoint).
+    ``depth`` counts the layers before any were cut off. ``freeze_layers=n`` keeps the embeddings and ``n`` layers from
+    training. Texts longer than ``window`` tokens are read in overlapping windows.
     """
 
     trainable = True
@@ -123,9 +115,6 @@ class Encoder(nn.Module):
 
         The model still serves wherever gradients are recorded or the encoder is in training mode; the runner is
         forgotten as soon as weights are trained, loaded, moved or cast.
-
-        Args:
-            runner: Computes the same hidden states of the layers in :attr:`computed` from the same weights.
         """
         for encoder in (self,) if self._states is None else self._states.encoders:
             encoder._runner, encoder._stamp = runner, weights_stamp(encoder.model)
@@ -152,13 +141,7 @@ class Encoder(nn.Module):
         return EncoderGraph(self.model, self.computed)
 
     def share(self, states: SharedStates, model: Any, computed: Sequence[int]) -> None:
-        """Compute with a model of the same weights, and hand out states that are shared with other encoders.
-
-        Args:
-            states: Keeps the states, and is asked for them as long as no gradients are.
-            model: The model to compute with, cut at the highest of the computed layers or above it.
-            computed: The layers to compute, the wanted ones among them.
-        """
+        """Compute with a model of the same weights, and hand out states that are shared with other encoders."""
         self.model, self.computed, self._states, self._runner = model, tuple(computed), states, None
 
     def leave(self) -> None:
@@ -215,11 +198,7 @@ class Encoder(nn.Module):
         return weight.device, weight.dtype, weight.data_ptr()
 
     def forward(self, batch: TokenBatch) -> list[Tensor]:
-        """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing.
-
-        Raises:
-            InputError: If a text is longer than a window, and its special tokens alone fill one.
-        """
+        """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing."""
         if batch.states is not None:
             return self._wanted(list(batch.states))
         if self._states is not None and torch.is_grad_enabled() and self._is_trained():

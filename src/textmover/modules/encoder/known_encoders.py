@@ -46,13 +46,7 @@ FROM_PADDING = ("roberta", "xlm-roberta", "camembert")
 
 
 def first_position(config: Any) -> int | None:
-    """Position of the first token of a text; ``None`` for types whose positions cannot be told them.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> first_position(SimpleNamespace(model_type="roberta", pad_token_id=1))
-        2
-    """
+    """Position of the first token of a text; ``None`` for types whose positions cannot be told them."""
     if config.model_type in FROM_PADDING:
         return (config.pad_token_id or 0) + 1
     return FIRST_POSITION.get(config.model_type)
@@ -64,12 +58,7 @@ def sees_locally(config: Any) -> bool:
 
 
 def default_layer(name: str, matching: str, depth: int) -> int:
-    """Layer to take where none is given: the table's for known encoders, the last otherwise.
-
-    Example:
-        >>> default_layer("roberta-base", "twmd", 12), default_layer("some/encoder", "twmd", 4)
-        (10, 4)
-    """
+    """Layer to take where none is given: the table's for known encoders, the last otherwise."""
     short = name.rsplit("/", 1)[-1]
     known = LAYERS.get(name, LAYERS.get(short))
     return min(depth, known[matching == "bertscore"]) if known else depth

@@ -13,11 +13,7 @@ from textmover.types import InputError
 
 
 class SingleLayer(nn.Module):
-    """The token vectors of one layer as they are.
-
-    Args:
-        layer: Which one, counted from 0, the embeddings.
-    """
+    """The token vectors of one layer as they are."""
 
     width_factor = 1
     """Width of the token vectors, in widths ``D`` of a hidden state."""
@@ -66,12 +62,7 @@ class _UnitLayers(nn.Module):
 class PowerMeans(_UnitLayers):
     """Power means of the unit vectors of several layers, side by side (:func:`~textmover.functional.power_mean`).
 
-    Args:
-        layers: Which ones, counted from 0, the embeddings.
-        powers: Exponents in the order of the concatenation; MoverScore takes ``(-inf, 1, inf)``.
-
-    Reference:
-        Zhao et al. 2019 (MoverScore), Eq. 4 and 5; Rücklé et al. 2018.
+    Reference: Zhao et al. 2019 (MoverScore), Eq. 4 and 5; Rücklé et al. 2018.
     """
 
     def __init__(self, layers: Sequence[int], powers: Sequence[float]) -> None:
@@ -96,11 +87,7 @@ class ScalarMix(_UnitLayers):
 
     It starts with equal weights. ELMo's factor before the sum is left out: token vectors are scaled to unit length.
 
-    Args:
-        layers: Which ones, counted from 0, the embeddings.
-
-    Reference:
-        Peters et al. 2018 (ELMo), Eq. 1.
+    Reference: Peters et al. 2018 (ELMo), Eq. 1.
     """
 
     def __init__(self, layers: Sequence[int]) -> None:
@@ -122,15 +109,7 @@ class ScalarMix(_UnitLayers):
 class Routing(_UnitLayers):
     """Mode of the unit vectors of several layers by mean shift (:func:`~textmover.functional.routing`).
 
-    Args:
-        layers: Which ones, counted from 0, the embeddings.
-        kernel: ``gaussian`` or ``epanechnikov``.
-        step: How fast the closeness of the layers follows the kernel.
-        tolerance: Move to stop at, judged for each token.
-        max_iterations: Bound on the iterations.
-
-    Reference:
-        Zhao et al. 2019 (MoverScore), appendix A.2.
+    Reference: Zhao et al. 2019 (MoverScore), appendix A.2.
     """
 
     def __init__(

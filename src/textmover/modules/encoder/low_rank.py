@@ -25,9 +25,6 @@ def merge_lora(encoder: Encoder) -> None:
 
     What is left are plain modules under their own names, with the parameters trainable that were so before
     ``add_lora``. The outputs in evaluation mode stay the same to the rounding of the weights' dtype.
-
-    Args:
-        encoder: An encoder that :func:`~textmover.training.lora.add_lora` has changed.
     """
     model: nn.Module = encoder.model
     if not has_lora(encoder):

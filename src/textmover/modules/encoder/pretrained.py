@@ -92,13 +92,7 @@ def load_tokenizer(folder: Path, **options: Any) -> Any:
 
 
 def load_model(config: Any, folder: Path, dtype: torch.dtype | None = None) -> Any:
-    """Build an encoder in the shape of a configuration; an encoder-decoder gives its encoder half.
-
-    Args:
-        config: The configuration that :func:`load_config` read, or a part of its layers.
-        folder: Folder of the weights, whose files bound the size of the encoder.
-        dtype: Type of the weights that are read; ``None`` leaves them random, to be filled from a checkpoint.
-    """
+    """Build the encoder (half) of a configuration, with weights of its folder or, without ``dtype``, random ones."""
     with _loading(folder), torch.device("cpu"):
         from transformers import MODEL_MAPPING, AutoModel
 

@@ -11,12 +11,7 @@ from textmover.modules.encoder.known_encoders import POST_NORM_TYPES, first_posi
 
 
 class EncoderGraph(nn.Module):
-    """Token ids and mask to hidden states, on plain tensors.
-
-    Args:
-        model: A Hugging Face encoder.
-        layers: The layers that are read.
-    """
+    """Token ids and mask to hidden states, on plain tensors."""
 
     def __init__(self, model: Any, layers: Sequence[int]) -> None:
         super().__init__()
@@ -49,14 +44,10 @@ class EncoderGraph(nn.Module):
 
 
 class RowGraph(nn.Module):
-    r"""Hidden states of rows in which several texts stand side by side.
+    """Hidden states of rows in which several texts stand side by side.
 
     Token :math:`i` of a row attends to token :math:`j` if both are of the same text, so that the states of a text are
     those that it has alone, to the rounding of the arithmetic.
-
-    Args:
-        graph: The computation for texts that each have a row.
-        first: Position of the first token of a text.
     """
 
     def __init__(self, graph: EncoderGraph, first: int) -> None:
@@ -64,13 +55,7 @@ class RowGraph(nn.Module):
         self.inner, self.first = graph, first
 
     def forward(self, input_ids: Tensor, positions: Tensor, texts: Tensor) -> tuple[Tensor, ...]:
-        """Hidden states of the wanted layers, ``[R, C, D]`` each; what is given is int64 ``[R, C]``.
-
-        Args:
-            input_ids: Token ids.
-            positions: Place of each token within its text, from 0.
-            texts: Number of the text that each token is of.
-        """
+        """Hidden states of the wanted layers, ``[R, C, D]`` each; what is given is int64 ``[R, C]``."""
         seen = texts[:, None, :, None] == texts[:, None, None, :]
         states: tuple[Tensor, ...] = self.inner(input_ids, seen, positions + self.first)
         return states

@@ -31,26 +31,15 @@ HUB_PATTERNS = ["*.json", "*.txt", "*.model", "*.safetensors"]
 
 @dataclass(frozen=True)
 class EncoderSource:
-    """A folder that holds an encoder.
+    """A folder that holds an encoder."""
 
-    Attributes:
-        folder: Where configuration, tokenizer and weights lie.
-        origin: ``"folder"``, ``"cache"``, ``"embedded package"`` or ``"hub"``.
-        sha256: Hash of the (first) weight file: what the signature names.
-    """
-
-    folder: Path
-    origin: str
-    sha256: str
+    folder: Path  # where configuration, tokenizer and weights lie
+    origin: str  # ``"folder"``, ``"cache"``, ``"embedded package"`` or ``"hub"``
+    sha256: str  # hash of the (first) weight file: what the signature names
 
 
 def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
-    """Find an encoder by folder or name.
-
-    Args:
-        name: A folder, or a name on the hub such as ``"roberta-base"``.
-        revision: Commit or tag on the hub; the embedded package holds the main branch only.
-    """
+    """Find an encoder by folder or name on the hub; the embedded package holds the main branch only."""
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):
         found = attempt(name, revision, tried)

@@ -34,15 +34,6 @@ class StaticVectors:
     """Word vectors of a text file in the format of word2vec, GloVe or fastText, gzip-compressed or not.
 
     The rows stay in a file that is memory-mapped. Copies share everything, and a pickle holds path and hash alone.
-
-    Args:
-        path: The text file.
-        sha256: Its hash.
-        folder: Folder of the cache that it was parsed into.
-        unknown_words: What becomes of words without a vector (see :data:`UnknownWords`).
-
-    Note:
-        Built by :meth:`open`, or by :meth:`load` from what :meth:`save` wrote.
     """
 
     def __init__(self, path: Path, sha256: str, folder: Path, unknown_words: UnknownWords) -> None:
@@ -57,13 +48,7 @@ class StaticVectors:
     def open(
         cls, path: Path | str, unknown_words: UnknownWords = "drop", *, sha256: str | None = None
     ) -> StaticVectors:
-        """The vectors of a file, which is parsed unless the cache holds it.
-
-        Args:
-            path: The text file; not looked at where ``sha256`` is given and in the cache.
-            unknown_words: What becomes of words without a vector.
-            sha256: Hash that the file has to have.
-        """
+        """The vectors of a file, which is parsed unless the cache holds it."""
         check_choice("unknown_words", unknown_words, get_args(UnknownWords))
         path = Path(path).expanduser()
         return cls(path, *provide(path, sha256), unknown_words)
@@ -111,12 +96,7 @@ class StaticVectors:
 
     @classmethod
     def load(cls, folder: Path, unknown_words: UnknownWords | None = None) -> StaticVectors:
-        """The vectors that :meth:`save` named: in the cache, else in ``folder`` itself, else where they were.
-
-        Args:
-            folder: Where :meth:`save` wrote.
-            unknown_words: Another policy than the saved one.
-        """
+        """The vectors that :meth:`save` named: in the cache, else in ``folder`` itself, else where they were."""
         entries = read_json(folder / DESCRIPTION)
         path, sha256 = Path(entries["file"]), entries["sha256"]
         if cached(sha256) is None:
@@ -140,9 +120,6 @@ class StaticEncoder(nn.Module):
     """Static word vectors in the place of an encoder: one layer, nothing to train, only the rows that are needed read.
 
     Its state is empty, since the vectors belong to their file, and they stay float32 whatever type it is cast to.
-
-    Args:
-        vectors: The word vectors; the batches have to come from a tokenizer on the same ones.
     """
 
     anchor: Tensor

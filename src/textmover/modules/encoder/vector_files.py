@@ -36,14 +36,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def read_vectors(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Word and vector of each line, in order, repeated words among them; the file may be gzip-compressed.
-
-    Args:
-        path: The file, with or without a first line that states the number of words and of dimensions.
-
-    Yields:
-        At least one word with its vector, float32 ``[D]``.
-    """
+    """Word and vector of each line, in order, repeated words among them; the file may be gzip-compressed."""
     lines = _lines(path)
     start = list(itertools.islice(lines, 2))
     stated, dimension = _header(path, start)
@@ -162,12 +155,7 @@ _temporary: dict[str, Path] = {}
 
 
 def provide(path: Path, sha256: str | None = None) -> tuple[str, Path]:
-    """Hash of a file of word vectors, and the folder that it was parsed into, now or earlier.
-
-    Args:
-        path: The text file; not looked at where ``sha256`` is given and in the cache.
-        sha256: Hash that the file has to have.
-    """
+    """Hash of a file of word vectors and the folder of its parse; with a known hash the file need not be there."""
     if sha256 is not None and (folder := cached(sha256)) is not None:
         return sha256, folder
     with readable(path):

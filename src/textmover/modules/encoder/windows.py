@@ -18,34 +18,18 @@ Encode = Callable[[Tensor, Tensor], list[Tensor]]
 
 
 class Windows(NamedTuple):
-    """Positions of the tokens of each window.
+    """Positions of the tokens of each window."""
 
-    Attributes:
-        rows: Text of each window, int64 ``[W]``, ascending.
-        positions: Places of its tokens in that text, int64 ``[W, limit]``; a text that fits has one window, which runs
-            on into its padding.
-    """
-
-    rows: Tensor
-    positions: Tensor
+    rows: Tensor  # text of each window, int64 ``[W]``, ascending
+    positions: Tensor  # places of its tokens in that text, int64 ``[W, limit]``; they may run on into padding
 
 
 def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
-    """Windows of at most ``limit`` tokens that hold every token of every text.
+    """Windows of at most ``limit`` tokens that hold every token of texts ``[B, L]``, padded on the right.
 
     A window of a text that is too long holds the special tokens that open the text, a stretch of what lies between, and
     the special tokens that close it. Each stretch starts half its length after the one before; the last ends with the
     text, so that all are full.
-
-    Args:
-        mask: True where there is a token, bool ``[B, L]``, padded on the right.
-        special: Kind of token as :class:`~textmover.types.SpecialToken`, ``[B, L]``.
-        limit: Longest window in tokens, special ones included, at most ``L``.
-
-    Example:
-        >>> mask, special = torch.ones(1, 8).bool(), torch.tensor([[1, 0, 0, 0, 0, 0, 0, 2]])
-        >>> plan_windows(mask, special, 6).positions.tolist()
-        [[0, 1, 2, 3, 4, 7], [0, 3, 4, 5, 6, 7]]
     """
     lengths = mask.sum(dim=1)
     opening = (mask & (special == SpecialToken.FIRST)).long().cumprod(dim=1).sum(dim=1)
@@ -75,18 +59,9 @@ def plan_windows(mask: Tensor, special: Tensor, limit: int) -> Windows:
 
 
 def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = WINDOW_TOKENS) -> list[Tensor]:
-    """Hidden states of texts of any length: each token has the mean over the windows that hold it.
+    """Hidden states of each layer ``[B, L, D]`` of long texts: each token has the mean over the windows that hold it.
 
     Gradients flow through the mean, which is taken in at least float32.
-
-    Args:
-        encode: Reads texts of at most ``limit`` tokens.
-        batch: The texts.
-        limit: Longest window in tokens, less than ``L``.
-        tokens: Tokens that ``encode`` gets at a time, padding included; one window at the least.
-
-    Returns:
-        Hidden states of each layer, ``[B, L, D]``; 0 where padded.
     """
     windows = plan_windows(batch.mask, batch.special, limit)
     rows, width = windows.rows[:, None], batch.mask.shape[1]

@@ -7,17 +7,7 @@ from torch import Tensor, nn
 
 
 class Calibration(nn.Module):
-    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset; higher is better behind it.
-
-    Args:
-        falling: Whether lower scores are better, so that the scale is negative.
-
-    Example:
-        >>> head = Calibration()
-        >>> head.fit(torch.tensor([0.0, 1.0]), torch.tensor([10.0, 30.0]))
-        >>> head(torch.tensor([0.5])).tolist()
-        [20.0]
-    """
+    r"""Affine map :math:`\hat y = \alpha s + \beta` with learned scale and offset; higher is better behind it."""
 
     def __init__(self, *, falling: bool = False) -> None:
         super().__init__()

@@ -329,8 +329,7 @@ class SinkhornDivergence(_Distance):
     :math:`\mathrm{OT}_\varepsilon(X, Y) - \tfrac12(\mathrm{OT}_\varepsilon(X, X) + \mathrm{OT}_\varepsilon(Y, Y))`
     with the values of :func:`textmover.functional.sinkhorn`'s objective: 0 for a text and itself, above otherwise.
 
-    Reference:
-        Genevay, Peyré and Cuturi 2018; Feydy et al. 2019.
+    Reference: Genevay, Peyré and Cuturi 2018; Feydy et al. 2019.
     """
 
     debiased = True

@@ -49,15 +49,10 @@ ENTRY_POINTS = "textmover-matchings"
 
 
 class Registered(NamedTuple):
-    """A matching that another package brought.
+    """A matching that another package brought."""
 
-    Attributes:
-        matching: Its class.
-        reads: The fields it reads of those that not all matchings read.
-    """
-
-    matching: type[nn.Module]
-    reads: frozenset[str]
+    matching: type[nn.Module]  # its class
+    reads: frozenset[str]  # the fields it reads of those that not all matchings read
 
 
 REGISTERED: dict[str, Registered] = {}
@@ -82,12 +77,7 @@ def check_matching(name: object) -> None:
 
 
 def who_reads(field: str) -> frozenset[str] | None:
-    """The matchings that read a field; ``None`` where all do.
-
-    Example:
-        >>> sorted(who_reads("alpha")), who_reads("layer")
-        (['bertscore', 'trwmd', 'twmd'], None)
-    """
+    """The matchings that read a field; ``None`` where all do."""
     if field not in READ_BY:
         return None
     return READ_BY[field] | {name for name, one in REGISTERED.items() if field in one.reads}

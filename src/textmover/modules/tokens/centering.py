@@ -10,7 +10,7 @@ from textmover.types import InputError
 
 
 class Centering(nn.Module):
-    r"""Subtract a mean from token vectors.
+    """Subtract a mean from token vectors.
 
     * ``none``: nothing.
     * ``dimension``: of each vector, the mean of its own entries (Wordset-CKA).
@@ -20,12 +20,7 @@ class Centering(nn.Module):
     * ``corpus``: a mean fitted on a corpus, tracked in training, and used as it is when scoring. In training, too, it
       is a constant: no gradient flows through it, and no score depends on its batch mates.
 
-    Args:
-        mode: One of the above.
-        dimension: Width ``D`` of the vectors.
-
-    Reference:
-        Chen et al. 2020 (TWMD), section 4.
+    Reference: Chen et al. 2020 (TWMD), section 4.
     """
 
     def __init__(self, mode: CenteringName, dimension: int) -> None:
@@ -34,11 +29,7 @@ class Centering(nn.Module):
         self.statistic = CorpusMean(dimension) if mode == "corpus" else None
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Centre vectors ``[B, L, D]``; the tokens that ``mask [B, L]`` marks have a part in a mean.
-
-        Raises:
-            InputError: If the mode is ``corpus`` and no mean has been fitted.
-        """
+        """Centre vectors ``[B, L, D]``; the tokens that ``mask [B, L]`` marks have a part in a mean."""
         if self.mode == "none":
             return vectors
         if self.mode == "dimension":

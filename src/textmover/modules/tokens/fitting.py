@@ -72,12 +72,7 @@ def fit_statistics(
 
 
 def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter.
-
-    Example:
-        >>> list(windows(iter("abc"), 2))
-        [['a', 'b'], ['c']]
-    """
+    """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter."""
     window: list[str] = []
     for position, text in enumerate(texts):
         if not isinstance(text, str):
@@ -101,11 +96,7 @@ def statistic_basis(metric: MetricModel, name: str) -> dict[str, str]:
 
 @torch.no_grad()
 def fit_calibration(metric: Any, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-    """Fit a metric's calibration head to ratings ``[n]``, given the ``n`` pairs as token batches.
-
-    Raises:
-        InputError: If the metric has no calibration head.
-    """
+    """Fit a metric's calibration head to ratings ``[n]``, given the ``n`` pairs as token batches."""
     head = metric.calibration
     if head is None:
         raise InputError("Expected a metric with calibrate=True to fit a scale, but got one without a head.")

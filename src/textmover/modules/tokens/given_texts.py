@@ -13,12 +13,7 @@ References = str | Sequence[str] | Sequence[Sequence[str]]
 
 
 def normalize_references(hypotheses: Sequence[str], references: References) -> list[tuple[str, ...]]:
-    """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them.
-
-    Example:
-        >>> normalize_references(["a", "b"], ["x", ["y", "z"]])
-        [('x',), ('y', 'z')]
-    """
+    """References as one non-empty tuple per hypothesis; the hypotheses are checked along with them."""
     # What is neither a text nor a list is kept here, and refused with its place below.
     grouped = [
         (one,) if isinstance(one, str) or not lists_texts(one) else tuple(one)
@@ -47,12 +42,7 @@ def normalize_references(hypotheses: Sequence[str], references: References) -> l
 
 
 def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Pairs of a hypothesis and its reference or references, as two lists.
-
-    Example:
-        >>> paired_texts([("a", "x"), ("b", ["y", "z"])])
-        (['a', 'b'], [('x',), ('y', 'z')])
-    """
+    """Pairs of a hypothesis and its reference or references, as two lists."""
     for position, pair in enumerate(pairs):
         if isinstance(pair, str) or not lists_texts(pair) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise TypeError(
@@ -64,16 +54,7 @@ def paired_texts(pairs: Sequence[Any]) -> tuple[list[str], list[tuple[str, ...]]
 
 
 def listed_texts(texts: object, name: str) -> list[Any]:
-    """One text or several as a list.
-
-    Args:
-        texts: A text, or anything that gives texts in an order.
-        name: What errors call it.
-
-    Example:
-        >>> listed_texts("a cat", "hypotheses"), listed_texts(("a", "b"), "hypotheses")
-        (['a cat'], ['a', 'b'])
-    """
+    """One text or several as a list; errors call them ``name``."""
     if isinstance(texts, str):
         return [texts]
     if not lists_texts(texts):

@@ -15,16 +15,6 @@ class CorpusMean(nn.Module):
     Fitting adds up :math:`\mu = \frac1n \sum_t x_t` over all tokens. Tracking moves the mean towards that of each
     training batch, :math:`\mu \leftarrow m\mu + (1-m)\mu_{batch}`, since the encoder under it moves too; under
     distributed training the batch is the joint one of all ranks.
-
-    Args:
-        dimension: Width ``D`` of the vectors.
-        momentum: ``m`` in [0, 1).
-
-    Example:
-        >>> mean = CorpusMean(2)
-        >>> mean.add(torch.tensor([[[1.0, 0.0], [3.0, 2.0]]]), torch.tensor([[True, True]]))
-        >>> mean.mean, mean.fitted
-        (tensor([2., 1.]), True)
     """
 
     mean: Tensor
@@ -93,16 +83,6 @@ class IdfTable(nn.Module):
     ``plus-one``: :math:`\log(1 + \frac{n+1}{df+1})` (YiSi), above 0 for every token. Repeated documents count as often
     as they occur, a token once per document; a token that no document holds has df = 0. Where every token that occurs
     is in every document, the table knows nothing and all weights are 1.
-
-    Args:
-        size: Tokens in the vocabulary.
-        formula: Which of the two.
-
-    Example:
-        >>> table = IdfTable(3, "smooth")
-        >>> table.add(torch.tensor([[0, 1], [0, 0]]), torch.tensor([[True, True], [True, True]]))
-        >>> table(torch.tensor([[0, 1, 2]]))
-        tensor([[0.0000, 0.4055, 1.0986]])
     """
 
     counts: Tensor
@@ -159,18 +139,9 @@ class IdfTable(nn.Module):
 
 
 class Baseline(nn.Module):
-    r"""Mean recall, precision and F of unrelated texts, and the rescaling :math:`(x - b)/(1 - b)` by it.
+    """Mean recall, precision and F of unrelated texts, and the rescaling :math:`(x - b)/(1 - b)` by it.
 
-    Example:
-        >>> baseline = Baseline()
-        >>> baseline.add(torch.tensor([[0.5, 0.2, 0.0], [0.7, 0.4, 0.0]]))
-        >>> [round(value, 4) for value in baseline.values.tolist()]
-        [0.6, 0.3, 0.0]
-        >>> baseline(torch.tensor([[0.8, 0.3, 1.0]]))
-        tensor([[0.5000, 0.0000, 1.0000]])
-
-    Reference:
-        Zhang et al. 2020 (BERTScore), section 3.
+    Reference: Zhang et al. 2020 (BERTScore), section 3.
     """
 
     values: Tensor

@@ -57,16 +57,6 @@ class Tokenizer:
     alone. With WordPiece the pieces that continue a word are those that start with ``##``; otherwise a piece does where
     neither its marker nor such a character nor the tokenizer's own split into words stands between it and the piece
     before it.
-
-    Args:
-        folder: Where the tokenizer's files lie.
-        model_type: The encoder's type in its configuration, which decides on a leading space.
-        max_length: Longest text in tokens, special ones included. Stated at each call: some ``tokenizer.json`` files
-            carry a shorter limit of their own, which would cut in silence.
-        long_texts: What happens to longer texts; with ``"window"`` they stay whole, to be encoded in windows of
-            ``max_length`` tokens.
-        traits: Whether to say what each token is within its text.
-        stop_words: Words in lower case that are marked among the traits; one of several pieces is never found.
     """
 
     def __init__(
@@ -109,11 +99,7 @@ class Tokenizer:
         return len(self._tokenizer)
 
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
-        """Tokenise a batch of texts.
-
-        Args:
-            texts: The texts; an empty one has special tokens only.
-        """
+        """Tokenise a batch of texts."""
         for position, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
@@ -227,16 +213,9 @@ class Tokenizer:
         return tuple(word.group() for word in found), tuple(numbers)
 
     def offsets(self, texts: Sequence[str]) -> torch.Tensor | None:
-        """Character spans of the tokens of each text.
+        """Character spans of the tokens of each text, int64 ``[B, L, 2]``, 0 for special tokens and padding.
 
-        Args:
-            texts: The texts, as they are given to :meth:`__call__`, which also checks them.
-
-        Returns:
-            First character of each token of :meth:`__call__` and the one after its last, counted in the text with the
-            white space that it begins with, int64 ``[B, L, 2]``; both are 0 for special tokens and padding. Some
-            tokens begin with the white space before their word. ``None`` where the tokenizer, written in Python, does
-            not know.
+        Some tokens begin with the white space before their word. ``None`` from tokenizers written in Python.
         """
         if self._rust is None:
             return None
@@ -253,14 +232,7 @@ class Tokenizer:
         return torch.from_numpy(found)
 
     def check(self, rows: int | None) -> None:
-        """Refuse a tokenizer that does not fit its encoder.
-
-        Args:
-            rows: Number of tokens that the encoder knows; ``None`` for one without a table of them.
-
-        Raises:
-            InputError: If a token has a higher id, or special tokens alone fill a text.
-        """
+        """Refuse a tokenizer that exceeds an encoder of ``rows`` tokens, or whose special tokens alone fill a text."""
         empty = self([""]).input_ids[0].tolist()
         highest = max(*self._tokenizer.get_vocab().values(), *empty)
         if rows is not None and highest >= rows:
@@ -302,12 +274,7 @@ class Tokenizer:
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it.
-
-    Example:
-        >>> is_unicode("a cat"), is_unicode(chr(0xD83D))
-        (True, False)
-    """
+    """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
     if text.isascii():  # known without looking
         return True
     try:
@@ -329,13 +296,7 @@ def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
 
 
 def _traits(flags: np.ndarray, ordinary: np.ndarray, words: list[list[int | None]] | None) -> np.ndarray:
-    """Bits of :class:`~textmover.types.TokenTrait`, int8 ``[B, L]``.
-
-    Args:
-        flags: Flags of each token of the vocabulary, int8 ``[B, L]``.
-        ordinary: True where there is a token that is not special, bool ``[B, L]``.
-        words: Word of each token, by which other words can be told apart; ``None`` leaves that to the flags.
-    """
+    """Bits of :class:`~textmover.types.TokenTrait`, int8 ``[B, L]``, from flags of tokens and, where known, words."""
     continued = np.zeros_like(ordinary)  # by the next token
     joined = ordinary[:, :-1] & ordinary[:, 1:] & (flags[:, :-1] & CLOSES == 0) & (flags[:, 1:] & OPENS == 0)
     if words is not None:

@@ -14,24 +14,13 @@ from textmover.types import TokenBatch, TokenEmbeddings
 
 
 def surface_number(surface: str) -> int:
-    """A number above 0 for a way of writing, the same in every process.
-
-    Example:
-        >>> surface_number("✅") == surface_number("✅"), surface_number("✅") == surface_number("❌")
-        (True, False)
-    """
+    """A number above 0 for a way of writing, the same in every process."""
     digest = hashlib.blake2b(surface.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1 | 1
 
 
 def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) -> TokenBatch:
-    """A batch with its unknown tokens marked.
-
-    Args:
-        batch: The tokens, on the CPU.
-        found: Of each unknown token, in order: its text, its place there, what it is known by, and how it is written;
-            nothing for a further token of the same word.
-    """
+    """A batch with its unknown tokens marked: text, place, key and spelling (none within a word) of each, in order."""
     if not found:
         return batch
     unknown = torch.zeros_like(batch.input_ids)

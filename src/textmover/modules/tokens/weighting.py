@@ -46,11 +46,6 @@ class TokenWeighting(nn.Module):
     Tokens are selected by kind and trait; weights are given to those that are left; pieces of a word become its mean,
     where asked for; stretches of ``n`` units become weighted means. Where tokens are pooled like this, their vectors
     come as the encoder made them, and the means are scaled to unit length, as in MoverScore's code.
-
-    Args:
-        config: What to select, and how to weigh it.
-        vocabulary: Tokens in the vocabulary, for the tables of fitted weights.
-        unit: Whether what is matched has unit length.
     """
 
     def __init__(self, config: MetricConfig, vocabulary: int, *, unit: bool = True) -> None:
@@ -192,12 +187,7 @@ ENGLISH = frozenset(
 
 
 def stop_words(choice: str) -> frozenset[str]:
-    """The words that a configuration's ``stop_words`` names.
-
-    Example:
-        >>> sorted(stop_words("the A an")), len(stop_words("keep")), "the" in stop_words("english")
-        (['a', 'an', 'the'], 0, True)
-    """
+    """The words that a configuration's ``stop_words`` names."""
     if choice == "keep":
         return frozenset()
     return ENGLISH if choice == "english" else frozenset(choice.lower().split())

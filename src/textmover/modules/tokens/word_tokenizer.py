@@ -31,10 +31,6 @@ def split_words(text: str) -> list[str]:
     A word is a run of letters, digits, underscores and the marks that combine with them. Hyphens, apostrophes and
     zero-width joiners within it belong to it, and so do points and commas between digits. Every other character that
     can be seen is a token of its own. Scripts that put no space between words have to be segmented beforehand.
-
-    Example:
-        >>> split_words("It's 3.50, a well-known price!")
-        ["It's", '3.50', ',', 'a', 'well-known', 'price', '!']
     """
     return _pattern().findall(unicodedata.normalize("NFC", text))
 
@@ -46,14 +42,6 @@ class WordTokenizer:
     written, then in lower case. A compound that has no vector is taken apart at its hyphens and apostrophes if any part
     has one. What becomes of the words that have none is for ``vectors.unknown_words`` to say; those that stay in the
     batch have the number of words in the vocabulary as their id.
-
-    Args:
-        vectors: The word vectors.
-        max_length: Longest text in tokens that take part; ``None`` for no limit, since every word is read by itself.
-        long_texts: What happens to longer texts; with ``"window"`` there are none.
-        traits: Whether to say what each token is within its text; none continues a word.
-        stop_words: Words in lower case that are marked among the traits, along with the parts of such a compound, and
-            compounds of nothing else; an ending such as ``'s`` or ``n't`` is found as ``s`` or ``t``, too.
     """
 
     def __init__(
@@ -78,14 +66,7 @@ class WordTokenizer:
         return len(self.vectors) + 1
 
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
-        """Tokenise a batch of texts.
-
-        Args:
-            texts: The texts; an empty one has no tokens, nor has one of unknown words that are dropped.
-
-        Returns:
-            Ids and masks on the CPU, padded to the longest text; no token is special.
-        """
+        """Tokenise a batch of texts."""
         for position, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
