@@ -33,25 +33,15 @@ from textmover.functional._arguments import LOG_ZERO
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """``B`` problems as the iterations see them; logarithms of zeros are finite.
+    """``B`` problems as the iterations see them; logarithms of zeros are finite."""
 
-    Attributes:
-        logits: ``-C / epsilon``, ``[B, M, N]``.
-        log_a: Logarithms of the row weights, ``[B, M]``.
-        log_b: Of the column weights, ``[B, N]``.
-        log_m: Of the reference measure's rows, ``[B, M]``.
-        log_n: Of its columns, ``[B, N]``.
-        kappa_rows: ``epsilon / lambda`` of the rows: 0 hard, infinite free; a scalar.
-        kappa_columns: The same of the columns.
-    """
-
-    logits: Tensor
-    log_a: Tensor
-    log_b: Tensor
-    log_m: Tensor
-    log_n: Tensor
-    kappa_rows: Tensor
-    kappa_columns: Tensor
+    logits: Tensor  # ``-C / epsilon``, ``[B, M, N]``
+    log_a: Tensor  # logarithms of the row weights, ``[B, M]``
+    log_b: Tensor  # of the column weights, ``[B, N]``
+    log_m: Tensor  # of the reference measure's rows, ``[B, M]``
+    log_n: Tensor  # of its columns, ``[B, N]``
+    kappa_rows: Tensor  # ``epsilon / lambda`` of the rows: 0 hard, infinite free; a scalar
+    kappa_columns: Tensor  # the same of the columns
 
     def select(self, index: Tensor | slice) -> Problem:
         """Some of the problems."""
@@ -187,16 +177,7 @@ def converge(problem: Problem, tolerance: float, max_iterations: int) -> tuple[T
     are shifted by the constant that maximises the dual value, without which the total mass converges slowly for
     :math:`\lambda \gg \varepsilon`.
 
-    Args:
-        problem: The problems.
-        tolerance: Largest error :math:`\sum_j |(P^\top 1)_j - b_j e^{-\kappa_c\gamma_j}|`, in units of mass.
-        max_iterations: Bound on the iterations.
-
-    Returns:
-        Potentials of the columns in units of epsilon, ``[B, N]``, and the iterations that each problem took, ``[B]``.
-
-    Reference:
-        Schmitzer 2019 (absorption); Séjourné, Vialard and Peyré 2022 (the shift).
+    Reference: Schmitzer 2019 (absorption); Séjourné, Vialard and Peyré 2022 (the shift).
     """
     with _threads_for(problem.logits):
         return _converge(problem, tolerance, max_iterations)

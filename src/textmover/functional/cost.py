@@ -40,21 +40,7 @@ def axes_of_their_own(
 ) -> tuple[Float[Tensor, "B M E"], Float[Tensor, "B N E"]]:
     """Turn some tokens into axes of their own, one for each kind in a pair of texts, orthogonal to everything else.
 
-    Tokens keep their length; those of one kind point the same way.
-
-    Args:
-        reference: Reference token vectors.
-        hypothesis: Hypothesis token vectors, of the same dtype and device.
-        reference_kinds: Kind of each reference token, 0 for those that stay as they are.
-        hypothesis_kinds: The same of the hypothesis.
-
-    Returns:
-        The vectors, wider by the most kinds of a pair.
-
-    Example:
-        >>> x, kinds = torch.ones(1, 2, 1), torch.tensor([[0, 7]])
-        >>> [side.tolist() for side in axes_of_their_own(x, x[:, :1], kinds, kinds[:, 1:])]
-        [[[[1.0, 0.0], [0.0, 1.0]]], [[[0.0, 1.0]]]]
+    Kind 0 stays as it is. Tokens keep their length; those of one kind point the same way.
     """
     kinds = torch.cat([reference_kinds, hypothesis_kinds], dim=1)
     ordered, order = kinds.sort(dim=1)

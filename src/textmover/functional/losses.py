@@ -311,20 +311,6 @@ def contrastive_loss(
 
 
 def shared_texts(hypotheses: Int[Tensor, " B"], references: Int[Tensor, " B"]) -> Bool[Tensor, "B B"]:
-    """Pairs of segments that have a text in common, which are no negatives of each other.
-
-    Args:
-        hypotheses: A number for the text of each hypothesis.
-        references: The same for the references: equal numbers for equal texts, whichever side they are on.
-
-    Returns:
-        True where segment ``i`` and segment ``j`` share a text, the diagonal included.
-
-    Example:
-        >>> shared_texts(torch.tensor([0, 2, 4]), torch.tensor([1, 0, 5]))
-        tensor([[ True,  True, False],
-                [ True,  True, False],
-                [False, False,  True]])
-    """
+    """Pairs of segments that share a text (equal numbers are equal texts), so are no negatives of each other."""
     texts = torch.stack([hypotheses, references], dim=1)  # [B, 2]
     return (texts[:, None, :, None] == texts[None, :, None, :]).flatten(2).any(dim=2)

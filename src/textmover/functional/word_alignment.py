@@ -47,30 +47,7 @@ def alignment_scores(
     :math:`A_{ij} = \cos_{ij}\,\Delta_{ij}`, which prefers words far apart: of a text and itself no word is aligned with
     itself.
 
-    Args:
-        similarity: Cosines of all word pairs, in [-1, 1].
-        reference_mask: True for reference words that take part.
-        hypothesis_mask: True for hypothesis words that take part.
-        position: One of the three.
-
-    Returns:
-        Scores in [-1, 1]; of pairs that do not take part they mean nothing.
-
-    Raises:
-        InputError: If ``position`` is unknown.
-
-    Example:
-        >>> both = torch.ones(1, 2, dtype=torch.bool)
-        >>> alignment_scores(torch.ones(1, 2, 2), both, both)
-        tensor([[[1.0000, 0.7788],
-                 [0.7788, 1.0000]]])
-        >>> alignment_scores(torch.ones(1, 2, 2), both, both, position="near").tolist()
-        [[[1.0, 0.5], [0.5, 1.0]]]
-        >>> alignment_scores(torch.ones(1, 2, 2), both, both, position="literal").tolist()
-        [[[0.0, 0.5], [0.5, 0.0]]]
-
-    Reference:
-        Rony et al. 2022 (RoMe), Eq. 3, and its code; Echizen-ya et al. 2019 (WE_WPI).
+    Reference: Rony et al. 2022 (RoMe), Eq. 3, and its code; Echizen-ya et al. 2019 (WE_WPI).
     """
     if position not in get_args(Position):
         raise InputError(f"Expected `position` to be one of {', '.join(get_args(Position))}, but got {position!r}.")
@@ -92,22 +69,7 @@ def hard_alignment(
     of their row and of their column are taken at once, since no other can come between. A few rounds suffice. Scores
     that differ by less than 1e-6 are a tie.
 
-    Args:
-        scores: Alignment scores.
-        reference_mask: True for reference words that take part.
-        hypothesis_mask: True for hypothesis words that take part.
-
-    Returns:
-        True for aligned pairs, ``min(p, q)`` of them, at most one to a row and to a column. No gradient.
-
-    Example:
-        >>> scores = torch.tensor([[[0.9, 0.8], [0.7, 0.1]]])
-        >>> both = torch.ones(1, 2, dtype=torch.bool)
-        >>> hard_alignment(scores, both, both).tolist()
-        [[[True, False], [False, True]]]
-
-    Reference:
-        Rony et al. 2022 (RoMe), section 3.1 and figure 4.
+    Reference: Rony et al. 2022 (RoMe), section 3.1 and figure 4.
     """
     free = reference_mask[:, :, None] & hypothesis_mask[:, None, :]
     left = scores.round(decimals=DIGITS).masked_fill(~free, -torch.inf)
@@ -128,12 +90,7 @@ def hard_alignment(
 
 
 def partners(aligned: Bool[Tensor, "B M N"]) -> Int[Tensor, "B N"]:
-    """Reference word of each hypothesis word, -1 where it has none.
-
-    Example:
-        >>> partners(torch.tensor([[[False, False, True], [True, False, False]]])).tolist()
-        [[1, -1, 0]]
-    """
+    """Reference word of each hypothesis word, -1 where it has none."""
     if aligned.shape[1] == 0:
         return torch.full(aligned.shape[::2], -1, dtype=torch.long, device=aligned.device)
     return torch.where(aligned.any(dim=1), aligned.int().argmax(dim=1), -1)
@@ -155,30 +112,7 @@ def aligned_distances(
     :math:`s = \exp(-0.07 \cdot \tfrac{2|p - q|}{p + q} \cdot |i/p - j/q|)`, in (0.86, 1]: no penalty at equal lengths.
     ``none``: :math:`s = 1`.
 
-    Args:
-        similarity: Cosines of all word pairs, in [-1, 1].
-        aligned: Aligned pairs, as :func:`hard_alignment` gives them.
-        reference_mask: True for reference words that take part.
-        hypothesis_mask: True for hypothesis words that take part.
-        penalty: One of the three.
-        threshold: The confidence δ in [0, 1]: an aligned pair whose cosine is not above it is at distance 1.
-
-    Returns:
-        Distances in [0, 1], below ``1 - threshold / e`` for similar aligned pairs, and where those are. Gradients flow
-        to their cosines.
-
-    Raises:
-        InputError: If ``penalty`` is unknown or ``threshold`` out of range.
-
-    Example:
-        >>> both, aligned = torch.ones(1, 2, dtype=torch.bool), torch.eye(2, dtype=torch.bool)[None]
-        >>> similarity = torch.tensor([[[0.9, 0.1], [0.9, 0.5]]])
-        >>> aligned_distances(similarity, aligned, both, both)[0]
-        tensor([[[0.1000, 1.0000],
-                 [1.0000, 1.0000]]])
-
-    Reference:
-        Rony et al. 2022 (RoMe), Eq. 4 and section "Soft-penalization", and its code.
+    Reference: Rony et al. 2022 (RoMe), Eq. 4 and section "Soft-penalization", and its code.
     """
     if penalty not in get_args(Penalty):
         raise InputError(f"Expected `penalty` to be one of {', '.join(get_args(Penalty))}, but got {penalty!r}.")
@@ -213,27 +147,7 @@ def aligned_transport(
     This is what :func:`~textmover.functional.partial_transport` finds, without a solver, on any device. The plan shares
     out the rest in proportion to the weights that are left.
 
-    Args:
-        distance: Distances in [0, 1], 1 off the alignment.
-        matched: Pairs whose distance may be below 1, at most one to a row and to a column.
-        a: Weights of the reference words, at least 0, of any sum; 0 for those that do not take part.
-        b: Weights of the hypothesis words, likewise.
-
-    Returns:
-        Plan, work, mass, earth mover's distance in [0, 1], and True throughout: nothing has to converge.
-
-    Raises:
-        ValueError: If shapes do not fit.
-        TypeError: If dtypes or devices are mixed, or below float32.
-
-    Example:
-        >>> matched = torch.tensor([[[True, False], [False, False]]])
-        >>> distance, half = torch.where(matched, 0.2, 1.0), torch.full((1, 2), 0.5)
-        >>> aligned_transport(distance, matched, half, half).emd
-        tensor([0.6000])
-
-    Reference:
-        Rony et al. 2022 (RoMe), Eq. 1, 2 and 5.
+    Reference: Rony et al. 2022 (RoMe), Eq. 1, 2 and 5.
     """
     check_problem(distance, a, b, name="distance")
     share = torch.minimum(a[:, :, None], b[:, None, :]).where(matched, 0.0)

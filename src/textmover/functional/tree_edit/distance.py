@@ -57,21 +57,7 @@ class TreeMapping(NamedTuple):
 def ordered_tree(heads: Heads) -> OrderedTree:
     """Postorder, leftmost leaves and key roots of a tree.
 
-    Args:
-        heads: Number of the node that each of the ``n`` nodes hangs on, whole numbers from 0; -1 for the root.
-
-    Returns:
-        The tree; without nodes three empty arrays.
-
-    Raises:
-        InputError: If the heads are no tree, or numba is not installed.
-
-    Example:
-        >>> ordered_tree([1, -1, 1])  # the second of three words is the root
-        OrderedTree(order=array([0, 2, 1]), leftmost=array([0, 1, 0]), keyroots=array([1, 2]))
-
-    Reference:
-        Zhang and Shasha 1989, section 3.
+    Reference: Zhang and Shasha 1989, section 3.
     """
     nodes = _heads(heads, "heads")
     *tree, work = _kernels().postorder(nodes, False)

@@ -37,25 +37,7 @@ class WordNeighbours:
 
     The mean carries what all words share, by which everything would be everything's neighbour.
 
-    Args:
-        words: The candidates.
-        vectors: Their vectors, ``[V, D]``.
-        find: Vector ``[D]`` of any word, or ``None``; that of a candidate is known.
-        least: Lowest cosine of two words, between -1 and 1.
-        most: Candidates that are looked at, the nearest ones.
-        sentences: Reads sentences, where candidates have to leave the sentence what it was.
-        least_sentence: Lowest cosine of the two sentences.
-
-    Raises:
-        InputError: If a limit is out of range.
-
-    Example:
-        >>> near = WordNeighbours(["cat", "dog", "car"], torch.tensor([[1.0, 0.1], [1.0, 0.2], [-1.0, 0.0]]))
-        >>> near("cat", "A cat sleeps.")
-        ['dog']
-
-    Reference:
-        Jin et al. (2020), "Is BERT Really Robust?", section 2.2 (there .5 over counter-fitted vectors and .84).
+    Reference: Jin et al. (2020), "Is BERT Really Robust?", section 2.2 (there .5 over counter-fitted vectors and .84).
     """
 
     def __init__(
@@ -124,16 +106,7 @@ class WordNeighbours:
 
 
 def load_neighbours(name: str, *, least: float | None = None, most: int = 12, context: bool = True) -> WordNeighbours:
-    """Neighbours in the space of an encoder or of static vectors.
-
-    Args:
-        name: A folder or the name of an encoder, found as any other (see
-            :func:`~textmover.modules.encoder.source.resolve_encoder`), or a file of word vectors.
-        least: Lowest cosine of two words; .4 if ``None`` (the mean of all words is taken off before).
-        most: Candidates that are looked at.
-        context: Whether an encoder also compares the sentences, which takes as long as encoding ``most`` sentences for
-            each word.
-    """
+    """Neighbours in the space of an encoder, which also reads the sentences (``context``), or of static vectors."""
     limits: dict[str, Any] = {"most": most, **({} if least is None else {"least": least})}
     if is_static(name):
         return _static(name, limits)

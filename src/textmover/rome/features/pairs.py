@@ -22,12 +22,7 @@ from textmover.types import InputError
 
 
 def length_ratio(hypothesis: ReadText, reference: ReadText) -> float:
-    """Words of the shorter text to those of the longer one, 0 to 1; 1 for two texts without words.
-
-    Example:
-        >>> length_ratio(ReadText("", ("one", "!"), None), ReadText("", ("one", "two"), None))
-        0.5
-    """
+    """Words of the shorter text to those of the longer one, 0 to 1; 1 for two texts without words."""
     counts = sorted(sum(map(is_word, one.words)) for one in (hypothesis, reference))
     return counts[0] / counts[1] if counts[1] else 1.0
 
@@ -62,20 +57,7 @@ def pair_features(
     hypotheses: RomeFeatures,
     references: RomeFeatures,
 ) -> tuple[Tensor, Tensor]:
-    """Features of ``B`` pairs.
-
-    Args:
-        config: Which ones, and how.
-        idf: Weights of words; ``None`` for uniform ones.
-        metrics: Metrics whose scores are features, by name.
-        acceptability: Gives the probability ``[n]`` that texts are acceptable; ``None`` where that is not a feature.
-        hypotheses: ``B`` texts.
-        references: As many.
-
-    Returns:
-        Features ``[B, F]`` in the order of the configuration, float32, and flags ``[B, 2]``: whether a side is empty,
-        and whether one is longer than trees are compared as a whole.
-    """
+    """Features ``[B, F]`` in the order of the configuration, and flags ``[B, 2]``: a side is empty, one is long."""
     device = references.vectors.device
     hypotheses, references = words_apart(hypotheses, references)
     own, other = (_without_tail(_units(config, idf, side)) for side in (references, hypotheses))

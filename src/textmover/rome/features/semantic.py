@@ -151,19 +151,7 @@ def semantic_similarity(reference: Units, hypothesis: Units, config: SemanticCon
 
 
 def taking_part(mask: Tensor, words: Sequence[Sequence[str]]) -> Tensor:
-    """The words of texts that are more than punctuation or symbols.
-
-    Args:
-        mask: True for each word that has a vector, ``[B, W]``.
-        words: The words of each text as they are written, ``B`` lists.
-
-    Returns:
-        The mask without those that are no words (:func:`~textmover.rome.features.words.is_word`).
-
-    Example:
-        >>> taking_part(torch.ones(1, 3, dtype=torch.bool), [["tea", "!", "4"]])
-        tensor([[ True, False,  True]])
-    """
+    """The words ``[B, W]`` that have a vector and are more than punctuation or symbols."""
     flags = torch.zeros(mask.shape, dtype=torch.bool)
     for row, text in enumerate(words):
         flags[row, : len(text)] = torch.tensor([is_word(one) for one in text], dtype=torch.bool)

@@ -25,37 +25,22 @@ PARSED_BYTES = 400
 
 @dataclass(frozen=True, slots=True)
 class ReadText:
-    """A text with its words.
+    """A text with its words."""
 
-    Attributes:
-        text: The text itself.
-        words: Its words as they are written, one to a row of its vectors.
-        parsed: Its parse, with the same words; ``None`` without a parser.
-    """
-
-    text: str
-    words: tuple[str, ...]
-    parsed: ParsedText | None
+    text: str  # the text itself
+    words: tuple[str, ...]  # its words as they are written, one to a row of its vectors
+    parsed: ParsedText | None  # its parse, with the same words; ``None`` without a parser
 
 
 @dataclass(frozen=True, slots=True)
 class RomeFeatures:
-    """RoMe's features of ``B`` texts.
+    """RoMe's features of ``B`` texts."""
 
-    Attributes:
-        vectors: Word vectors ``[B, W, D]``, 0 where a word has none.
-        mask: True for each word that has a vector, bool ``[B, W]``.
-        texts: The texts with their words.
-        others: What other metrics make of the texts, by name, and the number of their tokens, int64 ``[B]``.
-        unknown: A number for each word that the encoder does not know, by how it is written, 0 for others, int64
-            ``[B, W]``; ``None`` where there is none.
-    """
-
-    vectors: Tensor
-    mask: Tensor
-    texts: tuple[ReadText, ...]
-    others: Mapping[str, tuple[TextFeatures, np.ndarray]]
-    unknown: Tensor | None = None
+    vectors: Tensor  # word vectors ``[B, W, D]``, 0 where a word has none
+    mask: Tensor  # true for each word that has a vector, bool ``[B, W]``
+    texts: tuple[ReadText, ...]  # the texts with their words
+    others: Mapping[str, tuple[TextFeatures, np.ndarray]]  # of other metrics, with the tokens of each text, ``[B]``
+    unknown: Tensor | None = None  # numbers of unknown words by their spelling, else 0, int64 ``[B, W]``
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -73,17 +58,11 @@ class RomeFeatures:
 
 @dataclass(frozen=True, eq=False)
 class PackedRome:
-    """RoMe's features of texts, without padding.
+    """RoMe's features of texts, without padding."""
 
-    Attributes:
-        words: Vectors of the words, and whether they have one.
-        texts: The texts with their words.
-        others: What other metrics keep of them, by name.
-    """
-
-    words: Ragged
-    texts: tuple[ReadText, ...]
-    others: Mapping[str, PackedFeatures]
+    words: Ragged  # vectors of the words, and whether they have one
+    texts: tuple[ReadText, ...]  # the texts with their words
+    others: Mapping[str, PackedFeatures]  # what other metrics keep of them, by name
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -210,10 +189,6 @@ class WordReader(nn.Module):
 
     With a parser its words serve all features, so that nodes of trees and rows of vectors are the same words; without
     one they are the words of the encoder's tokenizer.
-
-    Args:
-        metric: The metric whose encoder, layer and tokenizer give the vectors.
-        parser: Gives words, lemmas and dependencies; ``None`` for none.
     """
 
     def __init__(self, metric: MetricModel, parser: Parser | None) -> None:
@@ -222,11 +197,7 @@ class WordReader(nn.Module):
 
     @classmethod
     def from_config(cls, config: RomeConfig) -> WordReader:
-        """The pretrained encoder and the parser that a configuration names.
-
-        Raises:
-            InputError: If one cannot be found.
-        """
+        """The pretrained encoder and the parser that a configuration names."""
         parser = None if config.parser == NO_PARSER else load_parser(config.parser)
         return cls(MetricModel.from_config(config.reader), parser)
 

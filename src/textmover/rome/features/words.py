@@ -21,12 +21,7 @@ SEPARATOR = "\n"
 
 
 def is_word(written: str) -> bool:
-    """Return whether something is a word or a number, not punctuation or a symbol alone.
-
-    Example:
-        >>> [is_word(one) for one in ("cat", "n't", "3.50", "...", "☕", "茶")]
-        [True, True, True, False, False, True]
-    """
+    """Return whether something is a word or a number, not punctuation or a symbol alone."""
     return any(map(str.isalnum, written))
 
 
@@ -34,28 +29,7 @@ def is_word(written: str) -> bool:
 
 
 def word_vectors(vectors: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Vectors of the words that the tokenizer knows: means over their pieces, without special tokens.
-
-    Args:
-        vectors: Token vectors ``[B, L, D]`` of the batch.
-        batch: The texts as tokens, with traits. Words end at white space and at punctuation, of which each mark is a
-            word.
-
-    Returns:
-        Vectors ``[B, W, D]``, 0 where padded, and True for each word ``[B, W]``; words are at the front, in order.
-
-    Example:
-        >>> batch = TokenBatch(
-        ...     input_ids=torch.tensor([[2, 7, 8, 9, 3]]),
-        ...     mask=torch.ones(1, 5, dtype=torch.bool),
-        ...     special=torch.tensor([[1, 0, 0, 0, 2]]),
-        ...     texts=("untrue tea",),
-        ...     truncated=(False,),
-        ...     traits=torch.tensor([[0, 0, 1, 0, 0]]),
-        ... )
-        >>> word_vectors(torch.eye(5)[None], batch)[0].tolist()
-        [[[0.0, 0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0]]]
-    """
+    """Vectors ``[B, W, D]`` of the words of a tokenizer with traits, means over their pieces, and which there are."""
     mask = _ordinary(batch)
     units = Units(vectors, mask, mask.to(vectors.dtype))
     found = compact(words(units, (_traits(batch) & TokenTrait.CONTINUATION) == 0))
@@ -63,12 +37,7 @@ def word_vectors(vectors: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
 
 
 def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
-    """Character spans of the words of :func:`word_vectors`.
-
-    Args:
-        batch: The texts as tokens, with traits.
-        offsets: Where the tokens stand, ``[B, L, 2]``, as :func:`token_offsets` gives it.
-    """
+    """Character spans of the words of :func:`word_vectors`."""
     ordinary, continuing = _ordinary(batch).tolist(), (_traits(batch) & TokenTrait.CONTINUATION).tolist()
     found = []
     for row, places in enumerate(offsets.tolist()):
@@ -87,30 +56,8 @@ def word_vectors_of_spans(
 ) -> tuple[Tensor, Tensor]:
     """Vectors of the words of any segmentation, a parser's for one: means over the pieces that overlap each word.
 
-    A piece that reaches over two words (``don`` of ``do`` + ``n't``) is a piece of both.
-
-    Args:
-        vectors: Token vectors ``[B, L, D]`` of the batch.
-        batch: The texts as tokens.
-        offsets: Where the tokens stand, ``[B, L, 2]``, as :func:`token_offsets` gives it.
-        spans: The words of each text, ``B`` lists.
-
-    Returns:
-        Vectors ``[B, W, D]``, ``W`` the most words of a text, and True ``[B, W]`` for each word that has a piece: a
-        word behind the length limit has none, nor has one of characters that the tokenizer leaves out. Their vectors
-        are 0, as is padding; the place of a word is its place in ``spans``.
-
-    Example:
-        >>> batch = TokenBatch(
-        ...     input_ids=torch.tensor([[7, 8, 9]]),
-        ...     mask=torch.ones(1, 3, dtype=torch.bool),
-        ...     special=torch.zeros(1, 3),
-        ...     texts=("don't",),
-        ...     truncated=(False,),
-        ... )
-        >>> offsets = torch.tensor([[[0, 3], [3, 4], [4, 5]]])
-        >>> word_vectors_of_spans(torch.eye(3)[None], batch, offsets, [[(0, 2), (2, 5)]])[0].round(decimals=2).tolist()
-        [[[1.0, 0.0, 0.0], [0.33000001311302185, 0.33000001311302185, 0.33000001311302185]]]
+    A piece that reaches over two words (``don`` of ``do`` + ``n't``) is a piece of both. Returns ``[B, W, D]``, 0 where
+    a word has no piece, and True ``[B, W]`` where it has one; the place of a word is its place in ``spans``.
     """
     if len(spans) != len(batch):
         raise ValueError(f"Expected `spans` to hold one list for each of {len(batch)} texts, but got {len(spans)}.")

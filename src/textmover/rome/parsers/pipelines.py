@@ -31,9 +31,6 @@ class CachedParser(ABC):
     White space is made single spaces before the model reads a text, so that it is never a word, and half surrogates are
     read as U+FFFD; words and spans are those of the text as it was given. Parses are kept, the latest used longest.
     Threads may share a parser: one parses at a time.
-
-    Args:
-        cached_words: How many words the kept parses may have together; about 0.4 kB each.
     """
 
     batch_texts: ClassVar[int] = 128
@@ -112,12 +109,7 @@ def _check(texts: Sequence[str]) -> None:
 
 
 def _clean(text: str) -> str:
-    r"""A text with single spaces between its words and none around, in characters that UTF-8 has.
-
-    Example:
-        >>> _clean(' a\n\n b\ud800 ')
-        'a b�'
-    """
+    """A text with single spaces between its words and none around, in characters that UTF-8 has."""
     return SURROGATE.sub("\ufffd", " ".join(text.split()))
 
 
@@ -151,13 +143,6 @@ class SpacyParser(CachedParser):
 
     Tags and features are Universal Dependencies' in every pipeline; relations are what the pipeline was trained on: the
     released parser has Universal Dependencies', spaCy's own English ones those of ClearNLP (``dobj`` for ``obj``).
-
-    Args:
-        source: Folder of a pipeline, or name of an installed one.
-        cached_words: How many words the kept parses may have together.
-
-    Raises:
-        InputError: If spaCy is not installed, the pipeline cannot be loaded, or it parses nothing.
     """
 
     def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
@@ -175,13 +160,7 @@ class SpacyParser(CachedParser):
 
     @property
     def identity(self) -> str:
-        """Language, name and version of the pipeline, and a hash of its files.
-
-        Example:
-            >>> from textmover.rome.parsers.names import load_parser
-            >>> load_parser().identity.startswith("en_textmover_parser-")
-            True
-        """
+        """Language, name and version of the pipeline, and a hash of its files."""
         return self._identity
 
     def __reduce__(self) -> tuple[Callable[..., SpacyParser], tuple[str, int]]:
@@ -226,15 +205,7 @@ def _load(source: Path | str) -> Any:
 
 
 def files_hash(folder: Path) -> str:
-    """Eight digits of a hash over the files of a model, by name and content; its card is none of them.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = (Path(folder) / "weights").write_bytes(b"1")
-        ...     files_hash(Path(folder))
-        '3dab8f0e'
-    """
+    """Eight digits of a hash over the files of a model, by name and content; its card is none of them."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != CARD:
@@ -251,13 +222,6 @@ class StanzaParser(CachedParser):
     """A Stanza pipeline as a :class:`textmover.types.Parser`; it is never asked to fetch anything.
 
     A word that Stanza writes out of a multiword token, and that the text does not have as such, has the token's span.
-
-    Args:
-        language: Language code of the models, such as ``"en"``.
-        cached_words: How many words the kept parses may have together.
-
-    Raises:
-        InputError: If Stanza is not installed or has no models of the language.
     """
 
     def __init__(self, language: str, cached_words: int = 200_000) -> None:

@@ -34,16 +34,6 @@ def tree_words(parsed: ParsedText, *, punctuation: bool = False) -> list[int]:
     shares its full stop, and what they hang on is a convention that parsers follow badly. A mark is what is tagged
     ``PUNCT`` and has neither letter nor digit nor pictograph in it, so that an emoji counts as a word even where the
     tagger takes it for a mark.
-
-    Args:
-        parsed: The text.
-        punctuation: Whether marks are nodes too.
-
-    Example:
-        >>> parsed = ParsedText(("Go", "!"), ("go", "!"), ("VERB", "PUNCT"), ("", ""), (-1, 0), ("root", "punct"),
-        ...                     ((0, 2), (2, 3)))
-        >>> tree_words(parsed), tree_words(parsed, punctuation=True)
-        ([0], [0, 1])
     """
     if punctuation:
         return list(range(len(parsed)))

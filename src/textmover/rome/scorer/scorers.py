@@ -125,15 +125,7 @@ SHIPPED = Path(__file__).parent / "networks"
 
 
 def build_scorer(name: str, features: tuple[str, ...]) -> FeatureScorer | None:
-    """The scorer of a name.
-
-    Args:
-        name: ``mean``, ``official``, one of :data:`NEW` or :func:`shipped_scorers`, or a JSON file.
-        features: What a new network is to see.
-
-    Returns:
-        The network; ``None`` for the mean.
-    """
+    """The scorer of a name, with the features that a new one is to see; ``None`` for the mean."""
     if name == MEAN:
         return None
     if name in NEW:
@@ -173,12 +165,7 @@ def write_scorer(scorer: FeatureScorer, path: Path, **about: Any) -> None:
 
 
 def convert_official(source: Path | str, target: Path | None = None) -> Path:
-    """Convert the file of RoMe's authors, so that ``scorer="official"`` finds it.
-
-    Args:
-        source: Their file (:func:`~textmover.rome.scorer.scorers.read_official`).
-        target: Where to write; :func:`official_file` if ``None``.
-    """
+    """Convert the file of RoMe's authors, so that ``scorer="official"`` finds it."""
     target = target or official_file()
     write_scorer(read_official(source), target, about="network of RoMe's authors, github.com/rashad101/RoMe")
     return target
