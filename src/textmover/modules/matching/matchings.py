@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -58,161 +59,111 @@ class Matching(nn.Module):
         """Match similarities ``[B, M, N]`` (rows: reference tokens)."""
 
 
-class _Temperature(nn.Module):
-    """A temperature, fixed or learned (as its logarithm, so that it stays positive)."""
+class _Configured(Matching):
+    """A matching that reads its options from the configuration."""
 
-    def __init__(self, config: MetricConfig) -> None:
-        super().__init__()
-        self._fixed = config.temperature
-        learned = torch.tensor(math.log(config.temperature)) if config.learn_temperature else None
-        self.log_temperature = None if learned is None else nn.Parameter(learned)
-
-    def forward(self) -> Tensor | float:
-        """``T``, with gradient where it is learned."""
-        return self._fixed if self.log_temperature is None else self.log_temperature.exp()
-
-    @property
-    def value(self) -> float:
-        """The present temperature."""
-        return self._fixed if self.log_temperature is None else self.log_temperature.exp().item()
-
-    def learned_fields(self) -> dict[str, float]:
-        """The temperature, where it is learned."""
-        return {} if self.log_temperature is None else {"temperature": self.value}
-
-
-class _Tempered(Matching):
-    """A matching with a temperature."""
+    entries: ClassVar[tuple[str, ...]] = ()
+    """Names of its entries of the signature: keys of :data:`ENTRIES`."""
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__()
         self.config = config
-        self.temperature = _Temperature(config)
 
     @classmethod
     def from_config(cls, config: MetricConfig) -> Matching:
         """See :meth:`Matching.from_config`."""
         return cls(config)
 
+    def signature_entries(self) -> dict[str, str]:
+        """Entries that are not left out at their default."""
+        return {name: found for name in self.entries if (found := ENTRIES[name](self)) is not None}
+
+    def options(self, *names: str) -> dict[str, Any]:
+        """Fields of the configuration, as the functions call them."""
+        return {name: getattr(self.config, name) for name in names}
+
+
+class _Temperature(nn.Module):
+    """A temperature ``T``, fixed or learned (as its logarithm, so that it stays positive)."""
+
+    def __init__(self, config: MetricConfig) -> None:
+        super().__init__()
+        self.fixed = config.temperature
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(self.fixed))) if config.learn_temperature else None
+
+    def forward(self) -> Tensor | float:
+        return self.fixed if self.log_temperature is None else self.log_temperature.exp()
+
+    @property
+    def value(self) -> float:
+        return self.fixed if self.log_temperature is None else self.log_temperature.exp().item()
+
+
+class _Tempered(_Configured):
+    """A matching with a temperature."""
+
+    def __init__(self, config: MetricConfig) -> None:
+        super().__init__(config)
+        self.temperature = _Temperature(config)
+
     def learned_fields(self) -> dict[str, float]:
         """The temperature, where it is learned."""
-        return self.temperature.learned_fields()
-
-    def _stop(self) -> str:
-        """When the iterations stop: after a number, or at a tolerance (within a number that is not the default)."""
-        config = self.config
-        if config.tolerance is None:
-            return str(config.iterations)
-        most = "" if config.max_iterations == MetricConfig().max_iterations else f"max{config.max_iterations}"
-        return f"to{config.tolerance:g}{most}"
+        return {"temperature": self.temperature.value} if self.config.learn_temperature else {}
 
 
 class Twmd(_Tempered):
     """Tempered word mover similarity (:func:`textmover.functional.twmd`)."""
 
-    def signature_entries(self) -> dict[str, str]:
-        """Temperature, value and F where they are not the default, and when the iterations stop."""
-        return {"T": f"{self.temperature.value:.6g}", **_value(self.config), **_alpha(self.config), "k": self._stop()}
+    entries = ("T", "value", "alpha", "k")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
-        return functional.twmd(
-            similarity,
-            reference.weights,
-            hypothesis.weights,
-            self.temperature(),
-            iterations=self.config.iterations,
-            tolerance=self.config.tolerance,
-            max_iterations=self.config.max_iterations,
-            value=self.config.value,
-            alpha=self.config.alpha,
-            with_plan=with_plan,
-        )
+        options = self.options("iterations", "tolerance", "max_iterations", "value", "alpha")
+        weights = reference.weights, hypothesis.weights
+        return functional.twmd(similarity, *weights, self.temperature(), **options, with_plan=with_plan)
 
 
 class Trwmd(_Tempered):
     """Tempered relaxed word mover similarity (:func:`textmover.functional.trwmd`)."""
 
-    def signature_entries(self) -> dict[str, str]:
-        """Temperature, value and F where they are not the default."""
-        return {"T": f"{self.temperature.value:.6g}", **_value(self.config), **_alpha(self.config)}
+    entries = ("T", "value", "alpha")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
-        return functional.trwmd(
-            similarity,
-            reference.weights,
-            hypothesis.weights,
-            reference.mask,
-            hypothesis.mask,
-            self.temperature(),
-            value=self.config.value,
-            alpha=self.config.alpha,
-            with_plan=with_plan,
-        )
+        sides = reference.weights, hypothesis.weights, reference.mask, hypothesis.mask
+        options = self.options("value", "alpha")
+        return functional.trwmd(similarity, *sides, self.temperature(), **options, with_plan=with_plan)
 
 
-class Greedy(Matching):
+class Greedy(_Configured):
     """Greedy matching as in BERTScore (:func:`textmover.functional.greedy_matching`)."""
 
-    def __init__(self, config: MetricConfig) -> None:
-        super().__init__()
-        self.config = config
-
-    @classmethod
-    def from_config(cls, config: MetricConfig) -> Matching:
-        """See :meth:`Matching.from_config`."""
-        return cls(config)
-
-    def signature_entries(self) -> dict[str, str]:
-        """The F, where it is not the harmonic mean."""
-        return _alpha(self.config)
+    entries = ("alpha",)
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
-        return functional.greedy_matching(
-            similarity,
-            reference.weights,
-            hypothesis.weights,
-            reference.mask,
-            hypothesis.mask,
-            alpha=self.config.alpha,
-            with_plan=with_plan,
-        )
+        sides = reference.weights, hypothesis.weights, reference.mask, hypothesis.mask
+        return functional.greedy_matching(similarity, *sides, **self.options("alpha"), with_plan=with_plan)
 
 
-class _Symmetric(Matching):
-    """A similarity of two sets of tokens that has no sides and no plan but that of all pairs."""
+class MeanCosine(Matching):
+    """Mean of all cosines, SBERT in the TWMD paper (:func:`textmover.functional.mean_cosine`)."""
 
     has_sides = False
-
-    @abstractmethod
-    def similarity_of_sets(self, similarity: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """The value ``[B]``."""
+    similarity_of_sets = staticmethod(functional.mean_cosine)
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
-        """See :meth:`Matching.forward`."""
+        """See :meth:`Matching.forward`; the plan is that of all pairs."""
         value = self.similarity_of_sets(similarity, reference.weights, hypothesis.weights)
         plan = reference.weights[:, :, None] * hypothesis.weights[:, None, :] if with_plan else None
         return MatchResult(value, value, value, plan)
 
 
-class MeanCosine(_Symmetric):
-    """Mean of all cosines, SBERT in the TWMD paper (:func:`textmover.functional.mean_cosine`)."""
-
-    def similarity_of_sets(self, similarity: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """See :class:`_Symmetric`."""
-        return functional.mean_cosine(similarity, a, b)
-
-
-class WordsetCka(_Symmetric):
+class WordsetCka(MeanCosine):
     """Centred kernel alignment of two sets of words (:func:`textmover.functional.wordset_cka`)."""
 
     bounds = (0.0, 1.0)
-
-    def similarity_of_sets(self, similarity: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """See :class:`_Symmetric`."""
-        return functional.wordset_cka(similarity, a, b)
+    similarity_of_sets = staticmethod(functional.wordset_cka)
 
 
 class PooledCosine(MeanCosine):
@@ -228,7 +179,7 @@ class _Distance(_Tempered):
 
     def __init__(self, config: MetricConfig) -> None:
         super().__init__(config)
-        low, high = sorted(self.report(torch.tensor(end, dtype=torch.float64)).item() for end in self._distances())
+        low, high = sorted(self._reported(end) for end in self._distances())
         self.bounds = (low, high)
 
     def report(self, distance: Tensor) -> Tensor:
@@ -237,44 +188,37 @@ class _Distance(_Tempered):
             return 1 - distance
         return 1 / (1 + distance) if self.config.output == "inverse" else distance
 
+    def _reported(self, distance: float) -> float:
+        return self.report(torch.tensor(distance, dtype=torch.float64)).item()
+
     @property
     def nothing(self) -> float:
         """Value at the cost of orthogonal vectors."""
         orthogonal = {"cosine": 1.0, "squared-euclidean": 2.0, "euclidean": math.sqrt(2)}[self.config.cost]
         return self.report(torch.tensor(orthogonal)).item()
 
-    def signature_entries(self) -> dict[str, str]:
-        """Cost and output."""
-        return {"cost": self.config.cost, "output": self.config.output}
-
     def _distances(self) -> tuple[float, float]:
         """Smallest and largest distance that can occur."""
         return (0.0, 4.0 if self.config.cost == "squared-euclidean" else 2.0)
 
-    def _cost(self, similarity: Tensor, reference: Side, hypothesis: Side) -> Tensor:
-        return functional.pairwise_cost(reference.vectors, hypothesis.vectors, similarity, self.config.cost)
+    def _problem(self, similarity: Tensor, reference: Side, hypothesis: Side) -> tuple[Tensor, Tensor, Tensor]:
+        """Cost and weights."""
+        cost = functional.pairwise_cost(reference.vectors, hypothesis.vectors, similarity, self.config.cost)
+        return cost, reference.weights, hypothesis.weights
 
-    def _stopping(self) -> dict[str, int | float | None]:
-        stop = self.config.tolerance
-        return {
-            "iterations": self.config.iterations if stop is None else None,
-            "tolerance": stop,
-            "max_iterations": self.config.max_iterations,
-        }
+    def _stopping(self) -> dict[str, Any]:
+        stopping = self.options("iterations", "tolerance", "max_iterations")
+        return stopping if self.config.tolerance is None else {**stopping, "iterations": None}
 
 
 class Emd(_Distance):
     """Exact transport (:func:`textmover.functional.exact_transport`), with WMDo's penalty on request."""
 
-    def signature_entries(self) -> dict[str, str]:
-        """Cost, output, and the order penalty where there is one."""
-        penalty = {"order": f"{self.config.order_penalty:g}"} if self.config.order_penalty else {}
-        return {**super().signature_entries(), **penalty}
+    entries = ("cost", "output", "order")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
-        cost = self._cost(similarity, reference, hypothesis)
-        result = functional.exact_transport(cost, reference.weights, hypothesis.weights)
+        result = functional.exact_transport(*self._problem(similarity, reference, hypothesis))
         distance = result.transport
         if self.config.order_penalty:
             broken = functional.fragmentation(result.plan, reference.weights, hypothesis.weights)
@@ -290,35 +234,23 @@ class Emd(_Distance):
 class LazyEmd(_Distance):
     """Transport that may leave tokens (:func:`textmover.functional.lazy_emd`)."""
 
+    entries = ("cost", "output", "lambda", "epsilon", "measure", "k")
+
     def _distances(self) -> tuple[float, float]:
         # Where no side is hard, a large entropy makes mass: there is no bound.
         hard = math.inf in (self.config.hypothesis_penalty, self.config.reference_penalty)
         return super()._distances() if hard else (0.0, math.inf)
 
     def signature_entries(self) -> dict[str, str]:
-        """Cost, output, penalties, epsilon, measure, and when the iterations stop."""
-        config = self.config
-        penalties = f"{config.hypothesis_penalty:g}/{config.reference_penalty:g}"
-        entries = {"lambda": penalties, "epsilon": f"{self.temperature.value:.6g}"}
-        if config.temperature:
-            entries |= {"measure": config.measure, "k": self._stop()}
-        return {**super().signature_entries(), **entries}
+        """Without temperature, neither measure nor iterations."""
+        entries = super().signature_entries()
+        return entries if self.config.temperature else {k: v for k, v in entries.items() if k not in ("measure", "k")}
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`."""
-        result = functional.lazy_emd(
-            self._cost(similarity, reference, hypothesis),
-            reference.weights,
-            hypothesis.weights,
-            reference.mask,
-            hypothesis.mask,
-            self.temperature(),
-            reference_penalty=self.config.reference_penalty,
-            hypothesis_penalty=self.config.hypothesis_penalty,
-            measure=self.config.measure,
-            with_plan=with_plan,
-            **self._stopping(),  # type: ignore[arg-type]
-        )
+        sides = *self._problem(similarity, reference, hypothesis), reference.mask, hypothesis.mask
+        options = self.options("reference_penalty", "hypothesis_penalty", "measure") | self._stopping()
+        result = functional.lazy_emd(*sides, self.temperature(), **options, with_plan=with_plan)
         value = self.report(result.f)
         return MatchResult(value, value, value, result.plan, result.converged)
 
@@ -333,23 +265,42 @@ class SinkhornDivergence(_Distance):
     """
 
     debiased = True
-
-    def signature_entries(self) -> dict[str, str]:
-        """Cost, output, epsilon, and when the iterations stop."""
-        return {**super().signature_entries(), "epsilon": f"{self.temperature.value:.6g}", "k": self._stop()}
+    entries = ("cost", "output", "epsilon", "k")
 
     def forward(self, similarity: Tensor, reference: Side, hypothesis: Side, *, with_plan: bool = False) -> MatchResult:
         """See :meth:`Matching.forward`; the value is the biased one, before :meth:`_Distance.report`."""
-        result = functional.sinkhorn(
-            self._cost(similarity, reference, hypothesis),
-            reference.weights,
-            hypothesis.weights,
-            self.temperature(),
-            **self._stopping(),  # type: ignore[arg-type]
-        )
+        problem = self._problem(similarity, reference, hypothesis)
+        result = functional.sinkhorn(*problem, self.temperature(), **self._stopping())
         value = result.objective
         return MatchResult(value, value, value, result.plan if with_plan else None, result.converged)
 
+
+def _stop(matching: Any) -> str:
+    """When the iterations stop: after a number, or at a tolerance (within a number that is not the default)."""
+    config = matching.config
+    if config.tolerance is None:
+        return str(config.iterations)
+    most = "" if config.max_iterations == MetricConfig().max_iterations else f"max{config.max_iterations}"
+    return f"to{config.tolerance:g}{most}"
+
+
+def _temperature(matching: Any) -> str:
+    return f"{matching.temperature.value:.6g}"
+
+
+ENTRIES: dict[str, Callable[[Any], str | None]] = {
+    "T": _temperature,
+    "epsilon": _temperature,
+    "k": _stop,
+    "value": lambda one: one.config.value if one.config.value != "transport" else None,
+    "alpha": lambda one: f"{one.config.alpha:g}" if one.config.alpha != 0.5 else None,
+    "cost": lambda one: one.config.cost,
+    "output": lambda one: one.config.output,
+    "order": lambda one: f"{one.config.order_penalty:g}" if one.config.order_penalty else None,
+    "lambda": lambda one: f"{one.config.hypothesis_penalty:g}/{one.config.reference_penalty:g}",
+    "measure": lambda one: one.config.measure,
+}
+"""Entries of signatures by name; ``None`` at a default that is left out."""
 
 MATCHINGS: dict[str, type[Matching]] = {
     "twmd": Twmd,
@@ -370,11 +321,3 @@ def build_matching(config: MetricConfig) -> Matching:
     registered = registered_matching(config.matching) if config.matching not in MATCHINGS else None
     found: Any = MATCHINGS[config.matching] if registered is None else registered.matching
     return found.from_config(config)
-
-
-def _value(config: MetricConfig) -> dict[str, str]:
-    return {"value": config.value} if config.value != "transport" else {}
-
-
-def _alpha(config: MetricConfig) -> dict[str, str]:
-    return {"alpha": f"{config.alpha:g}"} if config.alpha != 0.5 else {}
