@@ -1,8 +1,7 @@
 """The parts of a metric as ``torch.nn`` modules, and the model that joins them."""
 
 from textmover.modules.config import MetricConfig
-from textmover.modules.matching.matchings import Matching
-from textmover.modules.matching.registration import register_matching
+from textmover.modules.matching.matchings import Matching, register_matching
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.weighting import Side
 

@@ -62,9 +62,8 @@ def untrained(encoder: Encoder, *, dtype: torch.dtype | None = None) -> Encoder:
             "metric from its configuration, or load it from a checkpoint."
         )
     source = base.find()
-    found = Encoder.from_source(
-        source, load_config(source.folder), encoder.layers, dtype or next(encoder.parameters()).dtype, None
-    )
+    dtype = dtype or next(encoder.parameters()).dtype
+    found = Encoder.load(source.folder, load_config(source.folder), encoder.layers, dtype=dtype)
     if found.depth != encoder.depth:
         raise InputError(
             f"Expected the base encoder {base.name} to have {encoder.depth} layers, but got {found.depth}: give the "
@@ -116,10 +115,7 @@ def reassemble(config: MetricConfig, folder: Path, entry: Mapping[str, Any]) -> 
         return _over_base(config, BaseEncoder(**entry["base"]), entry)
     encoder_config = load_config(encoder_folder)
     tokenizer = _tokenizer(config, encoder_folder, encoder_config)
-    window = tokenizer.max_length if config.long_texts == "window" else None
-    encoder = Encoder.from_config(
-        encoder_config, folder, entry["depth"], entry["layers"], config.freeze_layers, window=window
-    )
+    encoder = Encoder.load(folder, encoder_config, entry["layers"], depth=entry["depth"], **_reading(config, tokenizer))
     encoder.to(getattr(torch, config.dtype))
     remember_base(encoder, base)
     return Parts(encoder, tokenizer, entry["identity"])
@@ -168,9 +164,14 @@ def _pretrained(
 ) -> Parts:
     """The encoder of a folder with its tokenizer, still without a name."""
     tokenizer = _tokenizer(config, source.folder, encoder_config)
-    window = tokenizer.max_length if config.long_texts == "window" else None
-    encoder = Encoder.from_source(source, encoder_config, layers, dtype, config.freeze_layers, window=window)
+    encoder = Encoder.load(source.folder, encoder_config, layers, dtype=dtype, **_reading(config, tokenizer))
     return Parts(encoder, tokenizer, "")
+
+
+def _reading(config: MetricConfig, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Options of the encoder beside its layers."""
+    window = tokenizer.max_length if config.long_texts == "window" else None
+    return {"freeze_layers": config.freeze_layers, "window": window}
 
 
 def _static(config: MetricConfig, vectors: StaticVectors) -> Parts:

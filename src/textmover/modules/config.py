@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import logging
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from typing_extensions import Self
 
 from textmover.modules.matching.names import COSTS, Matching, check_matching, who_reads
 from textmover.types import InputError, check_whole
@@ -29,8 +32,61 @@ def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
         raise InputError(f"Expected `{name}` to be one of {', '.join(map(repr, choices))}, but got {value!r}.")
 
 
+class Configuration:
+    """Base of frozen dataclasses that rebuild a metric."""
+
+    def check_choices(self, *but: str) -> None:
+        """Refuse what is no value of a flag or of a field with named values, some fields excepted."""
+        for name, hint in get_type_hints(type(self)).items():
+            if name not in but and (hint is bool or get_origin(hint) is Literal):
+                check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
+
+    def override(self, **changes: Any) -> Self:
+        """The same configuration with some fields changed.
+
+        Raises:
+            InputError: If a field does not exist (names the nearest), a value does not fit, or nothing reads the field.
+        """
+        check_fields(changes, type(self))
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values, for JSON and YAML."""
+        return {name: _plain(value) for name, value in asdict(self).items()}  # type: ignore[call-overload]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The configuration that :meth:`to_dict` wrote.
+
+        Raises:
+            InputError: If a field does not exist or a value does not fit.
+        """
+        check_fields(values, cls)
+        return cls(**values)
+
+
+def _within(low: float, high: float, *, above: bool = False) -> Callable[[float], bool]:
+    return lambda value: low <= value <= high and not (above and value == low)
+
+
+POSITIVE = _within(0, sys.float_info.max, above=True), "a finite number above 0"
+NOT_NEGATIVE = _within(0, sys.float_info.max), "a finite number of at least 0"
+PENALTY = _within(0, math.inf), 'a number of at least 0 or "inf"'
+NUMBERS = {
+    "routing_step": POSITIVE,
+    "routing_tolerance": POSITIVE,
+    "tolerance": POSITIVE,
+    "temperature": POSITIVE,
+    "hypothesis_penalty": PENALTY,
+    "reference_penalty": PENALTY,
+    "order_penalty": NOT_NEGATIVE,
+    "alpha": (_within(0, 1), "a number between 0 and 1"),
+}
+"""Range of each number of a metric's configuration, and its name in messages."""
+
+
 @dataclass(frozen=True)
-class MetricConfig:
+class MetricConfig(Configuration):
     """A transport metric from encoder to calibration; the class for ``kind: transport``.
 
     Infinite numbers may be written as ``"inf"`` and ``"-inf"``, and are in files.
@@ -89,24 +145,15 @@ class MetricConfig:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name, hint in get_type_hints(type(self)).items():
-            if name == "matching":
-                check_matching(self.matching)  # which may be another package's
-            elif hint is bool or get_origin(hint) is Literal:
-                check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
+        check_matching(self.matching)  # which may be another package's
+        self.check_choices("matching")
         self._read_infinities()
-        for name in ("routing_step", "routing_tolerance"):
-            self._check_number(name, lambda value: 0 < value < math.inf, "a finite number above 0")
-        if self.tolerance is not None:
-            self._check_number("tolerance", lambda value: 0 < value < math.inf, "a finite number above 0")
-        if self.matching == "lazy-emd":
-            self._check_number("temperature", lambda value: 0 <= value < math.inf, "a finite number of at least 0")
-        else:
-            self._check_number("temperature", lambda value: 0 < value < math.inf, "a finite number above 0")
-        for name in ("hypothesis_penalty", "reference_penalty"):
-            self._check_number(name, lambda value: value >= 0, 'a number of at least 0 or "inf"')
-        self._check_number("order_penalty", lambda value: 0 <= value < math.inf, "a finite number of at least 0")
-        self._check_number("alpha", lambda value: 0 <= value <= 1, "a number between 0 and 1")
+        for name, (fits, what) in NUMBERS.items():
+            value = getattr(self, name)
+            if name == "temperature" and self.matching == "lazy-emd":
+                fits, what = NOT_NEGATIVE
+            if not (name == "tolerance" and value is None) and not (_is_number(value) and fits(value)):
+                raise InputError(f"Expected `{name}` to be {what}, but got {value!r}.")
         for name in ("iterations", "max_iterations", "last_layers", "routing_iterations"):
             check_whole(name, getattr(self, name))
         for name in ("layer", "max_length", "freeze_layers"):
@@ -166,20 +213,9 @@ class MetricConfig:
         if self.temperature == 0 and self.learn_temperature:
             raise InputError("Expected a `temperature` above 0 to learn it, but got 0.")
 
-    def _check_number(self, name: str, fits: Callable[[float], bool], what: str) -> None:
-        value = getattr(self, name)
-        if not _is_number(value) or not fits(value):
-            raise InputError(f"Expected `{name}` to be {what}, but got {value!r}.")
-
-    def override(self, **changes: Any) -> MetricConfig:
-        """The same configuration with some fields changed.
-
-        Raises:
-            InputError: If a field does not exist (names the nearest), a value does not fit, or the matching does not
-                read the field.
-        """
-        check_fields(changes, type(self))
-        changed = replace(self, **changes)
+    def override(self, **changes: Any) -> Self:
+        """See :meth:`Configuration.override`."""
+        changed = super().override(**changes)
         for name in changes:
             if getattr(changed, name) != getattr(self, name):
                 changed._check_read(name)
@@ -213,20 +249,6 @@ class MetricConfig:
     def higher_is_better(self) -> bool:
         """False for distances; behind a calibration head higher is always better."""
         return self.calibrate or self.matching not in COSTS or self.output != "distance"
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values, for JSON and YAML."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> MetricConfig:
-        """The configuration that :meth:`to_dict` wrote.
-
-        Raises:
-            InputError: If a field does not exist or a value does not fit.
-        """
-        check_fields(values, cls)
-        return cls(**values)
 
 
 def check_fields(values: Mapping[str, Any], config_class: type) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-from textmover.modules.config import DEFAULT_ENCODER, MetricConfig, check_choice, check_fields
+from textmover.modules.config import DEFAULT_ENCODER, Configuration, MetricConfig
 from textmover.rome.features.acceptability import DEFAULT_CLASSIFIER
 from textmover.rome.features.semantic import SEMANTICS, SemanticConfig
 from textmover.rome.features.syntactic import SyntacticOptions
@@ -28,7 +27,7 @@ Variant = Literal["paper", "code", "equations", "align", "emd"]
 
 
 @dataclass(frozen=True)
-class RomeConfig:
+class RomeConfig(Configuration):
     """RoMe from encoder to scorer; the class for ``kind: rome``.
 
     Example:
@@ -65,9 +64,7 @@ class RomeConfig:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name, hint in get_type_hints(type(self)).items():
-            if hint is bool or get_origin(hint) is Literal:
-                check_choice(name, getattr(self, name), (True, False) if hint is bool else get_args(hint))
+        self.check_choices()
         for name in ("parser", "acceptability", "scorer"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InputError(f"Expected `{name}` to be a name or a path, but got {getattr(self, name)!r}.")
@@ -128,29 +125,6 @@ class RomeConfig:
     def higher_is_better(self) -> bool:
         """Always."""
         return True
-
-    def override(self, **changes: Any) -> RomeConfig:
-        """The same configuration with some fields changed.
-
-        Raises:
-            InputError: If a field does not exist (names the nearest) or a value does not fit.
-        """
-        check_fields(changes, type(self))
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values, for JSON and YAML."""
-        return {**asdict(self), "features": list(self.features)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RomeConfig:
-        """The configuration that :meth:`to_dict` wrote.
-
-        Raises:
-            InputError: If a field does not exist or a value does not fit.
-        """
-        check_fields(values, cls)
-        return cls(**values)
 
 
 KEYS = {

@@ -17,7 +17,6 @@ from textmover.modules.encoder.known_encoders import (
     position_limit,
 )
 from textmover.modules.encoder.row_attention import row_graph
-from textmover.modules.encoder.source import EncoderSource
 from textmover.types import InputError, TokenBatch
 
 TEXTS = ["the small dog ran to the old house in the evening", "tea", "", "she will buy a book in town today"]
@@ -71,7 +70,7 @@ def saved(tmp_path_factory):
 
 def encoder_from(folder, *layers: int, freeze: int | None = None) -> Encoder:
     config = AutoConfig.from_pretrained(folder)
-    return Encoder.from_source(EncoderSource(folder, "folder", ""), config, layers, torch.float32, freeze).eval()
+    return Encoder.load(folder, config, layers, dtype=torch.float32, freeze_layers=freeze).eval()
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2, 3])

@@ -9,7 +9,6 @@ from transformers import AutoConfig, AutoModel
 from textmover.functional import unit_vectors
 from textmover.modules.encoder import encoder as encoder_module
 from textmover.modules.encoder.encoder import Encoder
-from textmover.modules.encoder.source import EncoderSource
 from textmover.modules.encoder.windows import WINDOW_TOKENS, encode_windows, plan_windows
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.types import InputError, TokenBatch
@@ -39,8 +38,7 @@ def long_text(words: int, start: int = 0) -> str:
 
 def encoder_of(folder, layers: tuple[int, ...] = (2,), window: int | None = None) -> Encoder:
     config = AutoConfig.from_pretrained(folder)
-    source = EncoderSource(folder, "folder", "")
-    return Encoder.from_source(source, config, layers, torch.float32, None, window=window).eval()
+    return Encoder.load(folder, config, layers, dtype=torch.float32, window=window).eval()
 
 
 def token_batch(*rows: list[int]) -> TokenBatch:
@@ -266,9 +264,8 @@ def test_ten_thousand_words_take_bounded_memory(tiny_encoder):
 
 
 def test_a_checkpoint_encoder_has_windows_too(tiny_encoder):
-    encoder = Encoder.from_config(
-        AutoConfig.from_pretrained(tiny_encoder), tiny_encoder, 3, (2,), None, window=64
-    ).eval()
+    config = AutoConfig.from_pretrained(tiny_encoder)
+    encoder = Encoder.load(tiny_encoder, config, (2,), depth=3, window=64).eval()
     batch = Tokenizer(tiny_encoder, "bert", 64, "window")([long_text(100)])
     assert encoder(batch)[0].shape == (1, batch.mask.shape[1], 32)
 

@@ -54,18 +54,6 @@ def test_a_batch_without_tokens_leaves_the_mean_alone():
     assert torch.equal(mean.mean, before)
 
 
-def test_a_fit_can_be_started_anew():
-    mean = CorpusMean(6)
-    first, second = random_batches(2)
-    mean.add(*first)
-    mean.reset()
-    assert not mean.fitted
-    mean.add(*second)
-    again = CorpusMean(6)
-    again.add(*second)
-    assert torch.equal(mean.mean, again.mean)
-
-
 def test_a_saved_mean_is_the_same_and_goes_on():
     first, *rest = random_batches(3)
     mean = CorpusMean(6)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from textmover.modules.encoder.known_encoders import POST_NORM_TYPES
 from textmover.modules.encoder.pretrained import load_model
 from textmover.modules.encoder.row_attention import EncoderGraph
-from textmover.modules.encoder.source import EncoderSource
 from textmover.modules.encoder.windows import encode_windows
 from textmover.types import EncoderRunner, InputError, RowRunner, TokenBatch
 
@@ -66,34 +65,26 @@ class Encoder(nn.Module):
             self._freeze(freeze_layers)
 
     @classmethod
-    def from_source(
+    def load(
         cls,
-        source: EncoderSource,
-        config: Any,
-        layers: Sequence[int],
-        dtype: torch.dtype,
-        freeze_layers: int | None,
-        *,
-        window: int | None = None,
-    ) -> Encoder:
-        """An encoder with the pretrained weights of ``source``; ``config`` is its Hugging Face configuration."""
-        depth, config = config.num_hidden_layers, _cut(config, max(layers))
-        model = load_model(config, source.folder, dtype)
-        return cls(model, depth, layers, freeze_layers, window=window)
-
-    @classmethod
-    def from_config(
-        cls,
-        config: Any,
         folder: Path,
-        depth: int,
+        config: Any,
         layers: Sequence[int],
-        freeze_layers: int | None,
         *,
+        depth: int | None = None,
+        dtype: torch.dtype | None = None,
+        freeze_layers: int | None = None,
         window: int | None = None,
     ) -> Encoder:
-        """An encoder with random weights in the shape of ``config``, to be filled from the checkpoint ``folder``."""
-        return cls(load_model(_cut(config, max(layers)), folder), depth, layers, freeze_layers, window=window)
+        """An encoder of a Hugging Face configuration, cut above its layers, with the weights of ``folder``.
+
+        Without ``dtype`` its weights are random, to be filled from a checkpoint, whose configuration is cut already:
+        ``depth`` is that before.
+        """
+        depth = depth or config.num_hidden_layers
+        if config.model_type in POST_NORM_TYPES:  # elsewhere a cut changes the layers below
+            config.num_hidden_layers = max(*layers, 1)
+        return cls(load_model(config, folder, dtype), depth, layers, freeze_layers, window=window)
 
     @property
     def dimension(self) -> int:
@@ -287,10 +278,3 @@ def drop_capturing_hooks(model: Any) -> None:
                 del module._forward_hooks[number]
         if getattr(module, "_output_capturing_hooks_installed", False):
             module._output_capturing_hooks_installed = False
-
-
-def _cut(config: Any, top: int) -> Any:
-    """The configuration with the layers above ``top`` left out, where that does not change the ones below."""
-    if config.model_type in POST_NORM_TYPES:
-        config.num_hidden_layers = max(top, 1)
-    return config

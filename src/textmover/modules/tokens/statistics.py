@@ -39,12 +39,6 @@ class CorpusMean(nn.Module):
         """First eight digits of a hash of the mean: what the signature names."""
         return hashlib.sha256(self.mean.detach().cpu().numpy().tobytes()).hexdigest()[:8]
 
-    def reset(self) -> None:
-        """Forget everything, before a new fit."""
-        self.mean.zero_()
-        self.count.zero_()
-        self.rest.zero_()
-
     @torch.no_grad()
     def add(self, vectors: Tensor, mask: Tensor) -> None:
         """Take further texts into the fit: vectors ``[B, L, D]``, mask ``[B, L]``."""
@@ -114,12 +108,6 @@ class IdfTable(nn.Module):
         parts = (self.counts, self.documents)
         return hashlib.sha256(b"".join(part.cpu().numpy().tobytes() for part in parts)).hexdigest()[:8]
 
-    def reset(self, *, from_call: bool = False) -> None:
-        """Forget everything, before a new fit."""
-        self.counts.zero_()
-        self.documents.zero_()
-        self.from_call.fill_(from_call)
-
     @torch.no_grad()
     def add(self, input_ids: Tensor, mask: Tensor) -> None:
         """Take further documents into the fit: ids ``[B, L]`` with their mask."""
@@ -156,11 +144,6 @@ class Baseline(nn.Module):
     def fitted(self) -> bool:
         """Whether any pair has been seen."""
         return int(self.count) > 0
-
-    def reset(self) -> None:
-        """Forget everything, before a new fit."""
-        self.values.zero_()
-        self.count.zero_()
 
     @torch.no_grad()
     def add(self, scores: Tensor) -> None:

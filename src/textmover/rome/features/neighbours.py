@@ -112,7 +112,7 @@ def load_neighbours(name: str, *, least: float | None = None, most: int = 12, co
         return _static(name, limits)
     source = resolve_encoder(name)
     tokenizer, config = load_tokenizer(source.folder), load_config(source.folder)
-    model = Encoder.from_source(source, config, [config.num_hidden_layers], torch.float32, None).eval().model
+    model = Encoder.load(source.folder, config, [config.num_hidden_layers], dtype=torch.float32).eval().model
     embeddings = model.get_input_embeddings().weight.detach()
     words, rows = _whole_words(tokenizer)
     if not words:
