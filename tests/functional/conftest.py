@@ -19,10 +19,6 @@ class Problem(NamedTuple):
     reference_mask: Tensor
     hypothesis_mask: Tensor
 
-    def masked(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Arguments of the matchings that take masks."""
-        return tuple(self)
-
     def to(self, dtype: torch.dtype) -> Problem:
         return self._replace(similarity=self.similarity.to(dtype), a=self.a.to(dtype), b=self.b.to(dtype))
 
@@ -97,3 +93,14 @@ def make_problem(
 def problem() -> Callable[..., Problem]:
     """Maker of random problems: ``problem(batch, rows, columns, ragged=…, uniform=…, dtype=…, seed=…)``."""
     return make_problem
+
+
+@pytest.fixture
+def costs() -> Callable[..., Problem]:
+    """Maker of the same problems with costs in place of similarities."""
+
+    def make(*args, **kwargs) -> Problem:
+        given = make_problem(*args, **kwargs)
+        return given._replace(similarity=1 - given.similarity)
+
+    return make

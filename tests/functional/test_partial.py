@@ -111,13 +111,6 @@ def test_a_scale_and_a_shift_of_the_cost_and_a_scale_of_the_weights(problem):
     torch.testing.assert_close(scaled.work, 5 * plain.work, rtol=0, atol=1e-12)
 
 
-def test_sides_and_order_do_not_matter(problem):
-    given = costs(problem, ragged=True)
-    expected = partial_transport(*given[:3]).emd
-    for other in (given.transposed(), given.permuted()):
-        torch.testing.assert_close(partial_transport(*other[:3]).emd, expected, rtol=0, atol=1e-13)
-
-
 def test_padding_and_batch_mates_change_nothing(problem):
     given = costs(problem, ragged=True)
     mixed = given._replace(b=given.b * torch.tensor([1.0, 2.5, 4.0, 0.1])[:, None])  # one of them is balanced
@@ -128,23 +121,6 @@ def test_padding_and_batch_mates_change_nothing(problem):
     assert (padded.plan[:, :, 5:] == 0).all()
     alone = torch.cat([partial_transport(*single[:3]).emd for single in mixed.singles()])
     torch.testing.assert_close(alone, expected.emd, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("side", ["a", "b", "both"])
-def test_without_mass_nothing_moves(problem, side):
-    cost, a, b, *_ = costs(problem, 3)
-    a, b = (weights.clone() for weights in (a, b))
-    if side != "b":
-        a[0] = 0
-    if side != "a":
-        b[0] = 0
-    leaves = [one.requires_grad_() for one in (cost, a, b)]
-    found = partial_transport(*leaves)
-    found.emd.sum().backward()
-    assert found.work[0] == found.mass[0] == found.emd[0] == 0
-    assert (found.plan[0] == 0).all()
-    assert (found.emd[1:] > 0).all()
-    assert all(leaf.grad.isfinite().all() for leaf in leaves)
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 0, 0)], ids=str)
@@ -173,13 +149,6 @@ def test_the_gradient_of_the_cost_is_the_plan(problem):
     torch.testing.assert_close(slope, found.plan, rtol=0, atol=1e-14)
 
 
-def test_float32_is_close_to_float64_and_stays(problem):
-    given = costs(problem, 8, 12, 9, dtype=torch.float32)
-    found, expected = partial_transport(*given[:3]), partial_transport(*given.to(torch.float64)[:3])
-    assert found.plan.dtype == found.emd.dtype == torch.float32
-    torch.testing.assert_close(found.emd.double(), expected.emd, rtol=0, atol=1e-6)
-
-
 # --- bad arguments ----------------------------------------------------------------------------------------------------
 
 
@@ -189,12 +158,3 @@ def test_bad_values_are_refused(problem):
         partial_transport(cost.clone().fill_(float("nan")), a, b)
     with pytest.raises(ValueError, match="`a` to be finite and 0 or above, but got -"):
         partial_transport(cost, -a, b)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_bad_tensors_are_named(problem):
-    cost, a, b, *_ = costs(problem)
-    with pytest.raises(ValueError, match=r"Expected `a` to have shape \[4, 6\], but got \[4, 5\]"):
-        partial_transport(cost, b, b)
-    with pytest.raises(TypeError, match=r"Expected `cost` to be float32 or float64, but got torch\.float16: call"):
-        partial_transport(cost.half(), a, b)

@@ -23,12 +23,6 @@ TIGHT = RULES["to a tolerance"]
 each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 
 
-def costs(problem, *args, **kwargs):
-    """Cost, weights and masks of random sets."""
-    given = problem(*args, **kwargs)
-    return given._replace(similarity=1 - given.similarity)
-
-
 def assert_same(found, expected, bound: float = 1e-12) -> None:
     """Plans, transport and objective agree."""
     for name in ("plan", "transport", "objective"):
@@ -47,8 +41,8 @@ def test_stored_values(case, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.2, 0.05])
-def test_plan_of_pot(problem, epsilon):
-    given = costs(problem)
+def test_plan_of_pot(costs, epsilon):
+    given = costs()
     found = sinkhorn(*given[:3], epsilon, **TIGHT)
     for row in range(len(given.a)):
         cost, a, b = (tensor[row].numpy() for tensor in given[:3])
@@ -57,31 +51,17 @@ def test_plan_of_pot(problem, epsilon):
     assert found.converged.all()
 
 
-@pytest.mark.parametrize("uniform", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_small_epsilon_approaches_exact_transport(problem, uniform):
-    given = costs(problem, 4, 6, 6, uniform=uniform)
-    exact = [ot.emd2(*(tensor[row].numpy() for tensor in (given.a, given.b, given.similarity))) for row in range(4)]
-    excess = []
-    for epsilon in (0.2, 0.05, 0.01):
-        found = sinkhorn(*given[:3], epsilon, tolerance=1e-4, max_iterations=100_000)
-        assert found.converged.all()
-        excess.append(found.transport.numpy() - exact)
-    assert (np.diff(excess, axis=0) < 0).all()
-    assert (excess[-1] > -2e-4).all()
-    assert (excess[-1] < 2e-3).all()
-
-
 @pytest.mark.parametrize(("epsilon", "iterations"), [(1.0, 40), (0.1, 300), (0.01, 1500), (0.001, 1500)])
-def test_the_scaling_form_is_a_loop_in_the_log_domain(problem, epsilon, iterations):
-    given = costs(problem, 3, uniform=True)
+def test_the_scaling_form_is_a_loop_in_the_log_domain(costs, epsilon, iterations):
+    given = costs(3, uniform=True)
     unrolled = sinkhorn(*given[:3], epsilon, iterations=iterations)
     found = sinkhorn(*given[:3], epsilon, tolerance=1e-12, max_iterations=iterations)
     bound = 1e-11 + 2 * unrolled.marginal_error.max().item()
     assert_same(found, unrolled, bound)
 
 
-def test_large_epsilon_gives_the_product_plan(problem):
-    given = costs(problem)
+def test_large_epsilon_gives_the_product_plan(costs):
+    given = costs()
     product = given.a[:, :, None] * given.b[:, None, :]
     torch.testing.assert_close(sinkhorn(*given[:3], 1e9, iterations=1).plan, product, rtol=0, atol=1e-9)
 
@@ -90,13 +70,15 @@ def test_large_epsilon_gives_the_product_plan(problem):
 
 
 @each_rule
-def test_plan_potentials_and_values_fit_together(problem, rule):
-    cost, a, b, rows, columns = costs(problem, ragged=True)
+def test_plan_potentials_and_values_fit_together(costs, rule):
+    cost, a, b, rows, columns = costs(ragged=True)
     found = sinkhorn(cost, a, b, 0.1, **rule)
     plan = a[:, :, None] * b[:, None, :] * ((found.f[:, :, None] + found.g[:, None, :] - cost) / 0.1).exp()
     kept = rows[:, :, None] & columns[:, None, :]
     ratio = torch.where(kept, found.plan, 1.0) / torch.where(kept, a[:, :, None] * b[:, None, :], 1.0)
     torch.testing.assert_close(found.plan, plan, rtol=0, atol=1e-14)
+    assert (found.f[~rows] == 0).all()
+    assert (found.g[~columns] == 0).all()
     torch.testing.assert_close(found.plan.sum(dim=2), a, rtol=0, atol=1e-15)
     torch.testing.assert_close(found.marginal_error, (found.plan.sum(dim=1) - b).abs().sum(dim=1), rtol=0, atol=1e-15)
     torch.testing.assert_close(found.transport, (found.plan * cost).sum(dim=(1, 2)), rtol=0, atol=1e-15)
@@ -104,16 +86,16 @@ def test_plan_potentials_and_values_fit_together(problem, rule):
     torch.testing.assert_close(found.objective, found.transport + 0.1 * divergence, rtol=0, atol=1e-14)
 
 
-def test_at_convergence_the_objective_is_the_dual_value(problem):
-    given = costs(problem)
+def test_at_convergence_the_objective_is_the_dual_value(costs):
+    given = costs()
     found = sinkhorn(*given[:3], 0.1, **TIGHT)
     dual = (given.a * found.f).sum(dim=1) + (given.b * found.g).sum(dim=1)
     torch.testing.assert_close(found.objective, dual, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_converged_is_true_within_the_tolerance_and_false_where_iterations_run_out(problem, dtype):
-    given = costs(problem, 16, dtype=dtype)
+def test_converged_is_true_within_the_tolerance_and_false_where_iterations_run_out(costs, dtype):
+    given = costs(16, dtype=dtype)
     found = sinkhorn(*given[:3], 0.02, tolerance=1e-5, max_iterations=100_000)
     assert found.converged.all()
     assert (found.marginal_error <= 1e-5).all()
@@ -126,14 +108,14 @@ def test_converged_is_true_within_the_tolerance_and_false_where_iterations_run_o
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.005])
-def test_a_problem_that_stopped_early_has_converged_in_float32_too(problem, epsilon):
-    given = costs(problem, 64, 12, 9, uniform=True, dtype=torch.float32)
+def test_a_problem_that_stopped_early_has_converged_in_float32_too(costs, epsilon):
+    given = costs(64, 12, 9, uniform=True, dtype=torch.float32)
     found = sinkhorn(*given[:3], epsilon, tolerance=1e-5, max_iterations=2000)
     assert torch.equal(found.converged | (found.iterations == 2000), torch.ones(64, dtype=torch.bool))
 
 
-def test_a_fixed_number_of_iterations_makes_no_claim(problem):
-    found = sinkhorn(*costs(problem)[:3], 0.1, iterations=2)
+def test_a_fixed_number_of_iterations_makes_no_claim(costs):
+    found = sinkhorn(*costs()[:3], 0.1, iterations=2)
     assert found.converged is None
     assert (found.iterations == 2).all()
 
@@ -141,80 +123,8 @@ def test_a_fixed_number_of_iterations_makes_no_claim(problem):
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
-@each_rule
-@pytest.mark.parametrize("shift", [-2.0, 3.0])
-def test_a_constant_added_to_the_cost_is_added_to_the_values(problem, rule, shift):
-    given = costs(problem)
-    expected = sinkhorn(*given[:3], 0.1, **rule)
-    expected = expected._replace(transport=expected.transport + shift, objective=expected.objective + shift)
-    assert_same(sinkhorn(given.similarity + shift, *given[1:3], 0.1, **rule), expected, bound=1e-11)
-
-
-@each_rule
-@pytest.mark.parametrize("scale", [0.1, 7.0])
-def test_cost_and_epsilon_scale_together(problem, rule, scale):
-    given = costs(problem)
-    expected = sinkhorn(*given[:3], 0.1, **rule)
-    expected = expected._replace(transport=scale * expected.transport, objective=scale * expected.objective)
-    assert_same(sinkhorn(scale * given.similarity, *given[1:3], scale * 0.1, **rule), expected, bound=1e-11)
-
-
-def test_at_convergence_the_sides_can_be_exchanged(problem):
-    given = costs(problem)
-    forward, backward = (sinkhorn(*one[:3], 0.1, **TIGHT) for one in (given, given.transposed()))
-    assert_same(backward._replace(plan=backward.plan.transpose(1, 2)), forward, bound=1e-10)
-
-
-@each_rule
-def test_order_of_tokens_does_not_matter(problem, rule):
-    given = costs(problem, ragged=True)
-    found, expected = sinkhorn(*given.permuted()[:3], 0.1, **rule), sinkhorn(*given[:3], 0.1, **rule)
-    torch.testing.assert_close(found.transport, expected.transport, rtol=0, atol=1e-12)
-
-
-@each_rule
-@pytest.mark.parametrize("side", [1, 2])
-def test_a_token_may_be_split_into_two_halves(problem, rule, side):
-    given = costs(problem)
-    weights = given[side]
-    halves = torch.cat([weights[:, :1] / 2, weights[:, 1:], weights[:, :1] / 2], dim=1)
-    cost = torch.cat([given.similarity, given.similarity.narrow(side, 0, 1)], dim=side)
-    a, b = (halves, given.b) if side == 1 else (given.a, halves)
-    found, expected = sinkhorn(cost, a, b, 0.1, **rule), sinkhorn(*given[:3], 0.1, **rule)
-    for name in ("transport", "objective"):
-        torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-12)
-
-
-@each_rule
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
-def test_padding_moves_nothing_and_gets_no_gradient(problem, rule, dtype, bound):
-    if dtype == torch.float32 and "tolerance" in rule:
-        rule = {"tolerance": 1e-5}
-    given = costs(problem, ragged=True, dtype=dtype)
-    padded = given.padded(3, 2, fill=-5.0)
-    leaves = [tensor.clone().requires_grad_() for tensor in padded[:3]]
-    found = sinkhorn(*leaves, 0.1, **rule)
-    expected = sinkhorn(*given[:3], 0.1, **rule)
-    assert (found.plan[:, 6:] == 0).all()
-    assert (found.plan[:, :, 5:] == 0).all()
-    assert_same(found._replace(plan=found.plan[:, :6, :5]), expected, bound)
-    (found.transport + found.objective).sum().backward()
-    assert (leaves[0].grad[~(padded.reference_mask[:, :, None] & padded.hypothesis_mask[:, None, :])] == 0).all()
-    assert all(leaf.grad.isfinite().all() for leaf in leaves)
-
-
-@each_rule
-def test_a_token_of_weight_zero_is_invisible(problem, rule):
-    given = costs(problem)
-    a = torch.nn.functional.pad(given.a, (0, 1))
-    cost = torch.cat([given.similarity, -3 * torch.ones_like(given.similarity[:, :1])], dim=1)
-    found = sinkhorn(cost, a, given.b, 0.1, **rule)
-    assert_same(found._replace(plan=found.plan[:, :-1]), sinkhorn(*given[:3], 0.1, **rule), bound=1e-14)
-    assert (found.f[:, -1] == 0).all()
-
-
 @pytest.mark.parametrize(("worth", "inside"), [(10**9, 1), (0, 2)])
-def test_small_problems_are_solved_in_one_thread(problem, monkeypatch, worth, inside):
+def test_small_problems_are_solved_in_one_thread(costs, monkeypatch, worth, inside):
     """Threads that wait for one another twice in each iteration take most of the time on a busy processor."""
     monkeypatch.setattr(_scaling, "WORTH_THREADS", worth)
     step, seen = _scaling.row_half_step, []
@@ -222,26 +132,15 @@ def test_small_problems_are_solved_in_one_thread(problem, monkeypatch, worth, in
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        sinkhorn(*costs(problem)[:3], 0.1, tolerance=1e-6)
+        sinkhorn(*costs()[:3], 0.1, tolerance=1e-6)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
     assert set(seen) == {inside}
 
 
-@each_rule
-def test_batch_is_a_loop_of_singles(problem, rule):
-    given = costs(problem, ragged=True)
-    singles = [sinkhorn(*single[:3], 0.1, **rule) for single in given.singles()]
-    found = sinkhorn(*given[:3], 0.1, **rule)
-    for name in ("transport", "objective"):
-        torch.testing.assert_close(
-            getattr(found, name), torch.cat([getattr(single, name) for single in singles]), rtol=0, atol=1e-12
-        )
-
-
-def test_problems_that_converge_at_different_speeds_do_not_touch_each_other(problem):
-    given = costs(problem, 4)
+def test_problems_that_converge_at_different_speeds_do_not_touch_each_other(costs):
+    given = costs(4)
     cost = given.similarity * torch.tensor([0.01, 0.3, 1.0, 4.0], dtype=torch.float64)[:, None, None]
     rule = {"tolerance": 1e-6, "max_iterations": 100_000}
     together = sinkhorn(cost, *given[1:3], 0.1, **rule)
@@ -270,37 +169,11 @@ def test_a_cheap_permutation_is_found(rule):
     torch.testing.assert_close(found.plan, (1 - cost) / 4, rtol=0, atol=1e-14)
 
 
-@each_rule
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("side", ["a", "b", "both"])
-def test_a_problem_without_mass_on_one_side_moves_nothing(problem, rule, side, dtype):
-    given = costs(problem, 3, dtype=dtype)
-    if dtype == torch.float32 and "tolerance" in rule:
-        rule = {"tolerance": 1e-5}
-    a, b = given.a.clone(), given.b.clone()
-    if side != "b":
-        a[0] = 0
-    if side != "a":
-        b[0] = 0
-    leaves = [tensor.requires_grad_() for tensor in (given.similarity.clone(), a, b)]
-    epsilon = torch.tensor(0.1, dtype=dtype, requires_grad=True)
-    found = sinkhorn(*leaves, epsilon, **rule)
-    (found.transport + found.objective + found.f.sum(1) + found.g.sum(1)).sum().backward()
-    for value in (found.plan, found.f, found.g, found.transport, found.objective):
-        assert (value[0] == 0).all()
-    for leaf in (*leaves, epsilon):
-        assert leaf.grad.isfinite().all()
-    assert (leaves[0].grad[0] == 0).all()
-    rest = sinkhorn(*(tensor[1:] for tensor in given[:3]), 0.1, **rule)
-    torch.testing.assert_close(found.transport[1:], rest.transport, rtol=0, atol=1e-6)
-    assert found.converged is None or found.converged.all()
-
-
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
-def differentiable(problem, epsilon: float = 0.1, **kwargs):
-    given = costs(problem, 2, 3, 4, **kwargs)
+def differentiable(costs, epsilon: float = 0.1, **kwargs):
+    given = costs(2, 3, 4, **kwargs)
     logits = [weights.log().requires_grad_() for weights in (given.a, given.b)]
     return given.similarity.requires_grad_(), *logits, torch.tensor(epsilon, dtype=torch.float64, requires_grad=True)
 
@@ -316,12 +189,12 @@ def outputs(cost, log_a, log_b, epsilon, **rule):
     [pytest.param(rule, marks=pytest.mark.slow if "tolerance" in rule else ()) for rule in RULES.values()],
     ids=RULES,
 )
-def test_gradients_of_cost_weights_and_epsilon(problem, rule):
-    assert gradcheck(lambda *inputs: outputs(*inputs, **rule), differentiable(problem))
+def test_gradients_of_cost_weights_and_epsilon(costs, rule):
+    assert gradcheck(lambda *inputs: outputs(*inputs, **rule), differentiable(costs))
 
 
-def test_gradients_with_padded_rows(problem):
-    cost, a, b, rows, columns = costs(problem, 2, 2, 3, ragged=True)
+def test_gradients_with_padded_rows(costs):
+    cost, a, b, rows, columns = costs(2, 2, 3, ragged=True)
 
     def padded(cost, log_a, log_b):
         weights = [
@@ -334,8 +207,8 @@ def test_gradients_with_padded_rows(problem):
 
 
 @pytest.mark.parametrize("output", range(4), ids=["plan", "potentials", "transport", "objective"])
-def test_implicit_gradients_are_those_of_many_unrolled_iterations(problem, output):
-    inputs = differentiable(problem)
+def test_implicit_gradients_are_those_of_many_unrolled_iterations(costs, output):
+    inputs = differentiable(costs)
     unrolled, implicit = (outputs(*inputs, **rule)[output] for rule in ({"iterations": 500}, TIGHT))
     direction = torch.randn(unrolled.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(implicit, unrolled, rtol=0, atol=1e-11)
@@ -349,8 +222,8 @@ def test_implicit_gradients_are_those_of_many_unrolled_iterations(problem, outpu
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3])
 @pytest.mark.parametrize("output", ["transport", "objective"])
-def test_implicit_gradient_of_epsilon_is_the_finite_difference(problem, output, epsilon):
-    given = costs(problem)
+def test_implicit_gradient_of_epsilon_is_the_finite_difference(costs, output, epsilon):
+    given = costs()
 
     def value(at):
         return getattr(sinkhorn(*given[:3], at, **TIGHT), output).sum()
@@ -362,18 +235,18 @@ def test_implicit_gradient_of_epsilon_is_the_finite_difference(problem, output, 
     assert slope.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_gradient_of_the_objective_with_respect_to_the_cost_is_the_plan(problem):
-    given = costs(problem)
+def test_gradient_of_the_objective_with_respect_to_the_cost_is_the_plan(costs):
+    given = costs()
     cost = given.similarity.requires_grad_()
     found = sinkhorn(cost, *given[1:3], 0.1, **TIGHT)
     (slope,) = torch.autograd.grad(found.objective.sum(), cost)
     torch.testing.assert_close(slope, found.plan.detach(), rtol=0, atol=1e-10)
 
 
-def test_implicit_gradients_in_float32_are_close_to_float64(problem):
+def test_implicit_gradients_in_float32_are_close_to_float64(costs):
     slopes = []
     for dtype in (torch.float64, torch.float32):
-        given = costs(problem, dtype=dtype)
+        given = costs(dtype=dtype)
         cost = given.similarity.requires_grad_()
         found = sinkhorn(cost, *given[1:3], 0.1, tolerance=2e-6, max_iterations=5000)
         assert found.converged.all()
@@ -381,48 +254,7 @@ def test_implicit_gradients_in_float32_are_close_to_float64(problem):
     torch.testing.assert_close(slopes[1], slopes[0], rtol=0, atol=1e-4)
 
 
-def saved_numbers(function) -> int:
-    """How many numbers the graph of ``function()`` keeps for its backward pass."""
-    sizes = []
-
-    def pack(tensor):
-        sizes.append(tensor.numel())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        result = function()
-    assert result.requires_grad
-    return sum(sizes)
-
-
-def test_memory_does_not_grow_with_iterations_where_a_tolerance_is_given(problem):
-    given = costs(problem)
-    cost = given.similarity.requires_grad_()
-
-    def kept(**rule) -> int:
-        return saved_numbers(lambda: sinkhorn(cost, *given[1:3], 0.01, **rule).transport)
-
-    few, many = (kept(tolerance=1e-12, max_iterations=count) for count in (10, 500))
-    assert few == many
-    assert kept(iterations=500) > 10 * many  # what it is compared with does grow
-
-
 # --- bad arguments and autocast ---------------------------------------------------------------------------------------
-
-
-@each_rule
-def test_autocast_changes_nothing(problem, rule):
-    given = costs(problem, dtype=torch.float32)
-    rule = {"tolerance": 1e-5} if "tolerance" in rule else rule
-    cost = given.similarity.requires_grad_()
-    with torch.autocast("cpu", torch.bfloat16):
-        found = sinkhorn(cost, *given[1:3], 0.1, **rule)
-        (slope,) = torch.autograd.grad(found.transport.sum(), cost)
-    expected = sinkhorn(cost, *given[1:3], 0.1, **rule)
-    for name in ("plan", "f", "g", "transport", "objective", "marginal_error"):
-        assert getattr(found, name).dtype == torch.float32
-        assert torch.equal(getattr(found, name), getattr(expected, name))
-    torch.testing.assert_close(slope, torch.autograd.grad(expected.transport.sum(), cost)[0])
 
 
 @pytest.mark.parametrize(
@@ -440,21 +272,6 @@ def test_autocast_changes_nothing(problem, rule):
         ({"iterations": 1, "epsilon": float("nan")}, "Expected `epsilon` to be a positive finite number"),
     ],
 )
-def test_bad_options_are_named(problem, changed, message):
+def test_bad_options_are_named(costs, changed, message):
     with pytest.raises(ValueError, match=message):
-        sinkhorn(*costs(problem)[:3], **{"epsilon": 0.1, **changed})
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_bad_tensors_are_named(problem):
-    cost, a, b, *_ = costs(problem)
-    with pytest.raises(ValueError, match=r"Expected `cost` to have shape \[B, M, N\], but got \[6, 5\]"):
-        sinkhorn(cost[0], a, b, 0.1, iterations=1)
-    with pytest.raises(ValueError, match=r"Expected `a` to have shape \[4, 6\], but got \[4, 5\]"):
-        sinkhorn(cost, b, b, 0.1, iterations=1)
-    with pytest.raises(ValueError, match=r"Expected `b` to have shape \[4, 5\], but got \[4, 6\]"):
-        sinkhorn(cost, a, a, 0.1, iterations=1)
-    with pytest.raises(TypeError, match=r"Expected `cost` to be float32 or float64, but got torch\.bfloat16: call"):
-        sinkhorn(cost.bfloat16(), a, b, 0.1, iterations=1)
-    with pytest.raises(TypeError, match=r"Expected `b` to be torch\.float64 on cpu like `cost`, but got"):
-        sinkhorn(cost, a, b.float(), 0.1, iterations=1)
+        sinkhorn(*costs()[:3], **{"epsilon": 0.1, **changed})
