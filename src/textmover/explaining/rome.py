@@ -9,11 +9,12 @@ import numpy as np
 
 from textmover.explaining.shares import rome_shares
 from textmover.functional import pairwise_similarity, unit_vectors
+from textmover.modules.tokens.unknown_tokens import apart
 from textmover.report.explanation.values import ExplainedMatch, ExplainedText, ExplainedTrees, NodeEdit, Step, WordPair
 from textmover.rome.features.pairs import compare_trees
 from textmover.rome.features.semantic import taking_part, word_weights
 from textmover.rome.features.syntactic import SyntacticOptions, WordEdit, syntactic_edits
-from textmover.rome.features.text_features import RomeFeatures, parses_of, words_apart
+from textmover.rome.features.text_features import RomeFeatures, parses_of
 from textmover.rome.metric import RomeMetric
 
 MEANINGS = {
@@ -41,7 +42,7 @@ def explain_rome(
         empty: Whether a side has no words.
     """
     found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
-    vectors = (one.vectors for one in reversed(words_apart(found, given)))
+    vectors = (one.vectors for one in apart(given, found))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]
     similarity = cosines.double().cpu().numpy()
     texts = tuple(_text(metric, one) for one in (given, found))

@@ -297,10 +297,7 @@ def contrastive_loss(
         van den Oord et al. 2018, Representation Learning with Contrastive Predictive Coding, Eq. 4; both ways and
         negatives of the batch as in Radford et al. 2021 (CLIP).
     """
-    if not 0 < temperature < float("inf"):
-        raise InputError(
-            f"Expected `temperature` to be a positive finite number, but got {temperature}: choose another."
-        )
+    _check_number("temperature", temperature, positive=True)
     if positives is None:
         positives = torch.eye(len(similarities), dtype=torch.bool, device=similarities.device)
     negatives = ~positives if exclude is None else ~(positives | exclude)

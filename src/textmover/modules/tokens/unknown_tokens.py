@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from textmover.functional.cost import axes_of_their_own
 from textmover.types import TokenBatch, TokenEmbeddings
+
+Features = TypeVar("Features", bound=Any)
+"""Token or word vectors: a dataclass with vectors, their mask, and numbers of those that are unknown."""
 
 
 def surface_number(surface: str) -> int:
@@ -31,12 +35,14 @@ def with_unknown(batch: TokenBatch, found: Sequence[tuple[int, int, str, str]]) 
     return replace(batch, unknown=unknown, unknown_words=tuple(map(tuple, words)))
 
 
-def apart(references: TokenEmbeddings, hypotheses: TokenEmbeddings) -> tuple[TokenEmbeddings, TokenEmbeddings]:
+def apart(references: Features, hypotheses: Features) -> tuple[Features, Features]:
     """Two sides in which an unknown token is like those that are written as it is, and orthogonal to all others."""
     if references.unknown is None and hypotheses.unknown is None:
         return references, hypotheses
     sides = references, hypotheses
-    numbers = [torch.zeros_like(one.input_ids) if one.unknown is None else one.unknown for one in sides]
+    numbers = [
+        one.mask.new_zeros(one.mask.shape, dtype=torch.long) if one.unknown is None else one.unknown for one in sides
+    ]
     vectors = axes_of_their_own(references.vectors, hypotheses.vectors, *numbers)
     one, other = (
         replace(side, vectors=new, unknown=number) for side, new, number in zip(sides, vectors, numbers, strict=True)

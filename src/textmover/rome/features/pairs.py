@@ -12,10 +12,11 @@ from torch import Tensor
 
 from textmover.functional.cost import pairwise_similarity, unit_vectors
 from textmover.functional.ngrams import Units
+from textmover.modules.tokens.unknown_tokens import apart
 from textmover.rome.config import RomeConfig
 from textmover.rome.features.semantic import SemanticResult, semantic_similarity, taking_part, word_weights
 from textmover.rome.features.syntactic import SyntacticSimilarity, syntactic_similarity
-from textmover.rome.features.text_features import ReadText, RomeFeatures, parses_of, words_apart
+from textmover.rome.features.text_features import ReadText, RomeFeatures, parses_of
 from textmover.rome.features.words import WordIdf, is_word
 from textmover.rome.scorer.network import named_features
 from textmover.types import InputError
@@ -59,7 +60,7 @@ def pair_features(
 ) -> tuple[Tensor, Tensor]:
     """Features ``[B, F]`` in the order of the configuration, and flags ``[B, 2]``: a side is empty, one is long."""
     device = references.vectors.device
-    hypotheses, references = words_apart(hypotheses, references)
+    references, hypotheses = apart(references, hypotheses)
     own, other = (_without_tail(_units(config, idf, side)) for side in (references, hypotheses))
     semantic = semantic_similarity(own, other, config.semantic)
     found = {"semantic": semantic.value}
@@ -89,13 +90,13 @@ def match_words(
     config: RomeConfig, idf: WordIdf | None, hypotheses: RomeFeatures, references: RomeFeatures
 ) -> SemanticResult:
     """The semantic feature with alignment and flow, over all words."""
-    hypotheses, references = words_apart(hypotheses, references)
+    references, hypotheses = apart(references, hypotheses)
     return semantic_similarity(_units(config, idf, references), _units(config, idf, hypotheses), config.semantic)
 
 
 def compare_trees(config: RomeConfig, hypotheses: RomeFeatures, references: RomeFeatures) -> SyntacticSimilarity:
     """The syntactic feature with distances; words behind the last one with a vector have the cosine 0."""
-    hypotheses, references = words_apart(hypotheses, references)
+    references, hypotheses = apart(references, hypotheses)
     # Thousands of words may stand behind the encoder's limit: all with all, they would fill the memory.
     sides = [side.vectors[:, : _width(side.mask)] for side in (references, hypotheses)]
     cosines = pairwise_similarity(*(unit_vectors(side) for side in sides))

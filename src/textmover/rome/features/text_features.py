@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self
 
-from textmover.functional.cost import axes_of_their_own
 from textmover.modules.metric_model import MetricModel
 from textmover.modules.tokens.unknown_tokens import surface_number
 from textmover.rome.config import NO_PARSER, RomeConfig
@@ -109,19 +108,6 @@ class PackedRome:
             others,
             tokens.get("unknown"),
         )
-
-
-def words_apart(hypotheses: RomeFeatures, references: RomeFeatures) -> tuple[RomeFeatures, RomeFeatures]:
-    """Two sides in which a word that the encoder does not know is like itself alone, orthogonal to all others."""
-    if hypotheses.unknown is None and references.unknown is None:
-        return hypotheses, references
-    sides = hypotheses, references
-    numbers = [torch.zeros_like(one.mask, dtype=torch.long) if one.unknown is None else one.unknown for one in sides]
-    vectors = axes_of_their_own(hypotheses.vectors, references.vectors, *numbers)
-    one, other = (
-        replace(side, vectors=new, unknown=number) for side, new, number in zip(sides, vectors, numbers, strict=True)
-    )
-    return one, other
 
 
 def parses_of(texts: Sequence[ReadText]) -> list[ParsedText]:

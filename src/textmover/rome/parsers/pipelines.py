@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,18 +39,20 @@ class CachedParser(ABC):
     batch_characters: ClassVar[int] = 100_000
     """Most characters that the model reads together, save in a longer text, which it reads alone."""
 
-    def __init__(self, cached_words: int = 200_000) -> None:
+    def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
         if cached_words < 0:
             raise InputError(f"Expected `cached_words` to be at least 0, but got {cached_words}: 0 keeps no parse.")
-        self.cached_words = cached_words
+        self.source, self.cached_words = str(source), cached_words
         self._kept: OrderedDict[str, ParsedText] = OrderedDict()
         self._kept_words = 0
         self._lock = new_lock()
 
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """Name, version and hash of the model, for signatures and caches."""
+    identity: str
+    """Name, version and hash of the model, for signatures and caches."""
+
+    def __reduce__(self) -> tuple[Callable[..., CachedParser], tuple[str, int]]:
+        """A copy for another process loads the model again and has no parses yet."""
+        return type(self), (self.source, self.cached_words)
 
     @abstractmethod
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
@@ -146,26 +148,16 @@ class SpacyParser(CachedParser):
     """
 
     def __init__(self, source: Path | str, cached_words: int = 200_000) -> None:
-        super().__init__(cached_words)
-        self.source = str(source)
+        super().__init__(source, cached_words)
         self._pipeline = _load(source)
         meta = self._pipeline.meta
-        self._identity = f"{meta['lang']}_{meta['name']}-{meta['version']}+{files_hash(self._pipeline.path)}"
+        self.identity = f"{meta['lang']}_{meta['name']}-{meta['version']}+{files_hash(self._pipeline.path)}"
         with self._pipeline.memory_zone():
             if not self._pipeline("A test.").has_annotation("DEP"):
                 raise InputError(
                     f"Expected {self.source} to find heads of words, but its components are "
                     f"{', '.join(self._pipeline.pipe_names) or 'none'}: take a pipeline with a parser."
                 )
-
-    @property
-    def identity(self) -> str:
-        """Language, name and version of the pipeline, and a hash of its files."""
-        return self._identity
-
-    def __reduce__(self) -> tuple[Callable[..., SpacyParser], tuple[str, int]]:
-        """A copy for another process loads the pipeline again and has no parses yet."""
-        return type(self), (self.source, self.cached_words)
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
         with self._pipeline.memory_zone():  # else spaCy's vocabulary grows with every new word
@@ -206,11 +198,15 @@ def _load(source: Path | str) -> Any:
 
 def files_hash(folder: Path) -> str:
     """Eight digits of a hash over the files of a model, by name and content; its card is none of them."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD)
+    return _hash((path.relative_to(folder).as_posix(), path) for path in files)
+
+
+def _hash(files: Iterable[tuple[str, Path]]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != CARD:
-            digest.update(path.relative_to(folder).as_posix().encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for name, path in files:
+        digest.update(name.encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:8]
 
 
@@ -225,19 +221,10 @@ class StanzaParser(CachedParser):
     """
 
     def __init__(self, language: str, cached_words: int = 200_000) -> None:
-        super().__init__(cached_words)
-        self.language = language
+        super().__init__(language, cached_words)
         self._pipeline, version = _load_stanza(language)
-        self._identity = f"stanza:{language}-{version}+{_models_hash(self._pipeline.config)}"
-
-    @property
-    def identity(self) -> str:
-        """Language, version of Stanza, and a hash of the files of the models."""
-        return self._identity
-
-    def __reduce__(self) -> tuple[Callable[..., StanzaParser], tuple[str, int]]:
-        """A copy for another process loads the models again and has no parses yet."""
-        return type(self), (self.language, self.cached_words)
+        named = ((key, Path(value)) for key, value in sorted(self._pipeline.config.items()) if _is_file(key, value))
+        self.identity = f"stanza:{language}-{version}+{_hash(named)}"
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
         yield from map(_parsed, self._pipeline.bulk_process(texts))
@@ -284,11 +271,5 @@ def _load_stanza(language: str) -> tuple[Any, str]:
     return pipeline, stanza.__version__
 
 
-def _models_hash(config: dict[str, Any]) -> str:
-    """Eight digits of a hash over the files that a pipeline's configuration names."""
-    digest = hashlib.sha256()
-    for key, value in sorted(config.items()):
-        if key.endswith("_path") and isinstance(value, str) and Path(value).is_file():
-            digest.update(key.encode())
-            digest.update(hashlib.sha256(Path(value).read_bytes()).digest())
-    return digest.hexdigest()[:8]
+def _is_file(key: str, value: object) -> bool:
+    return key.endswith("_path") and isinstance(value, str) and Path(value).is_file()
