@@ -14,15 +14,12 @@ class Chain(CachedParser):
 
     batch_texts = 3
     batch_characters = 20
+    identity = "chain"
 
     def __init__(self, cached_words=100):
-        super().__init__(cached_words)
+        super().__init__("chain", cached_words)
         self.batches = []
         self.inside = 0
-
-    @property
-    def identity(self):
-        return "chain"
 
     def _parse(self, texts):
         self.inside += 1

@@ -54,8 +54,6 @@ class Encoder(nn.Module):
         self._stamp = 0
         self._states: SharedStates | None = None
         self._copied_together = False
-        self.register_load_state_dict_pre_hook(_leave_others)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_post_hook(_forget_weights)  # type: ignore[no-untyped-call]
         if freeze_layers is not None:
             if freeze_layers > depth:
                 raise InputError(
@@ -183,6 +181,12 @@ class Encoder(nn.Module):
             self.run_with(None)
         return self
 
+    def _load_from_state_dict(self, *args: Any, **options: Any) -> None:
+        """Other weights: encoders that share the present ones keep them, and no other back-end goes with them."""
+        self.leave()
+        self.run_with(None)
+        super()._load_from_state_dict(*args, **options)
+
     def _weights_place(self) -> tuple[Any, ...]:
         """Address and dtype of the weights, which change when they are moved or cast."""
         weight = next(self.model.parameters())
@@ -253,18 +257,6 @@ class SharedStates(Protocol):
 
     def forget(self) -> None:
         """Drop what is kept, since it will be computed differently."""
-
-
-def _leave_others(encoder: nn.Module, *_: Any) -> None:
-    """Other weights are about to be loaded, which are no business of encoders that share the present ones."""
-    if isinstance(encoder, Encoder):
-        encoder.leave()
-
-
-def _forget_weights(encoder: nn.Module, _: Any) -> None:
-    """Other weights: no other back-end goes with them."""
-    if isinstance(encoder, Encoder):
-        encoder.run_with(None)
 
 
 def drop_capturing_hooks(model: Any) -> None:
