@@ -35,7 +35,7 @@ def check_choice(name: str, value: object, choices: tuple[Any, ...]) -> None:
 class Configuration:
     """Base of frozen dataclasses that rebuild a metric."""
 
-    def check_choices(self, *but: str) -> None:
+    def _check_choices(self, *but: str) -> None:
         """Refuse what is no value of a flag or of a field with named values, some fields excepted."""
         for name, hint in get_type_hints(type(self)).items():
             if name not in but and (hint is bool or get_origin(hint) is Literal):
@@ -146,7 +146,7 @@ class MetricConfig(Configuration):
     def __post_init__(self) -> None:
         """Check every field."""
         check_matching(self.matching)  # which may be another package's
-        self.check_choices("matching")
+        self._check_choices("matching")
         self._read_infinities()
         for name, (fits, what) in NUMBERS.items():
             value = getattr(self, name)

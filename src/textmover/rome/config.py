@@ -64,7 +64,7 @@ class RomeConfig(Configuration):
 
     def __post_init__(self) -> None:
         """Check every field."""
-        self.check_choices()
+        self._check_choices()
         for name in ("parser", "acceptability", "scorer"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise InputError(f"Expected `{name}` to be a name or a path, but got {getattr(self, name)!r}.")

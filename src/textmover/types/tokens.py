@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -76,8 +76,7 @@ class TokenBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
         """The same batch with its tensors on ``device``."""
-        tensors = {name: getattr(self, name) for name in ("input_ids", "mask", "special", "traits", "unknown")}
-        there = {name: one for name, one in tensors.items() if one is not None}
+        there = _tensors(self, OF_TOKENS)
         if non_blocking and torch.device(device).type == "cuda":  # copies run beside the computation from here alone
             there = {name: one if one.is_cuda else one.pin_memory() for name, one in there.items()}
         padded = not bool(self.mask.all()) if self.mask.device.type == "cpu" else self.padded
@@ -88,15 +87,13 @@ class TokenBatch:
         """The given rows in the given order, cut to the longest of them."""
         index = torch.as_tensor(list(rows), dtype=torch.long, device=self.mask.device)
         longest = int(self.lengths[index].max()) if len(index) else 0
-        return type(self)(
-            input_ids=self.input_ids[index, :longest],
-            mask=self.mask[index, :longest],
-            special=self.special[index, :longest],
+        return replace(
+            self,
+            **{name: one[index, :longest] for name, one in _tensors(self, OF_TOKENS).items()},
             texts=tuple(self.texts[row] for row in rows),
             truncated=tuple(self.truncated[row] for row in rows),
-            traits=None if self.traits is None else self.traits[index, :longest],
+            padded=None,
             states=None if self.states is None else tuple(one[index, :longest] for one in self.states),
-            unknown=None if self.unknown is None else self.unknown[index, :longest],
             unknown_words=None if self.unknown_words is None else tuple(self.unknown_words[row] for row in rows),
         )
 
@@ -104,27 +101,35 @@ class TokenBatch:
     def concatenate(cls, batches: Sequence[Self]) -> Self:
         """Several batches as one, padded to the longest, without hidden states."""
         longest = max(batch.mask.shape[1] for batch in batches)
-
-        def joined(name: str) -> Tensor:
-            parts = (getattr(batch, name) for batch in batches)
-            return torch.cat([torch.nn.functional.pad(part, (0, longest - part.shape[1])) for part in parts])
-
-        if any(batch.unknown is not None for batch in batches):
-            batches = [
-                batch if batch.unknown is not None else replace(batch, unknown=torch.zeros_like(batch.input_ids))
-                for batch in batches
-            ]
         words = [of_text for batch in batches for of_text in batch.unknown_words or ((),) * len(batch)]
+        pad = torch.nn.functional.pad
+        joined = {
+            name: torch.cat([pad(part, (0, longest - part.shape[1])) for part in parts])
+            for name, parts in _shared(batches, OF_TOKENS).items()
+        }
         return cls(
-            input_ids=joined("input_ids"),
-            mask=joined("mask"),
-            special=joined("special"),
+            **joined,
             texts=tuple(text for batch in batches for text in batch.texts),
             truncated=tuple(flag for batch in batches for flag in batch.truncated),
-            traits=None if any(batch.traits is None for batch in batches) else joined("traits"),
-            unknown=None if any(batch.unknown is None for batch in batches) else joined("unknown"),
             unknown_words=tuple(words) if any(words) else None,
         )
+
+
+OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown")
+"""Tensors of a batch with a value for each token."""
+
+
+def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Tensor]:
+    """Those that are there."""
+    return {name: one for name in names if (one := getattr(holder, name)) is not None}
+
+
+def _shared(holders: Sequence[Any], names: Sequence[str]) -> dict[str, list[Tensor]]:
+    """Those that all have; where some have no unknown tokens, theirs are 0."""
+    found = [_tensors(one, names) for one in holders]
+    if any("unknown" in one for one in found):
+        found = [{"unknown": torch.zeros_like(one["input_ids"]), **one} for one in found]
+    return {name: [one[name] for one in found] for name in names if all(name in one for one in found)}
 
 
 @runtime_checkable
@@ -167,42 +172,25 @@ class TokenEmbeddings:
 
     def pack(self, lengths: np.ndarray) -> PackedEmbeddings:
         """The same without padding, to be kept; ``lengths`` are the tokens of each text, int64 ``[B]``."""
-        from textmover.types.tokens import pack_embeddings
-
-        return pack_embeddings(self, lengths)
+        per_token = _tensors(self, ("vectors", "special", "input_ids", "traits", "unknown"))
+        return PackedEmbeddings.from_padded(lengths, per_token, _tensors(self, ("self_similarity",)))
 
     @classmethod
     def concatenate(cls, features: Sequence[Self]) -> Self:
         """One text each, as a single text of all their tokens in turn, without self-similarity."""
-        if any(one.unknown is not None for one in features):
-            features = [
-                one if one.unknown is not None else replace(one, unknown=torch.zeros_like(one.input_ids))
-                for one in features
-            ]
-
-        def joined(name: str) -> Tensor:
-            return torch.cat([getattr(one, name)[:1, : int(one.mask[0].sum())] for one in features], dim=1)
-
+        sizes = [int(one.mask[0].sum()) for one in features]
+        parts = _shared(features, ("vectors", *OF_TOKENS))
         return cls(
-            vectors=joined("vectors"),
-            mask=joined("mask"),
-            special=joined("special"),
-            input_ids=joined("input_ids"),
-            traits=None if features[0].traits is None else joined("traits"),
-            unknown=None if features[0].unknown is None else joined("unknown"),
+            **{
+                name: torch.cat([one[:1, :size] for one, size in zip(tensors, sizes, strict=True)], dim=1)
+                for name, tensors in parts.items()
+            }
         )
 
     def select(self, rows: Tensor) -> Self:
         """The rows at the given indices; gradients flow."""
-        return type(self)(
-            vectors=self.vectors[rows],
-            mask=self.mask[rows],
-            special=self.special[rows],
-            input_ids=self.input_ids[rows],
-            self_similarity=None if self.self_similarity is None else self.self_similarity[rows],
-            traits=None if self.traits is None else self.traits[rows],
-            unknown=None if self.unknown is None else self.unknown[rows],
-        )
+        tensors = _tensors(self, ("vectors", *OF_TOKENS, "self_similarity"))
+        return replace(self, **{name: one[rows] for name, one in tensors.items()})
 
 
 @runtime_checkable
@@ -337,17 +325,6 @@ class PackedEmbeddings(Ragged):
         """Texts out of several objects as a batch, by the number of the object and the row in it."""
         mask, tokens, texts = cls.padded(parts, places)
         return TokenEmbeddings(mask=mask, **tokens, **texts)
-
-
-def pack_embeddings(tokens: TokenEmbeddings, lengths: np.ndarray) -> PackedEmbeddings:
-    """A batch without its padding; ``lengths`` are the tokens of each text, int64 ``[B]``."""
-    per_token = {"vectors": tokens.vectors, "special": tokens.special, "input_ids": tokens.input_ids}
-    if tokens.traits is not None:
-        per_token["traits"] = tokens.traits
-    if tokens.unknown is not None:
-        per_token["unknown"] = tokens.unknown
-    per_text = {} if tokens.self_similarity is None else {"self_similarity": tokens.self_similarity}
-    return PackedEmbeddings.from_padded(lengths, per_token, per_text)
 
 
 def _columns(parts: Sequence[Ragged]) -> dict[str, Tensor]:
