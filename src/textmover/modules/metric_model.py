@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +26,38 @@ from textmover.modules.tokens.weighting import Role, Side, TokenWeighting
 from textmover.types import InputError, MatchResult, PairScores, Signature, TextFeatures, TokenBatch, TokenEmbeddings
 
 
-class MetricModel(nn.Module):
+class ConfiguredMetric(nn.Module):
+    """What metrics share whose configuration and calibration head say how their scores are read."""
+
+    config: Any
+    calibration: Calibration | None
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for distances; behind a calibration head higher is always better."""
+        return self.config.higher_is_better
+
+    @property
+    def multi_reference(self) -> str:
+        """Rule that joins the values against several references."""
+        return self.config.multi_reference
+
+    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
+        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
+
+        Raises:
+            InputError: If the metric has no calibration head.
+        """
+        fit_calibration(self, pairs, ratings)
+
+
+def check_pairs(hypotheses: Sized, references: Sized) -> None:
+    """Refuse sides of unlike numbers of texts."""
+    if len(hypotheses) != len(references):
+        raise ValueError(f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}.")
+
+
+class MetricModel(ConfiguredMetric):
     r"""A transport metric: :math:`\mathrm{Sim}(X, Y) = C(X, Y) / \sqrt{C(X, X)\,C(Y, Y)}` over encoder token vectors.
 
     ``forward(hypotheses, references)`` on token batches is the differentiable door; :meth:`text_features` and
@@ -82,16 +113,6 @@ class MetricModel(nn.Module):
     def parts(self) -> Parts:
         """Encoder and tokenizer, to be shared with another metric that reads the same layers."""
         return Parts(self.encoder, self.tokenizer, self.encoder_identity)
-
-    @property
-    def higher_is_better(self) -> bool:
-        """False for distances; behind a calibration head higher is always better."""
-        return self.config.higher_is_better
-
-    @property
-    def multi_reference(self) -> str:
-        """Rule that joins the values against several references."""
-        return self.config.multi_reference
 
     @property
     def range(self) -> tuple[float, float]:
@@ -187,10 +208,7 @@ class MetricModel(nn.Module):
             ValueError: If their numbers differ.
             TypeError: If one side is tokens and the other features.
         """
-        if len(hypotheses) != len(references):
-            raise ValueError(
-                f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}."
-            )
+        check_pairs(hypotheses, references)
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
             hypotheses, references = self._pair_features(hypotheses, references)
         if not isinstance(hypotheses, TokenEmbeddings) or not isinstance(references, TokenEmbeddings):
@@ -238,14 +256,6 @@ class MetricModel(nn.Module):
         texts = [one for one in references if isinstance(one, TokenEmbeddings)]
         joined = TokenEmbeddings.concatenate(texts)
         return self._with_self_similarity(joined)
-
-    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
-
-        Raises:
-            InputError: If the metric has no calibration head.
-        """
-        fit_calibration(self, pairs, ratings)
 
     @property
     def statistics(self) -> dict[str, CorpusMean | IdfTable | Baseline]:

@@ -14,7 +14,8 @@ from textmover.modules.classifier import TextClassifier
 from textmover.modules.devices import evaluating, lasting, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
 from textmover.modules.matching.calibration import Calibration
-from textmover.modules.tokens.fitting import fit_calibration, windows
+from textmover.modules.metric_model import ConfiguredMetric, check_pairs
+from textmover.modules.tokens.fitting import windows
 from textmover.rome.config import RomeConfig, rome_signature
 from textmover.rome.features.acceptability import AcceptabilityModel
 from textmover.rome.features.pairs import match_words, pair_features
@@ -38,7 +39,7 @@ ACCEPTABILITY = "acceptability"
 """The feature that a classifier gives."""
 
 
-class RomeMetric(nn.Module):
+class RomeMetric(ConfiguredMetric):
     r"""RoMe: :math:`\mathrm{score}(R, H) = f(F_{sem}, F_{ted}, F_g, \ldots)`.
 
     The features are :math:`F_{sem}`, 1 less the earth mover's distance of aligned words, :math:`F_{ted}`, the likeness
@@ -135,16 +136,6 @@ class RomeMetric(nn.Module):
     def encoder_identity(self) -> str:
         """Name and hash of the encoder of the word vectors."""
         return self.reader.metric.encoder_identity
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def multi_reference(self) -> str:
-        """Rule that joins the values against several references."""
-        return self.config.multi_reference
 
     @property
     def range(self) -> tuple[float, float]:
@@ -260,10 +251,7 @@ class RomeMetric(nn.Module):
             ValueError: If their numbers differ.
             TypeError: If one side is tokens and the other features.
         """
-        if len(hypotheses) != len(references):
-            raise ValueError(
-                f"Expected as many hypotheses as references, but got {len(hypotheses)} and {len(references)}."
-            )
+        check_pairs(hypotheses, references)
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
             features, flags = self._kept_features(hypotheses, references)
         elif isinstance(hypotheses, RomeFeatures) and isinstance(references, RomeFeatures):
@@ -362,14 +350,6 @@ class RomeMetric(nn.Module):
         fitted.from_call.fill_(from_call)
         self.idf.load_state_dict(fitted.state_dict())
         self._kept = self._kept.without_pairs()
-
-    def fit_calibration(self, pairs: Iterable[tuple[TokenBatch, TokenBatch]], ratings: Tensor) -> None:
-        """Fit scale and offset to ratings ``[n]`` by least squares, given the ``n`` pairs as token batches.
-
-        Raises:
-            InputError: If the metric has no calibration head.
-        """
-        fit_calibration(self, pairs, ratings)
 
     # --- files --------------------------------------------------------------------------------------------------------
 
