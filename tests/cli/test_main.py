@@ -173,7 +173,7 @@ def test_every_option_of_one_value_is_refused_where_it_comes_twice(command, caps
         if not isinstance(action, SingleOption) or not action.option_strings:
             continue
         own.__dict__.pop("seen_options", None)
-        value = str(next(iter(action.choices or ["1"])))
+        value = str(next(iter(action.choices or [action.least or 1])))
         option = action.option_strings[-1]
         with pytest.raises(SystemExit, match="2"):
             parser.parse_args([command, option, value, option, value])

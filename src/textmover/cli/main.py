@@ -1,7 +1,7 @@
 """The command ``textmover``: finds the command that is meant and hands it the arguments.
 
-A command is a module with ``add_arguments(parser)`` and ``run(options)``. It is imported only when it is called for, so
-that ``textmover --help`` waits for nothing.
+A command is a module with ``OPTIONS`` (see :mod:`textmover.cli.options.declaration`) and ``run(options)``. It is
+imported only when it is called for, so that ``textmover --help`` waits for nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from textmover._version import __version__
 from textmover.cli.console import guarded, open_streams
+from textmover.cli.options.declaration import add_options
 from textmover.cli.options.types import SingleOption
 from textmover.runs.termination import heeding_termination
 
@@ -114,8 +115,8 @@ def _parser(command: str) -> Parser:
         )
         if name == command:
             implementation = import_module(module)
-            implementation.add_arguments(one)
-            one.set_defaults(run=implementation.run)
+            add_options(one, implementation.OPTIONS)
+            one.set_defaults(run=implementation.run, command=name)
     return parser
 
 

@@ -38,68 +38,33 @@ class _Found:
     seed: int
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "--data",
-        required=True,
-        metavar="FILE",
-        help="texts, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines or Parquet",
-    )
-    parser.add_argument("--column", metavar="COLUMN", help="column of the table that holds the texts")
-    parser.add_argument(
-        "--encoder",
-        default=DEFAULT_ENCODER,
-        metavar="NAME",
-        help="name on the hub, folder, or file of static word vectors, which are one layer; %(default)s if not given",
-    )
-    parser.add_argument("--revision", metavar="TEXT", help="commit or tag of the encoder on the hub")
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
-    parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N", help="tokens to a batch of the encoder")
-    parser.add_argument(
-        "--texts",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="different texts to read, a random choice of the file's; %(default)s if not given",
-    )
-    parser.add_argument(
-        "--pairs",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="pairs of words to draw for each similarity; %(default)s if not given. Memory grows with it",
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the choice of texts and pairs")
-    parser.add_argument(
-        "--centering",
-        nargs="+",
-        choices=CENTERINGS,
-        default=list(CENTERINGS),
-        help="means to subtract, one after the other; all if not given (the batch mean of the TWMD paper "
-        "stands in for the corpus mean, and is not among them)",
-    )
-    parser.add_argument(
-        "--output",
-        default=NAME,
-        metavar="NAME",
-        help="where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf "
-        "says how the figure is drawn. %(default)s in this folder if not given",
-    )
-    parser.add_argument(
-        "--no-figure", action="store_true", help="the table alone, which needs no matplotlib (extra report)"
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
-    parser.add_argument("--quiet", action="store_true", help="no progress, no notes; warnings remain")
+OPTIONS = (
+    f"""
+--data FILE (required): texts, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines or Parquet
+--column COLUMN: column of the table that holds the texts
+--encoder NAME (default {DEFAULT_ENCODER}): name on the hub, folder, or file of static word vectors, which are one
+    layer; %(default)s if not given
+--revision TEXT: commit or tag of the encoder on the hub
+--device NAME: cpu, cuda, mps, …; a GPU is taken where there is one
+--batch-tokens N (default 4096, at least 1): tokens to a batch of the encoder
+--texts N (default 1000, at least 2): different texts to read, a random choice of the file's; %(default)s if not given
+--pairs N (default 1000, at least 2): pairs of words to draw for each similarity; %(default)s if not given. Memory grows
+    with it
+--seed N (default 0): seed of the choice of texts and pairs
+--centering {"|".join(CENTERINGS)}... (default {" ".join(CENTERINGS)}): means to subtract, one after the other; all if
+    not given (the batch mean of the TWMD paper stands in for the corpus mean, and is not among them)
+--output NAME (default {NAME}): where table and figure go: a folder, or a name, to which .tsv and .png are added; a name
+    in .svg or .pdf says how the figure is drawn. %(default)s in this folder if not given
+--no-figure: the table alone, which needs no matplotlib (extra report)
+--format table|json (default table): of what is printed
+--quiet: no progress, no notes; warnings remain
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:
     """Analyse the layers of the encoder that the options name, print, and write table and figure."""
     set_up_logging(quiet=True)
-    for name, least in (("texts", 2), ("pairs", 2), ("batch_tokens", 1)):
-        if getattr(options, name) < least:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(f"Expected {flag} to be at least {least}, but got {getattr(options, name)}.")
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
     if not options.no_figure:
         check_matplotlib()

@@ -22,61 +22,31 @@ if TYPE_CHECKING:
 HOST, PORT = "127.0.0.1", 7860
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        default=".",
-        metavar="FOLDER",
-        help="where the texts to rate lie, and ratings are saved; nothing else is read or written. This one by default",
-    )
-    texts = parser.add_argument_group("texts and ratings")
-    texts.add_argument(
-        "--items", metavar="FILE", help="the texts to rate: .json, .jsonl, .csv or .tsv; those of the folder by default"
-    )
-    texts.add_argument("--hypothesis-column", metavar="COLUMN", help="texts to rate; 'hypothesis' if not given")
-    texts.add_argument(
-        "--reference-column",
-        action="append",
-        metavar="COLUMN",
-        help="references; 'reference', 'reference_2' and so on if not given; repeat it for several columns",
-    )
-    texts.add_argument("--annotator", default="", metavar="NAME", help="who rates; asked for in the page if not given")
-    texts.add_argument(
-        "--scale", metavar="LOW-HIGH", help="1-3 if nothing has been rated yet; 0-100 and the like are a slider"
-    )
-    texts.add_argument(
-        "--criteria",
-        nargs="+",
-        metavar="NAME",
-        help="what to rate, as 'name' or 'name: hint'; what was rated before by default, first fluency, semantic and "
-        "grammatical correctness",
-    )
-    scores = parser.add_argument_group("scores")
-    scores.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="further metric to try: checkpoint folder or hub id; repeat it for several",
-    )
-    scores.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
-    server = parser.add_argument_group("server")
-    server.add_argument(
-        "--host", default=HOST, help="address to listen at; %(default)s, which only this computer reaches"
-    )
-    server.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="further name or address by which browsers ask for this computer, such as that of a proxy; repeat it for "
-        "several",
-    )
-    server.add_argument("--port", type=int, default=PORT, help="%(default)s; 0 for any that is free")
-    server.add_argument("--no-browser", action="store_true", help="open no browser")
-    parser.add_argument("--quiet", action="store_true", help="print the address alone")
+OPTIONS = (
+    f"""
+[FOLDER] (default .): where the texts to rate lie, and ratings are saved; nothing else is read or written. This one by
+    default
+# texts and ratings
+--items FILE: the texts to rate: .json, .jsonl, .csv or .tsv; those of the folder by default
+--hypothesis-column COLUMN: texts to rate; 'hypothesis' if not given
+--reference-column COLUMN (repeat): references; 'reference', 'reference_2' and so on if not given; repeat it for several
+    columns
+--annotator NAME (default ""): who rates; asked for in the page if not given
+--scale LOW-HIGH: 1-3 if nothing has been rated yet; 0-100 and the like are a slider
+--criteria NAME...: what to rate, as 'name' or 'name: hint'; what was rated before by default, first fluency, semantic
+    and grammatical correctness
+# scores
+--model NAME (repeat, default ""): further metric to try: checkpoint folder or hub id; repeat it for several
+--device NAME: cpu, cuda, mps, …; a GPU is taken where there is one
+# server
+--host HOST (default {HOST}): address to listen at; %(default)s, which only this computer reaches
+--allow-host NAME (repeat, default ""): further name or address by which browsers ask for this computer, such as that of
+    a proxy; repeat it for several
+--port PORT (default {PORT}): %(default)s; 0 for any that is free
+--no-browser: open no browser
+--quiet: print the address alone
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -18,11 +18,13 @@ logger = logging.getLogger(__name__)
 HEADERS = ("encoder", "weights", "layers", "back-end", "precision", "device", "versions", "texts", "MB")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("folder", metavar="FOLDER", help="what was given as --cache")
-    parser.add_argument("--clear", action="store_true", help="remove everything that was kept there, by any version")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
+OPTIONS = (
+    """
+FOLDER: what was given as --cache
+--clear: remove everything that was kept there, by any version
+--format table|json (default table): of what is printed
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:

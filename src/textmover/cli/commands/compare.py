@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.systems import add_system_options, check_numbers, inputs_of, scored_systems
+from textmover.cli.options.systems import SYSTEMS, inputs_of, scored_systems
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import compare_systems
 from textmover.report.systems.comparison import Comparison, as_json, as_latex, print_comparison
@@ -21,21 +21,15 @@ SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "--tie", type=float, default=0.0, metavar="X", help="largest difference of two scores that counts as a tie; 0"
-    )
-    parser.add_argument(
-        "--segments", type=int, default=5, metavar="N", help="segments to show on which systems differ most; 5"
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "latex", "html"),
-        help="for reading, for programs, for a paper, or a page; by the suffix of --output, else text",
-    )
-    parser.add_argument("--output", metavar="FILE", help="write it there instead of printing it; json, latex or html")
-    add_system_options(parser)
+OPTIONS = (
+    """
+--tie X (default 0): largest difference of two scores that counts as a tie; 0
+--segments N (default 5, at least 0): segments to show on which systems differ most; 5
+--format text|json|latex|html: for reading, for programs, for a paper, or a page; by the suffix of --output, else text
+--output FILE: write it there instead of printing it; json, latex or html
+""",
+    *SYSTEMS,
+)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -43,7 +37,6 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     if options.scores is None:
         take_default(options)
-    check_numbers(options, segments=0)
     shape = options.format or SUFFIXES.get(Path(options.output or "").suffix.lower(), "text")
     output = None
     if shape == "html":

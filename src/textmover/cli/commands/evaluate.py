@@ -10,21 +10,21 @@ from pathlib import Path
 
 from textmover.cli.commands.paper_experiment import load_experiment, run_experiment
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import add_column_options
-from textmover.cli.options.metric import add_cache_option, add_metric_options
-from textmover.cli.options.paper_experiments import add_experiment_option
+from textmover.cli.options.columns import RATED_COLUMNS
+from textmover.cli.options.metric import CACHE, metric_options
+from textmover.cli.options.paper_experiments import EXPERIMENT
 from textmover.experiments.evaluation.agreement import (
+    PROTOCOL_OPTIONS,
     Failure,
     Finding,
     Judged,
     Question,
-    add_protocol_options,
     chosen_protocol,
     judge,
     questions,
 )
-from textmover.experiments.evaluation.given_scores import add_ready_options, read_ready
-from textmover.experiments.evaluation.metrics import Metrics, add_baselines_option
+from textmover.experiments.evaluation.given_scores import READY_OPTIONS, read_ready
+from textmover.experiments.evaluation.metrics import BASELINES, Metrics
 from textmover.experiments.evaluation.output import (
     print_failures,
     print_one_metric,
@@ -34,35 +34,31 @@ from textmover.experiments.evaluation.output import (
     write_page,
     write_scores,
 )
-from textmover.experiments.evaluation.sets import add_set_options, read_sets, set_files
+from textmover.experiments.evaluation.sets import SET_OPTIONS, read_sets, set_files
 from textmover.files import check_folder
 from textmover.meta_evaluation import Evaluation, Protocol, evaluate
 from textmover.report import check_jinja, set_title
 from textmover.terminal import console
 from textmover.types import InputError
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    add_set_options(parser)
-    add_experiment_option(parser)
-    add_column_options(parser, score=True)
-    add_baselines_option(parser)
-    add_ready_options(parser)
-    parser.add_argument(
-        "--against", metavar="NAME", help="the metric that the others are compared with; significance is marked"
-    )
-    add_protocol_options(parser)
-    parser.add_argument(
-        "--format", choices=("table", "markdown", "csv", "json", "latex"), default="table", help="of what is printed"
-    )
-    parser.add_argument("--report", metavar="FOLDER", help="write a page with tables, plots and examples there")
-    parser.add_argument("--samples", type=int, default=1000, metavar="N", help="draws of the bootstrap")
-    parser.add_argument("--permutations", type=int, default=1000, metavar="N", help="of the tests between metrics")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of draws and permutations")
-    add_metric_options(parser, several=True)
-    add_cache_option(parser)
-    parser.set_defaults(parser=parser)  # an experiment tells which options differ from their defaults
+OPTIONS = (
+    SET_OPTIONS,
+    EXPERIMENT,
+    RATED_COLUMNS,
+    f"{BASELINES}{READY_OPTIONS}",
+    "--against NAME: the metric that the others are compared with; significance is marked",
+    PROTOCOL_OPTIONS,
+    """
+--format table|markdown|csv|json|latex (default table): of what is printed
+--report FOLDER: write a page with tables, plots and examples there
+--samples N (default 1000, at least 1): draws of the bootstrap
+--permutations N (default 1000, at least 1): of the tests between metrics
+--seed N (default 0): of draws and permutations
+""",
+    *metric_options(several=True),
+    CACHE,
+    lambda parser: parser.set_defaults(parser=parser),  # an experiment tells which options differ from their defaults
+)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -77,9 +73,6 @@ def run(options: argparse.Namespace) -> None:
     if not options.data:
         raise InputError("Expected `--data` to name a file of judged texts, but got none: name one.")
     set_up_logging(quiet=True)
-    for name, least in (("samples", 1), ("permutations", 1)):
-        if getattr(options, name) < least:
-            raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     protocol = chosen_protocol(options)
     metrics = Metrics(options)
     files = set_files(options)

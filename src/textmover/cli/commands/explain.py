@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.metric import add_metric_options
+from textmover.cli.options.metric import metric_options
 from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
 from textmover.report.explanation.output import Target, add_output_options, choose_target, write_explained
@@ -36,32 +36,19 @@ class _Wanted(NamedTuple):
     named: bool = True
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "texts",
-        nargs="*",
-        metavar="TEXT",
-        help="the hypothesis and its reference, or several references; behind '--' where one begins with a dash",
-    )
-    parser.add_argument(
-        "-i",
-        "--input",
-        nargs="+",
-        metavar=("HYPOTHESES", "REFERENCES"),
-        help="text files of one segment a line instead, as `textmover score` reads them; weights that a metric fits on "
-        "the texts of a call are those of the whole files",
-    )
-    lines = parser.add_mutually_exclusive_group()
-    lines.add_argument("--line", type=int, metavar="N", help="line of the files to explain, from 1; 1 if not given")
-    lines.add_argument(
-        "--lines",
-        metavar="A-B",
-        help="several lines of the files, such as 1-20, or 5- for all from the fifth; a page shows its first 200 lines "
-        "if neither is given",
-    )
-    add_output_options(parser)
-    add_metric_options(parser)
+OPTIONS = (
+    """
+[TEXT...] (as texts): the hypothesis and its reference, or several references; behind '--' where one begins with a dash
+-i, --input HYPOTHESES REFERENCES...: text files of one segment a line instead, as `textmover score` reads them; weights
+    that a metric fits on the texts of a call are those of the whole files
+one of:
+--line N: line of the files to explain, from 1; 1 if not given
+--lines A-B: several lines of the files, such as 1-20, or 5- for all from the fifth; a page shows its first 200 lines if
+    neither is given
+""",
+    add_output_options,
+    *metric_options(),
+)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -19,11 +19,13 @@ HEADERS = ("name", "formula", "better", "trainable", "source")
 NARROW = ("name", "better", "trainable")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="what to list; everything if nothing is named")
-    parser.add_argument("--cite", action="store_true", help="BibTeX of what they come from instead")
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="a table, or everything as JSON")
+OPTIONS = (
+    """
+[NAME...] (as names): what to list; everything if nothing is named
+--cite: BibTeX of what they come from instead
+--format table|json (default table): a table, or everything as JSON
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:

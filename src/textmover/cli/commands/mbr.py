@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import add_format_option, add_split_option
-from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.cli.options.columns import DATA_FORMAT, SPLIT
+from textmover.cli.options.metric import CACHE, metric_options
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import check_once
@@ -35,61 +35,31 @@ COLUMNS = {
 FLAGS = {**COLUMNS, "number": "--num-candidates"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    texts = parser.add_mutually_exclusive_group(required=True)
-    texts.add_argument(
-        "-i",
-        "--input",
-        nargs="+",
-        metavar="FILE",
-        help="text files of one candidate a line, also compressed as .gz or .zst: one file for each system, where "
-        "lines of the same number belong together, or a single one with --num-candidates; '-' is standard input",
-    )
-    texts.add_argument(
-        "--data",
-        metavar="FILE",
-        help="JSON Lines or Parquet instead, with a list of candidates in each row; '-' is standard input, see "
-        "--data-format",
-    )
-    parser.add_argument(
-        "--num-candidates",
-        type=int,
-        metavar="N",
-        help="consecutive lines of a single file that belong to one segment",
-    )
-    parser.add_argument("--candidates-column", metavar="COLUMN", help="lists of texts; 'candidates' if not given")
-    parser.add_argument(
-        "--references-column",
-        metavar="COLUMN",
-        help="lists of texts to compare the candidates with, instead of with one another",
-    )
-    parser.add_argument(
-        "--weights-column",
-        metavar="COLUMN",
-        help="lists of numbers, such as probabilities: what each text that candidates are compared with weighs",
-    )
-    parser.add_argument("--id-column", metavar="COLUMN", help="what segments are called, for tsv and jsonl")
-    parser.add_argument(
-        "--include-self",
-        action=argparse.BooleanOptionalAction,
-        help="whether a candidate is also compared with itself; with weights it is if not given, else with the others",
-    )
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="text: the chosen texts, one a line, and the signature on standard error; tsv, jsonl: also which it is, "
-        "counted from 0, and the expected utility of each; from the suffix of --output if not given, else text",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="write there instead of to standard output; .gz or .zst at its end compresses it",
-    )
-    add_split_option(parser)
-    add_format_option(parser)
-    add_metric_options(parser)
-    add_cache_option(parser)
+OPTIONS = (
+    f"""
+exactly one of:
+-i, --input FILE...: text files of one candidate a line, also compressed as .gz or .zst: one file for each system, where
+    lines of the same number belong together, or a single one with --num-candidates; '-' is standard input
+--data FILE: JSON Lines or Parquet instead, with a list of candidates in each row; '-' is standard input, see
+    --data-format
+
+--num-candidates N: consecutive lines of a single file that belong to one segment
+--candidates-column COLUMN: lists of texts; 'candidates' if not given
+--references-column COLUMN: lists of texts to compare the candidates with, instead of with one another
+--weights-column COLUMN: lists of numbers, such as probabilities: what each text that candidates are compared with
+    weighs
+--id-column COLUMN: what segments are called, for tsv and jsonl
+--[no-]include-self: whether a candidate is also compared with itself; with weights it is if not given, else with the
+    others
+--format {"|".join(FORMATS)}: text: the chosen texts, one a line, and the signature on standard error; tsv, jsonl: also
+    which it is, counted from 0, and the expected utility of each; from the suffix of --output if not given, else text
+--output FILE: write there instead of to standard output; .gz or .zst at its end compresses it
+{SPLIT}
+{DATA_FORMAT}
+""",
+    *metric_options(),
+    CACHE,
+)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -14,15 +14,15 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import add_split_option
+from textmover.cli.options.columns import SPLIT
 from textmover.cli.options.perturbations import (
     NEEDED,
     PERTURBATION_FLAGS,
-    add_perturbation_options,
     chosen_types,
     left_out_types,
     load_neighbour_search,
     load_parses,
+    perturbation_options,
 )
 from textmover.files import atomic_file, check_output
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
@@ -37,32 +37,20 @@ COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
 SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "-i",
-        "--input",
-        metavar="FILE",
-        help="texts in English, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines, Parquet or "
-        "hub:owner/name",
-    )
-    parser.add_argument("--column", metavar="COLUMN", help="column of the table that holds the texts")
-    add_split_option(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="where the perturbed texts go, as .tsv or .jsonl; to standard output if not given",
-    )
-    parser.add_argument(
-        "--format", choices=("tsv", "jsonl"), help="of the output; from the suffix of --output if not given, else tsv"
-    )
-    add_perturbation_options(parser)
-    parser.add_argument(
-        "--versions", type=int, default=1, metavar="N", help="different results for each text, type and degree, at most"
-    )
-    parser.add_argument("--list", action="store_true", help="list the types and their degrees instead")
-    parser.add_argument("--quiet", action="store_true", help="no progress and no notes; warnings remain")
+OPTIONS = (
+    f"""
+-i, --input FILE: texts in English, one a line ('-' is standard input); with --column a CSV, TSV, JSON Lines, Parquet or
+    hub:owner/name
+--column COLUMN: column of the table that holds the texts
+{SPLIT}
+-o, --output FILE: where the perturbed texts go, as .tsv or .jsonl; to standard output if not given
+--format tsv|jsonl: of the output; from the suffix of --output if not given, else tsv
+{perturbation_options()}
+--versions N (default 1, at least 1): different results for each text, type and degree, at most
+--list: list the types and their degrees instead
+--quiet: no progress and no notes; warnings remain
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,8 +61,6 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.input is None:
         raise InputError("Expected `--input FILE` with texts, but got none: name it ('-' is standard input).")
-    if options.versions < 1:
-        raise InputError(f"Expected --versions to be at least 1, but got {options.versions}.")
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
     format = _format(options)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from textmover.cli.console import set_up_logging
 from textmover.cli.options.systems import (
     READY,
-    add_system_options,
-    check_numbers,
+    SYSTEMS,
     inputs_of,
     refuse_metric,
     score_pairs,
@@ -75,52 +74,30 @@ class _Scored:
     higher_is_better: bool
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    long = parser.add_argument_group(
-        "a table with a row for each output", "With --data, instead of a column or a file for each system."
-    )
-    long.add_argument("--system-column", metavar="COLUMN", help="what produced the row's text")
-    long.add_argument(
-        "--system-separator",
-        metavar="TEXT",
-        help="what stands between the names of systems with the same output, such as +",
-    )
-    long.add_argument(
-        "--item-column", metavar="COLUMN", help="what the text is an output for; its references say so if not given"
-    )
-    long.add_argument(
-        "--group",
-        action="append",
-        metavar="COLUMN",
-        help="a table for each value of this column, such as a language pair; repeat it for combinations",
-    )
-    long.add_argument(
-        "--score-column", metavar="COLUMN", help="human scores, higher is better, to rank by and to compare with"
-    )
-    long.add_argument("--metric-column", metavar="COLUMN", help="scores that are there already, instead of texts")
-    parser.add_argument(
-        "--test",
-        choices=get_args(RankTest),
-        default="randomisation",
-        help="what sets two systems apart: paired approximate randomisation (%(default)s) or paired bootstrap",
-    )
-    parser.add_argument(
-        "--fewest", type=int, default=5, metavar="N", help="shared segments below which two systems are not compared; 5"
-    )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json", "latex", "csv", "html"),
-        help="for reading, for programs, for a paper, a table, or a page; by the suffix of --output, else text",
-    )
-    parser.add_argument("--output", metavar="FILE", help="write it there instead of printing it; not text")
-    add_system_options(parser)
+OPTIONS = (
+    f"""
+# a table with a row for each output: With --data, instead of a column or a file for each system.
+--system-column COLUMN: what produced the row's text
+--system-separator TEXT: what stands between the names of systems with the same output, such as +
+--item-column COLUMN: what the text is an output for; its references say so if not given
+--group COLUMN (repeat): a table for each value of this column, such as a language pair; repeat it for combinations
+--score-column COLUMN: human scores, higher is better, to rank by and to compare with
+--metric-column COLUMN: scores that are there already, instead of texts
+# options
+--test {"|".join(get_args(RankTest))} (default randomisation): what sets two systems apart: paired approximate
+    randomisation (%(default)s) or paired bootstrap
+--fewest N (default 5, at least 2): shared segments below which two systems are not compared; 5
+--format text|json|latex|csv|html: for reading, for programs, for a paper, a table, or a page; by the suffix of
+    --output, else text
+--output FILE: write it there instead of printing it; not text
+""",
+    *SYSTEMS,
+)
 
 
 def run(options: argparse.Namespace) -> None:
     """Score the systems that the options name, rank them, and print or write the tables."""
     set_up_logging(quiet=True)
-    check_numbers(options, fewest=2)
     shape = options.format or SUFFIXES.get(Path(options.output or "").suffix.lower(), "text")
     if shape == "html":
         check_jinja()

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import add_split_option
-from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.cli.options.columns import SPLIT
+from textmover.cli.options.metric import CACHE, metric_options
 from textmover.cli.options.perturbations import (
     NEEDED,
     PERTURBATION_FLAGS,
-    add_perturbation_options,
     chosen_types,
     left_out_types,
     load_neighbour_search,
     load_parses,
+    perturbation_options,
 )
-from textmover.experiments.evaluation.metrics import Metrics, add_baselines_option
+from textmover.experiments.evaluation.metrics import BASELINES, Metrics
 from textmover.experiments.evaluation.output import write_scores
 from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text
 from textmover.experiments.robustness import (
@@ -87,66 +87,36 @@ class _Files(NamedTuple):
     figure: Path
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "-i",
-        "--input",
-        metavar="FILE",
-        required=True,
-        help="texts in English, one a line ('-' is standard input); with --column, --reference-column or --set a CSV, "
-        "TSV, JSON Lines, Parquet or hub:owner/name",
-    )
-    parser.add_argument("--column", metavar="COLUMN", help="column of the table that holds the texts")
-    parser.add_argument(
-        "--reference-column",
-        action="append",
-        metavar="COLUMN",
-        help="column of references that texts and versions are scored against; repeat it for several; the texts "
-        "themselves if not given",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME",
-        help="what the columns mean: a built-in description of judged texts (docs/judgement-sets.md) or a YAML file",
-    )
-    add_split_option(parser)
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=300,
-        metavar="N",
-        help="different texts to take, a random choice of the file's; %(default)s if not given",
-    )
-    add_perturbation_options(parser, types="--kinds", parses=PARSES, usual=["all"])
-    parser.add_argument(
-        "--models", nargs="+", action="extend", dest="model", metavar="NAME", help="several of --model at once"
-    )
-    add_baselines_option(parser)
-    parser.add_argument("--samples", type=int, default=1000, metavar="N", help="draws of the bootstrap")
-    parser.add_argument("--format", choices=("table", *FORMATS.values()), default="table", help="of what is printed")
-    parser.add_argument(
-        "--output",
-        metavar="NAME",
-        help="write a page (.md), a table with all digits (.csv) and a heat map (.png): a folder, or a name to which "
-        "these are added; a name in .svg or .pdf says how the figure is drawn",
-    )
-    parser.add_argument("--no-figure", action="store_true", help="no heat map, which needs matplotlib (extra report)")
-    parser.add_argument(
-        "--keep", metavar="FILE", help="write texts, versions, severities and scores there, as TSV, as soon as scored"
-    )
-    add_metric_options(parser, several=True)
-    add_cache_option(parser)
+OPTIONS = (
+    f"""
+-i, --input FILE (required): texts in English, one a line ('-' is standard input); with --column, --reference-column or
+    --set a CSV, TSV, JSON Lines, Parquet or hub:owner/name
+--column COLUMN: column of the table that holds the texts
+--reference-column COLUMN (repeat): column of references that texts and versions are scored against; repeat it for
+    several; the texts themselves if not given
+--set NAME: what the columns mean: a built-in description of judged texts (docs/judgement-sets.md) or a YAML file
+{SPLIT}
+--limit N (default 300, at least 2): different texts to take, a random choice of the file's; %(default)s if not given
+{perturbation_options(types="--kinds", parses=PARSES, usual="all")}
+--models NAME... (repeat, as model): several of --model at once
+{BASELINES}
+--samples N (default 1000, at least 1): draws of the bootstrap
+--format table|{"|".join(FORMATS.values())} (default table): of what is printed
+--output NAME: write a page (.md), a table with all digits (.csv) and a heat map (.png): a folder, or a name to which
+    these are added; a name in .svg or .pdf says how the figure is drawn
+--no-figure: no heat map, which needs matplotlib (extra report)
+--keep FILE: write texts, versions, severities and scores there, as TSV, as soon as scored
+""",
+    *metric_options(several=True),
+    CACHE,
     # What `Metrics` asks for: there are no scores of versions before there are versions.
-    parser.set_defaults(scores=None, metric_column=None)
+    lambda parser: parser.set_defaults(scores=None, metric_column=None),
+)
 
 
 def run(options: argparse.Namespace) -> None:
     """Change the texts that the options name, score them with each metric, print, and write page and figure."""
     set_up_logging(quiet=True)
-    for name, least in (("samples", 1), ("limit", 2)):
-        if getattr(options, name) < least:
-            raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     files = _files(options)
     keep = None if options.keep is None else check_output(options.keep, [options.input])
     metrics = Metrics(options)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import add_column_options, add_format_option, refuse_table_options
-from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, refuse_table_options
+from textmover.cli.options.metric import CACHE, metric_options
 from textmover.readers.lines import check_once
 from textmover.readers.streams import MissingReferences, OnError, TableFile, TextFiles
 from textmover.runs.progress import ShardProgress, progress_bar
@@ -31,48 +31,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    texts = parser.add_mutually_exclusive_group(required=True)
-    texts.add_argument(
-        "-i",
-        "--input",
-        nargs="+",
-        metavar=("HYPOTHESES", "REFERENCES"),
-        help="text files of one segment a line, hypotheses first, also compressed as .gz or .zst; '-' is standard "
-        "input. Of several references, empty lines are left out as long as another reference remains. Presets that "
-        "fit idf weights on the texts read all of them before",
-    )
-    texts.add_argument(
-        "--data",
-        metavar="FILE",
-        help="CSV, TSV or JSON Lines (also compressed as .gz or .zst), Parquet, a folder of Parquet files, or "
-        "hub:owner/name instead; '-' is standard input, see --data-format",
-    )
-    texts.add_argument(
-        "--hypotheses",
-        nargs="+",
-        metavar="FILE",
-        help="text files of several systems instead, which share --references; one column of scores for each",
-    )
-    parser.add_argument("--references", nargs="+", metavar="FILE", help="references of --hypotheses")
-    parser.add_argument(
-        "--on-error",
-        choices=get_args(OnError),
-        default="stop",
-        help="what a row does that is malformed or not UTF-8: end the work, or be left out, with nan for its score",
-    )
-    parser.add_argument(
-        "--missing-references",
-        choices=get_args(MissingReferences),
-        help="what a row of a table does that has no reference: end the work, or be left out, with nan for its score",
-    )
-    add_output_options(parser)
-    add_process_options(parser)
-    add_column_options(parser, score=False, systems=True)
-    add_format_option(parser)
-    add_metric_options(parser)
-    add_cache_option(parser)
+OPTIONS = (
+    f"""
+exactly one of:
+-i, --input HYPOTHESES REFERENCES...: text files of one segment a line, hypotheses first, also compressed as .gz or
+    .zst; '-' is standard input. Of several references, empty lines are left out as long as another reference remains.
+    Presets that fit idf weights on the texts read all of them before
+--data FILE: CSV, TSV or JSON Lines (also compressed as .gz or .zst), Parquet, a folder of Parquet files, or
+    hub:owner/name instead; '-' is standard input, see --data-format
+--hypotheses FILE...: text files of several systems instead, which share --references; one column of scores for each
+
+--references FILE...: references of --hypotheses
+--on-error {"|".join(get_args(OnError))} (default stop): what a row does that is malformed or not UTF-8: end the work,
+    or be left out, with nan for its score
+--missing-references {"|".join(get_args(MissingReferences))}: what a row of a table does that has no reference: end the
+    work, or be left out, with nan for its score
+""",
+    add_output_options,
+    add_process_options,
+    SYSTEM_COLUMNS,
+    DATA_FORMAT,
+    *metric_options(),
+    CACHE,
+)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -12,15 +12,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import add_column_options, read_tables
-from textmover.cli.options.metric import add_metric_options
+from textmover.cli.options.columns import RATED_COLUMNS, read_tables
+from textmover.cli.options.metric import field_value, metric_options
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import (
     Interval,
@@ -98,43 +98,22 @@ class _Ratings:
         return _Result(values, mean, interval, scorer.metric.higher_is_better, str(result.signature))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument(
-        "--data",
-        nargs="+",
-        required=True,
-        metavar="FILE",
-        help="rated segments as CSV, TSV, JSON Lines, Parquet or hub:owner/name",
-    )
-    parser.add_argument(
-        "--field",
-        action="append",
-        required=True,
-        metavar="NAME=VALUE,…",
-        help="field of the metric and the values that it takes, such as temperature=0.01,0.02,0.05 or "
-        "hypothesis-penalty=0.1,inf; repeat it for a grid",
-    )
-    parser.add_argument(
-        "--group",
-        action="append",
-        metavar="COLUMN",
-        help="correlate within each value of this column, such as a language pair; repeat it for combinations",
-    )
-    add_column_options(parser, score=True)
-    parser.add_argument(
-        "--output",
-        metavar="NAME",
-        help="where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf "
-        "says how the figure is drawn. The first data file's name with .sweep in this folder if not given",
-    )
-    parser.add_argument(
-        "--no-figure", action="store_true", help="the table alone, which needs no matplotlib (extra report)"
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="of what is printed")
-    parser.add_argument("--samples", type=int, default=1000, metavar="N", help="draws of the bootstrap")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap")
-    add_metric_options(parser, default=DEFAULT_PRESET)
+OPTIONS = (
+    f"""
+--data FILE... (required): rated segments as CSV, TSV, JSON Lines, Parquet or hub:owner/name
+--field NAME=VALUE,… (repeat, required): field of the metric and the values that it takes, such as
+    temperature=0.01,0.02,0.05 or hypothesis-penalty=0.1,inf; repeat it for a grid
+--group COLUMN (repeat): correlate within each value of this column, such as a language pair; repeat it for combinations
+{RATED_COLUMNS}
+--output NAME: where table and figure go: a folder, or a name, to which .tsv and .png are added; a name in .svg or .pdf
+    says how the figure is drawn. The first data file's name with .sweep in this folder if not given
+--no-figure: the table alone, which needs no matplotlib (extra report)
+--format table|json (default table): of what is printed
+--samples N (default 1000, at least 1): draws of the bootstrap
+--seed N (default 0): seed of the bootstrap
+""",
+    *metric_options(default=DEFAULT_PRESET),
+)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -142,8 +121,6 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     for handler in logging.getLogger().handlers:
         handler.addFilter(_once())
-    if options.samples < 1:
-        raise InputError(f"Expected --samples to be at least 1, but got {options.samples}.")
     fields = _read_fields(options)
     varying = [name for name, values in fields.items() if len(values) > 1]
     drawn = not options.no_figure and 1 <= len(varying) <= 2
@@ -205,17 +182,8 @@ def _judge_all(options: argparse.Namespace, settings: Settings, ratings: _Rating
     return [done[index] for index in range(len(settings.grid))]
 
 
-class _Values(argparse.ArgumentParser):
-    """Reads the value of a field as its own flag does."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"Expected the values of --field to be such as the field takes, but got: {message}.")
-
-
 def _read_fields(options: argparse.Namespace) -> dict[str, list[Any]]:
     """The swept fields and their values; whether the fields exist is left to the metric."""
-    parser = _Values(add_help=False, allow_abbrev=False)
-    add_metric_options(parser)
     fields: dict[str, list[Any]] = {}
     for given in options.field:
         name, _, listed = given.partition("=")
@@ -229,11 +197,13 @@ def _read_fields(options: argparse.Namespace) -> dict[str, list[Any]]:
             raise InputError(
                 f"Expected `{name}` to be fixed or swept, but got {field_flag(name)} and --field: leave one out."
             )
-        values = []
-        for text in dict.fromkeys(texts):
-            known, _ = parser.parse_known_args([f"{field_flag(name)}={text}"])
-            values.append(getattr(known, FIELD + name, text))
-        fields[name] = values
+        try:
+            fields[name] = [field_value(name, text) for text in dict.fromkeys(texts)]
+        except argparse.ArgumentTypeError as error:
+            raise InputError(
+                "Expected the values of --field to be such as the field takes, but got: argument "
+                f"{field_flag(name)}: {error}."
+            ) from error
     return fields
 
 

@@ -9,44 +9,31 @@ from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
+SPLIT = "--split NAME: split of a hub data set; 'train' if not given"
 
-def add_column_options(parser: argparse.ArgumentParser, *, score: bool, systems: bool = False) -> None:
-    """Add the options that say what the columns of a table mean.
+DATA_FORMAT = "--data-format csv|tsv|jsonl|parquet: what --data is; from its suffix if not given"
 
-    Args:
-        parser: The command's parser.
-        score: Whether human scores are wanted.
-        systems: Whether there may be several columns of texts to judge.
-    """
-    parser.add_argument(
-        "--hypothesis-column",
-        action="append" if systems else "store",
-        metavar="COLUMN",
-        help="texts to judge; 'hypothesis' if not given" + ("; repeat it for several systems" if systems else ""),
-    )
-    parser.add_argument(
-        "--reference-column",
-        action="append",
-        metavar="COLUMN",
-        help="references; 'reference' if not given; repeat it for several columns",
-    )
-    if score:
-        parser.add_argument("--score-column", metavar="COLUMN", help="human scores; 'score' if not given")
-    add_split_option(parser)
+REFERENCES = """
+--reference-column COLUMN (repeat): references; 'reference' if not given; repeat it for several columns
+"""
+
+SYSTEM_COLUMNS = f"""
+--hypothesis-column COLUMN (repeat): texts to judge; 'hypothesis' if not given; repeat it for several systems
+{REFERENCES}
+{SPLIT}
+"""
+
+RATED_COLUMNS = f"""
+--hypothesis-column COLUMN: texts to judge; 'hypothesis' if not given
+{REFERENCES}
+--score-column COLUMN: human scores; 'score' if not given
+{SPLIT}
+"""
 
 
-def add_split_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says which part of a data set of the hub is meant."""
-    parser.add_argument("--split", metavar="NAME", help="split of a hub data set; 'train' if not given")
-
-
-def add_format_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says what a table is whose name does not."""
-    parser.add_argument(
-        "--data-format",
-        choices=("csv", "tsv", "jsonl", "parquet"),
-        help="what --data is; from its suffix if not given",
-    )
+def references_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """Columns of references, each once."""
+    return tuple(dict.fromkeys(options.reference_column or ["reference"]))
 
 
 def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
@@ -67,7 +54,7 @@ def read_tables(paths: Sequence[str], options: argparse.Namespace, *, score: boo
     """The segments of each file, by the columns that the options name."""
     columns = Columns(
         hypothesis=options.hypothesis_column or "hypothesis",
-        references=tuple(dict.fromkeys(options.reference_column or ["reference"])),
+        references=references_of(options),
         score=(options.score_column or "score") if score else None,
         groups=tuple(dict.fromkeys(getattr(options, "group", None) or ())),
     )

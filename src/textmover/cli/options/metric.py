@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import inspect
 import re
-import types
-from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from textmover.checkpoints.hub import DEFAULT_METRIC, DEFAULT_PRESET
+from textmover.cli.options.declaration import Part
 from textmover.cli.options.signature_and_citations import add_citing_options
 from textmover.presets import KINDS
 from textmover.reading import load_yaml
@@ -29,39 +29,29 @@ def add_field_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
     for name, (hint, comment) in _metric_fields().items():
         if name not in NOT_FIELDS:
-            group.add_argument(
-                field_flag(name),
-                dest=f"{FIELD}{name}",
-                type=_value_parser(hint),
-                default=argparse.SUPPRESS,
-                metavar=_metavar(hint),
-                help=comment,
-            )
+            settings: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": _metavar(hint), "help": comment}
+            parse = functools.partial(field_value, name)
+            group.add_argument(field_flag(name), dest=f"{FIELD}{name}", type=parse, **settings)
 
 
-def _value_parser(hint: Any) -> Callable[[str], Any]:
-    """Parser of a flag's text: a text as it is, a list split at commas, or else YAML."""
+def field_value(name: str, text: str) -> Any:
+    """Value of a flag: a text as it is, a list split at commas, or else YAML; a text where there is no such field."""
+    hint = _metric_fields().get(name, (str, None))[0]
     alternatives = get_args(hint)
     if hint is str or get_origin(hint) is Literal:
-        return str
+        return text
     if hint == tuple[str, ...]:
-        return lambda text: tuple(one.strip() for one in text.strip("[] ").split(",") if one.strip())
+        return tuple(one.strip() for one in text.strip("[] ").split(",") if one.strip())
     if str in alternatives:
-        return lambda text: None if text == "null" else text
-
-    def parse(text: str) -> Any:
-        try:
-            value = load_yaml(text, "the value")
-        except InputError as error:
-            raise argparse.ArgumentTypeError(f"expected a number, true, false or null, but got {text!r}") from error
-        if isinstance(value, str) and (hint is float or float in alternatives):
-            try:
-                return float(value)  # "inf"
-            except ValueError:
-                return value
-        return value
-
-    return parse
+        return None if text == "null" else text
+    try:
+        value = load_yaml(text, "the value")
+    except InputError as error:
+        raise argparse.ArgumentTypeError(f"expected a number, true, false or null, but got {text!r}") from error
+    if isinstance(value, str) and (hint is float or float in alternatives):
+        with contextlib.suppress(ValueError):
+            return float(value)  # "inf"
+    return value
 
 
 def _metavar(hint: Any) -> str:
@@ -71,101 +61,57 @@ def _metavar(hint: Any) -> str:
         return "{true,false}"
     if hint == tuple[str, ...]:
         return "TEXT,…"
-    alternatives = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
-    return "TEXT" if str in alternatives else "NUMBER"
+    return "TEXT" if hint is str or str in get_args(hint) else "NUMBER"
 
 
+@functools.cache
 def _metric_fields() -> dict[str, tuple[Any, str | None]]:
     """Type and comment of every field that a kind of metric has; the first kind's, where several have it."""
     found: dict[str, tuple[Any, str | None]] = {}
     for config_class in dict.fromkeys(metric_class.config_class for metric_class in KINDS.values()):
-        hints, comments = get_type_hints(config_class), _field_comments(config_class)
-        for entry in fields(config_class):
-            found.setdefault(entry.name, (hints[entry.name], comments.get(entry.name)))
+        comments: dict[str, str] = {}
+        with contextlib.suppress(OSError):  # installed without source
+            source = inspect.getsource(config_class)
+            comments = dict(re.findall(r"^ {4}(\w+): [^#\n]*# (.+)$", source, flags=re.MULTILINE))
+        for name, hint in get_type_hints(config_class).items():
+            comment = comments.get(name)
+            found.setdefault(name, (hint, comment and comment.replace("None", "null").replace("%", "%%")))
     return found
 
 
-def _field_comments(config_class: type) -> dict[str, str]:
-    """Comments of the fields in the source, for the help."""
-    try:
-        source = inspect.getsource(config_class)
-    except OSError:  # installed without source
-        return {}
-    found = re.findall(r"^ {4}(\w+): [^#\n]*# (.+)$", source, flags=re.MULTILINE)
-    return {name: comment.replace("None", "null").replace("%", "%%") for name, comment in found}
-
-
-def add_metric_options(
-    parser: argparse.ArgumentParser, *, fit_on: bool = True, several: bool = False, default: str | None = None
-) -> None:
-    """Add the options that choose a metric, and one for each field of its configuration.
+def metric_options(*, fit_on: bool = True, several: bool = False, default: str | None = None) -> tuple[Part, ...]:
+    """Options that choose a metric, and one for each field of its configuration.
 
     Args:
-        parser: The command's parser.
         fit_on: Whether statistics may be fitted before the work; else they come from files alone.
         several: Whether there may be several metrics.
         default: The metric where none is named; ``None`` leaves that to ``take_default``.
     """
     meant = default or f"{DEFAULT_METRIC}, or {DEFAULT_PRESET} with --encoder,"
-    kinds = "metric or preset by name (see `textmover list`), checkpoint folder or hub id"
-    if several:
-        parser.add_argument(
-            "--model",
-            action="append",
-            metavar="NAME",
-            help=f"{kinds}; repeat it for several; {meant} if nothing is named",
-        )
-    else:
-        parser.add_argument("--model", default=default, metavar="NAME", help=f"{kinds}; {meant} if not given")
-    parser.add_argument("--revision", metavar="TEXT", help="commit or tag on the hub, of the checkpoint or encoder")
-    parser.add_argument(
-        "--precision",
-        choices=get_args(Precision),
-        default="exact",
-        help="float32, bfloat16 where the hardware has it, 8 bits, or the fastest of them that stays close",
-    )
-    parser.add_argument(
-        "--backend",
-        choices=BACKENDS,
-        default="auto",
-        help="what runs the encoder; the fastest that is installed if not given",
-    )
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, mps, …; a GPU is taken where there is one")
-    parser.add_argument(
-        "--batch-tokens",
-        type=int,
-        metavar="N",
-        help="tokens to a batch of the encoder; what suits the device if not given",
-    )
-    parser.add_argument("--no-cache", action="store_true", help="keep nothing of a text once it has been scored")
-    statistics = parser.add_mutually_exclusive_group() if fit_on else parser
-    if fit_on:
-        statistics.add_argument(
-            "--fit-on", metavar="FILE", help="texts, one a line, to fit the metric's corpus statistics on"
-        )
-    statistics.add_argument(
-        "--statistics",
-        action="append",
-        metavar="FILE",
-        help="corpus statistics that `textmover fit-idf`, `fit-mean` or `fit-baseline` wrote; repeat it for several",
-    )
-    parser.add_argument("--quiet", action="store_true", help="no signature, no progress, no notes; warnings remain")
-    add_citing_options(parser)
-    add_field_options(parser)
+    how = "repeat" if several else f"default {default}" if default else ""
+    fitting = "one of:\n--fit-on FILE: texts, one a line, to fit the metric's corpus statistics on"
+    text = f"""
+--model NAME {f"({how})" if how else ""}: metric or preset by name (see `textmover list`), checkpoint folder or hub id;
+    {f"repeat it for several; {meant} if nothing is named" if several else f"{meant} if not given"}
+--revision TEXT: commit or tag on the hub, of the checkpoint or encoder
+--precision {"|".join(get_args(Precision))} (default exact): float32, bfloat16 where the hardware has it, 8 bits, or the
+    fastest of them that stays close
+--backend {"|".join(BACKENDS)} (default auto): what runs the encoder; the fastest that is installed if not given
+--device NAME: cpu, cuda, mps, …; a GPU is taken where there is one
+--batch-tokens N: tokens to a batch of the encoder; what suits the device if not given
+--no-cache: keep nothing of a text once it has been scored
+{fitting if fit_on else ""}
+--statistics FILE (repeat): corpus statistics that `textmover fit-idf`, `fit-mean` or `fit-baseline` wrote; repeat it
+    for several
+
+--quiet: no signature, no progress, no notes; warnings remain
+"""
+    return text, add_citing_options, add_field_options
 
 
-def add_cache_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that keeps what an encoder made of texts for later calls."""
-    parser.add_argument(
-        "--cache",
-        metavar="FOLDER",
-        help="keep what the encoder makes of each text there, and read it instead of encoding the text again (see "
-        "`textmover cache`); scores may move by 1e-6 then, as texts meet other batch mates",
-    )
-    parser.add_argument(
-        "--cache-limit",
-        type=float,
-        metavar="GIB",
-        help=f"room that --cache may take, in GiB; {FOLDER_LIMIT >> 30} if not given. What other "
-        "versions of textmover have kept goes first, then the longest unused",
-    )
+CACHE = f"""
+--cache FOLDER: keep what the encoder makes of each text there, and read it instead of encoding the text again (see
+    `textmover cache`); scores may move by 1e-6 then, as texts meet other batch mates
+--cache-limit GIB: room that --cache may take, in GiB; {FOLDER_LIMIT >> 30} if not given. What other versions of
+    textmover have kept goes first, then the longest unused
+"""

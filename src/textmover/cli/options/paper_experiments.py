@@ -49,16 +49,12 @@ PRINTED = ("table", "markdown", "csv", "json")
 """Formats that an experiment can be printed in."""
 
 
-def add_experiment_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names an experiment."""
-    parser.add_argument(
-        "--experiment",
-        metavar="FILE",
-        help="rebuild an experiment of a paper, such as configs/papers/moverscore_wmt17.yaml (docs/experiments.md): "
-        "the file names sets, metrics and tables; --data gives its data (KEY=FILE where it needs several), --encoder "
-        "the encoder, --output a page (.md, .csv or .json) with the published numbers beside the new ones; the scores "
-        "go into a folder PAGE.scores",
-    )
+EXPERIMENT = """
+--experiment FILE: rebuild an experiment of a paper, such as configs/papers/moverscore_wmt17.yaml (docs/experiments.md):
+    the file names sets, metrics and tables; --data gives its data (KEY=FILE where it needs several), --encoder the
+    encoder, --output a page (.md, .csv or .json) with the published numbers beside the new ones; the scores go into a
+    folder PAGE.scores
+"""
 
 
 def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
@@ -79,9 +75,6 @@ def check_options(options: argparse.Namespace, experiment: Experiment) -> None:
         raise InputError(
             f"Expected --format of an experiment to be {', '.join(PRINTED)}, but got {options.format}: choose one."
         )
-    for name, least in (("samples", 1), ("permutations", 1)):
-        if getattr(options, name) < least:
-            raise InputError(f"Expected --{name} to be at least {least}, but got {getattr(options, name)}.")
     given = list(given_fields(options))
     everything = experiment.all_metrics
     for name in given:

@@ -29,50 +29,18 @@ NEEDED: Mapping[str, str] = {"parser": "--parser NAME", "neighbours": "--neighbo
 """The flag that gives what a kind of change needs."""
 
 
-def add_perturbation_options(
-    parser: argparse.ArgumentParser,
-    *,
-    types: str = "--types",
-    parses: str = "--parser",
-    usual: Sequence[str] | None = None,
-) -> None:
-    """Add the options that say what is done to texts.
-
-    Args:
-        parser: The command's parser.
-        types: The flag that names kinds of change.
-        parses: The flag that names the parser.
-        usual: Degrees where none are given; ``None`` for the mildest of each kind.
-    """
-    parser.add_argument(
-        types,
-        dest="types",
-        nargs="+",
-        metavar="NAME",
-        help="what is done to the texts (see `textmover perturb --list`); everything that needs nothing that is not "
-        "given, if not given",
-    )
-    parser.add_argument(
-        "--degrees",
-        nargs="+",
-        metavar="N",
-        default=usual,
-        help="how much is done, where a type has that degree (see `textmover perturb --list`), or 'all'; "
-        f"{'the mildest' if usual is None else ' '.join(usual)} if not given",
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all choices")
-    parser.add_argument(
-        parses,
-        dest="parser",
-        metavar="NAME",
-        help="parser that decides what adjectives and names are, and makes passive and active possible: a released one "
-        "(textmover-parser), a folder, a spaCy package or stanza:en",
-    )
-    parser.add_argument(
-        "--neighbours",
-        metavar="ENCODER",
-        help="encoder, or file of word vectors, whose nearest words type substitute takes",
-    )
+def perturbation_options(*, types: str = "--types", parses: str = "--parser", usual: str = "") -> str:
+    """Options that say what is done to texts, by the flags of kinds and of the parser, and the usual degrees."""
+    return f"""
+{types} NAME... (as types): what is done to the texts (see `textmover perturb --list`); everything that needs nothing
+    that is not given, if not given
+--degrees DEGREE... {f"(default {usual})" if usual else ""}: how much is done, where a type has that degree (see
+    `textmover perturb --list`), or 'all'; {usual or "the mildest"} if not given
+--seed N (default 0): seed of all choices
+{parses} NAME (as parser): parser that decides what adjectives and names are, and makes passive and active possible: a
+    released one (textmover-parser), a folder, a spaCy package or stanza:en
+--neighbours ENCODER: encoder, or file of word vectors, whose nearest words type substitute takes
+"""
 
 
 def chosen_types(

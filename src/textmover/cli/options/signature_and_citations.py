@@ -38,7 +38,6 @@ class _Instead(argparse.Action):
     ) -> None:
         setattr(namespace, self.dest, values if isinstance(values, str) else True)
         namespace.run = _print_signature if self.dest == "signature" else _print_citations
-        namespace.cited_by = parser.prog.split()[-1]
         needed: list[Any] = [*parser._actions, *parser._mutually_exclusive_groups]
         for one in needed:  # as --help needs none of them
             one.required = False
@@ -70,7 +69,7 @@ def _print_citations(options: argparse.Namespace) -> None:
     from textmover.checkpoints.citations import bibtex, cited
 
     found = [
-        cited(one.model, revision=one.revision, used_for=USED_FOR.get(options.cited_by, ()), **_fields(one))
+        cited(one.model, revision=one.revision, used_for=USED_FOR.get(options.command, ()), **_fields(one))
         for one in _metrics(options)
     ]
     sys.stdout.write(bibtex(found))
@@ -91,17 +90,17 @@ def _print_signature(options: argparse.Namespace) -> None:
         sys.stdout.write("\n" * (number > 0) + (latex_paragraph(told) if options.signature == "latex" else told) + "\n")
         if waits and not one.quiet:
             sys.stderr.write(
-                f"Note: {one.model} fits statistics on texts. The signature that `textmover {options.cited_by}` prints "
+                f"Note: {one.model} fits statistics on texts. The signature that `textmover {options.command}` prints "
                 "with its results names them too: take that one.\n"
             )
-    tests = describe_tests(options.cited_by, options)
+    tests = describe_tests(options.command, options)
     if tests is not None:
         sys.stdout.write("\n" + (latex_paragraph(tests) if options.signature == "latex" else tests) + "\n")
 
 
 def _signature(options: argparse.Namespace, scorer: Scorer) -> Signature:
     """The signature that the command gives its results."""
-    if options.cited_by != "mbr":
+    if options.command != "mbr":
         return scorer.signature
     from textmover.scoring.mbr import mbr_signature
 

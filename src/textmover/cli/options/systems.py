@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.cli.options.columns import add_column_options, add_format_option, refuse_table_options
-from textmover.cli.options.metric import add_cache_option, add_metric_options
+from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, refuse_table_options
+from textmover.cli.options.metric import CACHE, metric_options
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.streams import Row, TableFile, TextFiles
@@ -53,63 +53,29 @@ class ScoredSystems:
     higher_is_better: bool
 
 
-def add_system_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name systems, their texts, existing scores, and the metric that scores them."""
-    texts = parser.add_mutually_exclusive_group()
-    texts.add_argument(
-        "--hypotheses",
-        nargs="+",
-        metavar="FILE",
-        help="text files of two or more systems, one segment a line, also compressed as .gz or .zst",
-    )
-    texts.add_argument(
-        "--data",
-        metavar="FILE",
-        help="CSV, TSV, JSON Lines, Parquet or hub:owner/name instead, with --hypothesis-column for each system",
-    )
-    parser.add_argument("--references", nargs="+", metavar="FILE", help="references of --hypotheses")
-    parser.add_argument(
-        "--scores",
-        nargs="+",
-        metavar="FILE",
-        help="segment scores that are there already, of any metric: a file with a column for each system, as "
-        "`textmover score` writes it in any format, or a file for each system, with one score a line or a column "
-        "'score'; texts are only shown then, where they are given as well",
-    )
-    parser.add_argument(
-        "--score-columns",
-        nargs="+",
-        metavar="COLUMN",
-        help="columns of --scores, one for each system, or the same one of several files",
-    )
-    parser.add_argument("--lower-is-better", action="store_true", help="the scores of --scores are distances or errors")
-    parser.add_argument(
-        "--names", nargs="+", metavar="NAME", help="what to call the systems; after their files or columns if not given"
-    )
-    parser.add_argument("--samples", type=int, default=1000, metavar="N", help="bootstrap samples; %(default)s")
-    parser.add_argument("--trials", type=int, default=10_000, metavar="N", help="of randomisation; %(default)s")
-    parser.add_argument("--seed", type=int, default=12345, metavar="N", help="of both; %(default)s, as sacrebleu has")
-    add_column_options(parser, score=False, systems=True)
-    add_format_option(parser)
-    add_metric_options(parser)
-    add_cache_option(parser)
+SYSTEMS = (
+    """
+one of:
+--hypotheses FILE...: text files of two or more systems, one segment a line, also compressed as .gz or .zst
+--data FILE: CSV, TSV, JSON Lines, Parquet or hub:owner/name instead, with --hypothesis-column for each system
 
-
-MOST_SAMPLES = 10_000_000
-"""Most samples of segments, and most trials."""
-
-
-def check_numbers(options: argparse.Namespace, **least: int) -> None:
-    """Refuse numbers that are too small, and so many samples that memory could not hold their means."""
-    for name in ("samples", "trials"):
-        if getattr(options, name) > MOST_SAMPLES:
-            raise InputError(
-                f"Expected --{name} to be at most {MOST_SAMPLES:,}, but got {getattr(options, name):,}: take fewer."
-            )
-    for name, smallest in {"samples": 1, "trials": 1, "seed": 0, **least}.items():
-        if getattr(options, name) < smallest:
-            flag = name.replace("_", "-")
-            raise InputError(f"Expected --{flag} to be at least {smallest}, but got {getattr(options, name)}.")
+--references FILE...: references of --hypotheses
+--scores FILE...: segment scores that are there already, of any metric: a file with a column for each system, as
+    `textmover score` writes it in any format, or a file for each system, with one score a line or a column 'score';
+    texts are only shown then, where they are given as well
+--score-columns COLUMN...: columns of --scores, one for each system, or the same one of several files
+--lower-is-better: the scores of --scores are distances or errors
+--names NAME...: what to call the systems; after their files or columns if not given
+--samples N (default 1000, at least 1): bootstrap samples; %(default)s
+--trials N (default 10000, at least 1): of randomisation; %(default)s
+--seed N (default 12345): of both; %(default)s, as sacrebleu has
+""",
+    SYSTEM_COLUMNS,
+    DATA_FORMAT,
+    *metric_options(),
+    CACHE,
+)
+"""Options that name systems, their texts, existing scores, and the metric that scores them."""
 
 
 def scored_systems(options: argparse.Namespace) -> ScoredSystems:

@@ -11,6 +11,8 @@ from typing import Any
 class SingleOption(argparse.Action):
     """Stores a value as argparse does, but refuses an option that is given again and a number beyond its bound."""
 
+    least: int | None = None
+
     def __call__(
         self,
         parser: argparse.ArgumentParser,
@@ -28,6 +30,10 @@ class SingleOption(argparse.Action):
             for value in values if isinstance(values, list) else [values]:
                 if problem := _beyond(self.option_strings[-1], value):
                     parser.error(problem)
+            if self.least is not None and values < self.least:
+                from textmover.types import InputError  # brings torch along, which `--help` can do without
+
+                raise InputError(f"Expected {self.option_strings[-1]} to be at least {self.least}, but got {values}.")
         setattr(namespace, self.dest, values)
 
 

@@ -16,7 +16,7 @@ from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import check_replaceable, load_metric, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
 from textmover.cli.console import set_up_logging
-from textmover.cli.training.mixing import add_mix_options, check_mix_options, mixed
+from textmover.cli.training.mixing import MIX_OPTIONS, check_mix_options, mixed
 from textmover.files import atomic_file
 from textmover.modules.probes import PROBES, probe_scores
 from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
@@ -27,38 +27,22 @@ ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
 """Section of an adapter's model card about the adapter."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "run_checkpoint",
-        metavar="RUN",
-        help="checkpoint of `textmover train` (.ckpt), folder of a metric, released metric, hub id, or preset",
-    )
-    parser.add_argument("folder", metavar="FOLDER", help="where the metric goes: configuration, weights, model card")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is in the folder")
-    parser.add_argument(
-        "--adapter",
-        type=int,
-        metavar="RANK",
-        help="store the encoder as its difference from the pretrained one, of this rank on the mean: a few megabytes; "
-        "16 is usual",
-    )
-    parser.add_argument(
-        "--adapter-dtype", choices=("float16", "float32"), help="type of the adapter's numbers, float16 if not given"
-    )
-    add_mix_options(parser)
-    parser.add_argument(
-        "--backend", action="append", choices=EXPORTED, help="also write what this back-end runs; may be repeated"
-    )
-    parser.add_argument(
-        "--precision",
-        action="append",
-        choices=("exact", "int8"),
-        help="its arithmetic, float32 if not given (which serves bfloat16 too); may be repeated",
-    )
-    parser.add_argument("--push", metavar="OWNER/NAME", help="also put the folder on the Hugging Face Hub")
-    parser.add_argument("--private", action="store_true", help="make its repository there private, where it is new")
-    parser.add_argument("--push-revision", metavar="BRANCH", help="branch there; the main one if not given")
+OPTIONS = (
+    f"""
+RUN (as run_checkpoint): checkpoint of `textmover train` (.ckpt), folder of a metric, released metric, hub id, or preset
+FOLDER: where the metric goes: configuration, weights, model card
+--overwrite: replace what is in the folder
+--adapter RANK: store the encoder as its difference from the pretrained one, of this rank on the mean: a few megabytes;
+    16 is usual
+--adapter-dtype float16|float32: type of the adapter's numbers, float16 if not given
+{MIX_OPTIONS}
+--backend {"|".join(EXPORTED)} (repeat): also write what this back-end runs; may be repeated
+--precision exact|int8 (repeat): its arithmetic, float32 if not given (which serves bfloat16 too); may be repeated
+--push OWNER/NAME: also put the folder on the Hugging Face Hub
+--private: make its repository there private, where it is new
+--push-revision BRANCH: branch there; the main one if not given
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from textmover.checkpoints.averaging import average_metrics, fitted_names, interpolate, refit
 from textmover.checkpoints.card import made_from, write_card
-from textmover.cli.options.columns import add_column_options, read_tables
+from textmover.cli.options.columns import RATED_COLUMNS, read_tables
 from textmover.modules.matching.calibration import Calibration
 from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
 from textmover.training.finished_runs import metric_and_card
@@ -25,33 +25,13 @@ FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}
 """The flag behind each argument that an error may name."""
 
 
-def add_mix_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that mix weights."""
-    parser.add_argument(
-        "--average",
-        nargs="+",
-        metavar="RUN",
-        help="the mean of the weights of RUN and of these, all of one configuration (other seeds, steps, or data)",
-    )
-    parser.add_argument(
-        "--weights",
-        nargs="+",
-        type=float,
-        metavar="WEIGHT",
-        help="what RUN and each of --average count in the mean; all the same if not given",
-    )
-    parser.add_argument(
-        "--untrained",
-        type=float,
-        metavar="SHARE",
-        help="weights that are this share of the way back to the untrained encoder: 0 as trained, 1 untrained",
-    )
-    parser.add_argument(
-        "--ratings",
-        metavar="FILE",
-        help="table of rated segments that corpus statistics and calibration are fitted on again, after the mixing",
-    )
-    add_column_options(parser, score=True)
+MIX_OPTIONS = f"""
+--average RUN...: the mean of the weights of RUN and of these, all of one configuration (other seeds, steps, or data)
+--weights WEIGHT...: what RUN and each of --average count in the mean; all the same if not given
+--untrained SHARE: weights that are this share of the way back to the untrained encoder: 0 as trained, 1 untrained
+--ratings FILE: table of rated segments that corpus statistics and calibration are fitted on again, after the mixing
+{RATED_COLUMNS}
+"""
 
 
 def check_mix_options(options: argparse.Namespace) -> None:

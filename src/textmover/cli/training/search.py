@@ -88,37 +88,22 @@ class _Search:
         return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options."""
-    parser.add_argument("-c", "--config", required=True, metavar="RECIPE", help="a recipe for `textmover train`, YAML")
-    parser.add_argument(
-        "--space",
-        required=True,
-        metavar="FILE",
-        help="YAML with keys as on the command line of train, such as model.init_args.optimizer.learning_rate, each "
-        "with {low, high, log: true} or {choices: [...]}",
-    )
-    parser.add_argument("--output", required=True, metavar="FOLDER", help="where trials, table and best recipe go")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="trials in all, earlier ones among them")
-    parser.add_argument(
-        "--objective", default="held-back/pearson", metavar="NAME", help="the logged statistic that is made large"
-    )
-    parser.add_argument("--minimise", action="store_true", help="make the objective small, as of a loss")
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        nargs="+",
-        metavar="N",
-        help="run each trial with each seed and take the mean of the values",
-    )
-    parser.add_argument("--sampler", choices=("tpe", "random"), default="tpe", help="how the next values are chosen")
-    parser.add_argument("--sampler-seed", type=int, default=0, metavar="N", help="seed of the choice of values")
-    parser.add_argument(
-        "--no-pruning",
-        action="store_true",
-        help="run every trial to its end, also one that is below the median of the earlier ones after as many epochs",
-    )
-    parser.add_argument("--resume", action="store_true", help="go on with the search that is in the folder")
+OPTIONS = (
+    """
+-c, --config RECIPE (required): a recipe for `textmover train`, YAML
+--space FILE (required): YAML with keys as on the command line of train, such as
+    model.init_args.optimizer.learning_rate, each with {low, high, log: true} or {choices: [...]}
+--output FOLDER (required): where trials, table and best recipe go
+--trials N (default 20, at least 1): trials in all, earlier ones among them
+--objective NAME (default held-back/pearson): the logged statistic that is made large
+--minimise: make the objective small, as of a loss
+--seeds N...: run each trial with each seed and take the mean of the values
+--sampler tpe|random (default tpe): how the next values are chosen
+--sampler-seed N (default 0): seed of the choice of values
+--no-pruning: run every trial to its end, also one that is below the median of the earlier ones after as many epochs
+--resume: go on with the search that is in the folder
+""",
+)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -128,8 +113,6 @@ def run(options: argparse.Namespace) -> None:
     for name in ("pytorch_lightning", "lightning_fabric"):  # what each trial would repeat
         logging.getLogger(name).setLevel(logging.WARNING)
     optuna = _optuna()
-    if options.trials < 1:
-        raise InputError(f"Expected --trials to be at least 1, but got {options.trials}.")
     seeds = tuple(options.seeds) if options.seeds else (None,)
     search = _Search(
         read_mapping(options.config, "a recipe"),

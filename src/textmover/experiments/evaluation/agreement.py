@@ -86,30 +86,13 @@ class Judged(NamedTuple):
         return notes
 
 
-def add_protocol_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what agreement means."""
-    parser.add_argument(
-        "--statistic", choices=tuple(STATISTICS), help="of agreement; pearson if not given, darr for --set darr"
-    )
-    parser.add_argument(
-        "--level",
-        choices=tuple(LEVELS),
-        help="what the statistic is computed over: " + "; ".join(f"{name}: {what}" for name, what in LEVELS.items()),
-    )
-    parser.add_argument(
-        "--preference-gap",
-        type=float,
-        metavar="POINTS",
-        help="for --statistic darr on rated sets: two outputs for one item whose ratings differ by so much or more are "
-        "a preference. In the unit of the ratings: WMT takes 25 points of raw ratings from 0 to 100",
-    )
-    parser.add_argument(
-        "--pair-rate",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="of the pairs that acc23 and tau23 calibrate ties on; needed beyond 33 million pairs",
-    )
+PROTOCOL_OPTIONS = f"""
+--statistic {"|".join(STATISTICS)}: of agreement; pearson if not given, darr for --set darr
+--level {"|".join(LEVELS)}: what the statistic is computed over: {"; ".join(map(": ".join, LEVELS.items()))}
+--preference-gap POINTS: for --statistic darr on rated sets: two outputs for one item whose ratings differ by so much or
+    more are a preference. In the unit of the ratings: WMT takes 25 points of raw ratings from 0 to 100
+--pair-rate SHARE (default 1): of the pairs that acc23 and tau23 calibrate ties on; needed beyond 33 million pairs
+"""
 
 
 def chosen_protocol(options: argparse.Namespace) -> Protocol:

@@ -32,36 +32,17 @@ FLAGS = {
 """The flag behind each argument of :func:`~textmover.data.read_scores`."""
 
 
-def add_ready_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name existing scores."""
-    parser.add_argument(
-        "--scores",
-        action="append",
-        metavar="[SET:][NAME=]FILE",
-        help="also scores that were computed elsewhere: one number a line in the order of the data, or a table with a "
-        "column for each metric (NAME,NAME=FILE takes these columns) and the columns item, system and group where "
-        "its rows are in another order; repeat it for several. Of several sets, SET: (the name of the data file "
-        f"without its suffix) says whose they are, or a folder holds SET{SUFFIX} for each, as --output writes them",
-    )
-    parser.add_argument(
-        "--score-key",
-        action="append",
-        metavar="ROLE=COLUMN",
-        help="what the tables of --scores call their columns item, system or group, such as item=seg_id; repeat it "
-        "for several",
-    )
-    parser.add_argument(
-        "--metric-column",
-        action="append",
-        metavar="COLUMN",
-        help="also scores that stand in a column of the data itself; repeat it for several",
-    )
-    parser.add_argument(
-        "--lower-is-better",
-        action="append",
-        metavar="NAME",
-        help="of the scores of --scores and --metric-column those that are distances or errors; repeat it for several",
-    )
+READY_OPTIONS = f"""
+--scores [SET:][NAME=]FILE (repeat): also scores that were computed elsewhere: one number a line in the order of the
+    data, or a table with a column for each metric (NAME,NAME=FILE takes these columns) and the columns item, system and
+    group where its rows are in another order; repeat it for several. Of several sets, SET: (the name of the data file
+    without its suffix) says whose they are, or a folder holds SET{SUFFIX} for each, as --output writes them
+--score-key ROLE=COLUMN (repeat): what the tables of --scores call their columns item, system or group, such as
+    item=seg_id; repeat it for several
+--metric-column COLUMN (repeat): also scores that stand in a column of the data itself; repeat it for several
+--lower-is-better NAME (repeat): of the scores of --scores and --metric-column those that are distances or errors;
+    repeat it for several
+"""
 
 
 class _Given(NamedTuple):

@@ -25,15 +25,10 @@ MEMORY = 1 << 31
 """Bytes of hidden states that metrics may share while they score the same segments."""
 
 
-def add_baselines_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names metrics of surface overlap."""
-    parser.add_argument(
-        "--baselines",
-        nargs="*",
-        choices=tuple(LEXICAL),
-        metavar="NAME",
-        help=f"also metrics of surface overlap ({', '.join(LEXICAL)}); {', '.join(DEFAULT_BASELINES)} if none is named",
-    )
+BASELINES = f"""
+--baselines [NAME...] (of {"|".join(LEXICAL)}): also metrics of surface overlap ({", ".join(LEXICAL)});
+    {", ".join(DEFAULT_BASELINES)} if none is named
+"""
 
 
 def shared_memory(options: argparse.Namespace, sharing: str) -> EncoderMemory:

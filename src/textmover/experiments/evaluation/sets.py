@@ -46,57 +46,25 @@ class SetFiles(NamedTuple):
     stem: str
 
 
-def add_set_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is judged and where its scores go."""
-    parser.add_argument(
-        "--data",
-        nargs="+",
-        metavar="FILE",
-        help="judged texts as CSV, TSV, JSON Lines, Parquet or hub:owner/name; each file is a set of its own. KEY=FILE "
-        "for the sets that are no tables: preferences=FILE texts=FOLDER (darr), captions=FOLDER references=FILE "
-        "ratings=FILE (coco-captions); the same keys again begin another set",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME",
-        help="what the columns of --data mean: a built-in description (see docs/judgement-sets.md) or a YAML file; or "
-        f"a set that is not a table: {', '.join(READERS)}; if not given, the columns named below",
-    )
-    parser.add_argument(
-        "--dimension",
-        action="append",
-        metavar="NAME",
-        help="of several kinds of ratings the one to agree with; repeat it for several; all if not given",
-    )
-    parser.add_argument(
-        "--group",
-        action="append",
-        metavar="COLUMN",
-        help="agreement is computed within each value of this column, such as a language pair; repeat it for "
-        "combinations",
-    )
-    parser.add_argument("--item-column", metavar="COLUMN", help="what each text is an output for, such as a document")
-    parser.add_argument("--system-column", metavar="COLUMN", help="what produced each text")
-    parser.add_argument(
-        "--missing-references", choices=("error", "leave-out"), help="what happens to rows without a reference"
-    )
-    parser.add_argument(
-        "--missing-ratings",
-        choices=("error", "keep"),
-        help="keep reads an empty rating as none: its row is left out where that rating is needed",
-    )
-    parser.add_argument(
-        "--duplicates",
-        choices=("error", "keep"),
-        help="what happens where the same group, item and system stand in two rows; looked for where items are known. "
-        "These three are errors if neither a flag nor the description says otherwise",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="where the scores go, as TSV; a folder where there are several sets; if not given, the data file's name "
-        "with .scores.tsv, in this folder",
-    )
+SET_OPTIONS = f"""
+--data FILE...: judged texts as CSV, TSV, JSON Lines, Parquet or hub:owner/name; each file is a set of its own. KEY=FILE
+    for the sets that are no tables: preferences=FILE texts=FOLDER (darr), captions=FOLDER references=FILE ratings=FILE
+    (coco-captions); the same keys again begin another set
+--set NAME: what the columns of --data mean: a built-in description (see docs/judgement-sets.md) or a YAML file; or a
+    set that is not a table: {", ".join(READERS)}; if not given, the columns named below
+--dimension NAME (repeat): of several kinds of ratings the one to agree with; repeat it for several; all if not given
+--group COLUMN (repeat): agreement is computed within each value of this column, such as a language pair; repeat it for
+    combinations
+--item-column COLUMN: what each text is an output for, such as a document
+--system-column COLUMN: what produced each text
+--missing-references error|leave-out: what happens to rows without a reference
+--missing-ratings error|keep: keep reads an empty rating as none: its row is left out where that rating is needed
+--duplicates error|keep: what happens where the same group, item and system stand in two rows; looked for where items
+    are known. These three are errors if neither a flag nor the description says otherwise
+--output FILE: where the scores go, as TSV; a folder where there are several sets; if not given, the data file's name
+    with .scores.tsv, in this folder
+"""
+"""Options that say what is judged and where its scores go, as :mod:`textmover.cli.options.declaration` reads them."""
 
 
 def set_files(options: argparse.Namespace) -> list[SetFiles]:
