@@ -8,70 +8,22 @@ The texts are drawn from words of several scripts, signs, spaces and code points
 
 from __future__ import annotations
 
-import argparse
-import platform
 import random
 from collections.abc import Iterator
-from importlib import metadata
 
+import harness
 import numpy as np
-import torch
 
 from textmover import InputError, Scorer
 from textmover.scoring.precision import CAN, Precision
 
 BACKENDS = ("torch", "openvino", "onnxruntime")
-PLAIN = [
-    "the",
-    "a",
-    "of",
-    "and",
-    "to",
-    "in",
-    "was",
-    "he",
-    "with",
-    "they",
-    "one",
-    "word",
-    "but",
-    "not",
-    "all",
-    "were",
-    "there",
-]
-ODD = [
-    "naïve",
-    "Ærø",
-    "Straße",
-    "ﬁne",
-    "e\u0301te\u0301",
-    "日本語",
-    "한국어",
-    "ไทย",
-    "हिन्दी",
-    "العربية",
-    "עברית",
-    "Ελλάδα",
-    "Москва",
-]
+PLAIN = "the a of and to in was he with they one word but not all were there".split()  # noqa: SIM905
+ODD = "naïve Ærø Straße ﬁne e\u0301te\u0301 日本語 한국어 ไทย हिन्दी العربية עברית Ελλάδα Москва".split()  # noqa: SIM905
 SIGNS = [
-    "👩\u200d👩\u200d👧",
-    "🇩🇪",
-    "☕",
-    "½",
-    "％",
-    "\u200b",
-    "\u202eabc",
-    "\ufeff",
-    "\u00a0",
-    "\u3000",
-    "……",
-    "!!!",
-    "---",
-    "<b>",
-    "3.14",
-]
+    "👩\u200d👩\u200d👧", "🇩🇪", "☕", "½", "％", "\u200b", "\u202eabc", "\ufeff", "\u00a0", "\u3000",
+    "……", "!!!", "---", "<b>", "3.14",
+]  # fmt: skip
 WORDS = [*PLAIN, *PLAIN, *ODD, *SIGNS]
 
 
@@ -110,24 +62,19 @@ def _scores(scorer: Scorer, hypotheses: list[str], references: list[str], way: n
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="textmover-general")
-    parser.add_argument("--pairs", type=int, default=500)
-    options = parser.parse_args()
+    options = harness.parser(__doc__, model="textmover-general", pairs=500).parse_args()
     texts = pairs(options.pairs)
-    print("| precision | back-end | largest move of a score |\n|---|---|---|", flush=True)
+    rows = []
     for precision, backend in settings():
         try:
-            scorer = Scorer.from_pretrained(
-                options.model, precision=precision, backend=backend, device="cpu", cache=False
-            )
+            chosen = {"precision": precision, "backend": backend, "device": "cpu", "cache": False}
+            scorer = Scorer.from_pretrained(options.model, **chosen)
         except InputError as error:
-            print(f"| {precision} | {backend} | not here: {error} |", flush=True)
+            rows.append([precision, backend, f"not here: {error}"])
             continue
-        arithmetic = scorer.signature.entries["precision"]
-        print(f"| {precision} ({arithmetic}) | {backend} | {moved(scorer, *texts):.1e} |", flush=True)
-    packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "openvino", "onnxruntime"))
-    print(f"\n{platform.machine()} {torch.backends.cpu.get_cpu_capability()}, {packages}.")
+        rows.append([f"{precision} ({scorer.signature.entries['precision']})", backend, f"{moved(scorer, *texts):.1e}"])
+    print(harness.table(["precision", "back-end", "largest move of a score"], rows, texts=None))
+    print(f"\n{harness.processor()}, {harness.versions('torch', 'openvino', 'onnxruntime')}.")
 
 
 if __name__ == "__main__":

@@ -9,17 +9,12 @@ all metrics, and PERM-BOTH for all pairs of metrics. The best of the repetitions
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+import harness
 import numpy as np
-import scipy
 
-from textmover import __version__
 from textmover.meta_evaluation import MetricScores, Protocol, evaluate, permutation_p_values
 from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws
 from textmover.types import Judgements
@@ -60,53 +55,34 @@ def evaluation(data: Data, statistic: str, samples: int) -> None:
     evaluate(judgements, metrics, Protocol(statistic), samples=samples, permutations=samples)
 
 
-def seconds(function: Callable[[], object], repetitions: int) -> float:
-    times = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def measure(data: Data, statistic: str, samples: int, repetitions: int) -> tuple[float, float, float]:
-    """Seconds of the bootstrap, of the tests, and of an evaluation with both."""
+def ways(data: Data, statistic: str, samples: int) -> dict[str, partial[float]]:
+    """The bootstrap, the tests, and an evaluation with both."""
     scores, human, groups, references = data
-
-    def drawn() -> None:
-        bootstrap_draws(scores, human, groups, statistic=statistic, samples=samples, clusters=references)
-
-    def tested() -> None:
-        permutation_p_values(scores, human, groups, statistic=statistic, permutations=samples)
-
-    return (
-        seconds(drawn, repetitions),
-        seconds(tested, repetitions),
-        seconds(lambda: evaluation(data, statistic, samples), repetitions),
-    )
+    common = {"statistic": statistic}
+    works = {
+        "bootstrap": partial(bootstrap_draws, scores, human, groups, samples=samples, clusters=references, **common),
+        "tests": partial(permutation_p_values, scores, human, groups, permutations=samples, **common),
+        "evaluation": partial(evaluation, data, statistic, samples),
+    }
+    return {name: partial(harness.seconds, work) for name, work in works.items()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--segments", type=int, default=3920)
-    parser.add_argument("--metrics", type=int, default=15)
-    parser.add_argument("--samples", type=int, default=1000, help="bootstrap samples, and permutations")
-    parser.add_argument("--statistics", nargs="+", default=["pearson", "spearman", "kendall"])
-    parser.add_argument("--repetitions", type=int, default=3)
-    options = parser.parse_args()
+    options = harness.parser(
+        __doc__, segments=3920, metrics=15, samples=1000, statistics=["pearson", "spearman", "kendall"], repetitions=3
+    ).parse_args()
     data = generate(options.segments, options.metrics)
     pairs = options.metrics * (options.metrics - 1) // 2
     print(
-        f"textmover {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python "
-        f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores\n"
+        f"{harness.versions('textmover', 'numpy', 'scipy')}, {harness.processor()}\n"
         f"{options.segments} segments in {GROUPS} groups, {options.metrics} metrics ({TIED} with ties), "
         f"{options.samples} samples and permutations, best of {options.repetitions}\n"
     )
-    print(f"| statistic | bootstrap, s | PERM-BOTH, {pairs} pairs, s | whole evaluation, s |")
-    print("|---|---|---|---|")
+    rows = []
     for statistic in options.statistics:
-        times = measure(data, statistic, options.samples, options.repetitions)
-        print(f"| {statistic} | " + " | ".join(f"{time:.2f}" for time in times) + " |", flush=True)
+        times = harness.rounds(ways(data, statistic, options.samples), options.repetitions)
+        rows.append([statistic, *(f"{min(found):.2f}" for found in times.values())])
+    print(harness.table(["statistic", "bootstrap, s", f"PERM-BOTH, {pairs} pairs, s", "whole evaluation, s"], rows))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ the 198 texts that all nine have, each beside the next by its mean. Scores are t
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import json
@@ -20,13 +19,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from unittest.mock import patch
 
+import harness
 import numpy as np
 
 from textmover import Scorer
 from textmover.meta_evaluation import SystemComparison, paired_bootstrap, paired_randomisation
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 LANGUAGES, LEAST = ("cs-en",), 12
 """Language pairs of WMT17, and the rated segments that two of its systems have to share."""
 
@@ -59,12 +59,7 @@ class Row(NamedTuple):
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shared", type=Path, default=SHARED, help="folder with wmt_da and webnlg2017_human")
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--trials", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=12345)
-    options = parser.parse_args()
+    options = harness.parser(__doc__, shared=harness.SHARED, samples=1000, trials=10_000, seed=12345).parse_args()
     scorer = Scorer.from_pretrained("twmd")
     rows: list[Row] = []
     for systems in (*wmt17(options.shared), webnlg(options.shared)):
@@ -75,13 +70,7 @@ def main() -> None:
 
 
 def wmt17(folder: Path, languages: Sequence[str] | None = LANGUAGES, least: int = LEAST) -> list[Systems]:
-    """Each two systems of a language pair of WMT17 on the rated segments that both have, most segments first.
-
-    Args:
-        folder: With ``wmt_da``.
-        languages: Language pairs; all if ``None``.
-        least: Segments that two systems have to share.
-    """
+    """Each two systems of a language pair of WMT17 on the rated segments that both have, most segments first."""
     path = folder / "wmt_da" / "newstest2017_da_toen.tsv"
     outputs: dict[tuple[str, str], dict[int, tuple[str, str]]] = {}
     with path.open(encoding="utf-8", newline="") as file:
@@ -142,14 +131,7 @@ def compared(place: str, scores: Mapping[str, np.ndarray], samples: int, trials:
 def sacrebleu_p(
     scores: Mapping[str, Sequence[float] | np.ndarray], test: Literal["bs", "ar"], samples: int, seed: int
 ) -> list[float]:
-    """p-values of sacrebleu's test against the first system, with segment scores in place of BLEU's statistics.
-
-    Args:
-        scores: Segment scores by system, the baseline first.
-        test: ``bs`` for paired bootstrap, ``ar`` for paired approximate randomisation.
-        samples: Samples or trials.
-        seed: Seed of the test.
-    """
+    """p-values of sacrebleu's test against the first system, with segment scores in place of BLEU's statistics."""
     from sacrebleu.metrics.base import Metric, Score, Signature
     from sacrebleu.significance import PairedTest
 
@@ -183,38 +165,29 @@ def sacrebleu_p(
             return self._SIGNATURE_TYPE({"num_refs": 1})
 
     systems = [(name, [repr(float(one)) for one in values]) for name, values in scores.items()]
-    kept = os.environ.get("SACREBLEU_SEED")
-    os.environ["SACREBLEU_SEED"] = str(seed)  # the only way in which sacrebleu takes a seed
-    try:
-        paired = PairedTest(
-            systems, {"sum": Sum()}, [[""] * len(systems[0][1])], test_type=test, n_samples=samples, n_jobs=1
-        )
-        _, found = paired()
-    finally:
-        if kept is None:
-            del os.environ["SACREBLEU_SEED"]
-        else:
-            os.environ["SACREBLEU_SEED"] = kept
+    with patch.dict(os.environ, SACREBLEU_SEED=str(seed)):  # the only way in which sacrebleu takes a seed
+        empty = [[""] * len(systems[0][1])]
+        _, found = PairedTest(systems, {"sum": Sum()}, empty, test_type=test, n_samples=samples, n_jobs=1)()
     return [one.p_value for one in found["sum"][1:]]
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as Markdown, both tests of two systems in one."""
-    lines = [
-        "| data | systems | n | means | difference (95 % interval) | bootstrap p: ours | sacrebleu "
-        "| randomisation p: ours | sacrebleu | decisions |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|---|",
-    ]
+    headers = (
+        "data", "systems", "n", "means", "difference (95 % interval)", "bootstrap p: ours", "sacrebleu",
+        "randomisation p: ours", "sacrebleu", "decisions",
+    )  # fmt: skip
+    cells = []
     for one, other in zip(rows[::2], rows[1::2], strict=True):
         ours = one.ours
         decisions = ", ".join("better" if row.ours.p_value <= 0.05 else "no difference" for row in (one, other))
-        lines.append(
-            f"| {one.place} | {one.second} − {one.first} | {one.segments} | {ours.system:.4f}, {ours.baseline:.4f} "
-            f"| {ours.difference:+.4f} ({ours.low:+.4f} to {ours.high:+.4f}) | {ours.p_value:.4f} | {one.theirs:.4f} "
-            f"| {other.ours.p_value:.4f} | {other.theirs:.4f} "
-            f"| {decisions if one.same and other.same else 'DIFFER'} |".replace("-0.", "−0.")
-        )
-    return "\n".join(lines)
+        line = [
+            one.place, f"{one.second} − {one.first}", str(one.segments), f"{ours.system:.4f}, {ours.baseline:.4f}",
+            f"{ours.difference:+.4f} ({ours.low:+.4f} to {ours.high:+.4f})", f"{ours.p_value:.4f}", f"{one.theirs:.4f}",
+            f"{other.ours.p_value:.4f}", f"{other.theirs:.4f}", decisions if one.same and other.same else "DIFFER",
+        ]  # fmt: skip
+        cells.append([cell.replace("-0.", "−0.") for cell in line])
+    return harness.table(headers, cells, texts=2)
 
 
 if __name__ == "__main__":

@@ -10,29 +10,24 @@ use the mean that is shipped (or one fitted on the texts at hand for another enc
 
 from __future__ import annotations
 
-import argparse
 import csv
 import logging
-import platform
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import harness
 import numpy as np
-import torch
-import transformers
 
-from textmover import __version__
 from textmover.meta_evaluation import bootstrap_interval, grouped_correlations, mean_correlation
 from textmover.presets import PRESETS
 from textmover.scoring import EncoderMemory, Scorer
 from textmover.types import SegmentMetric
 
 
-@dataclass(frozen=True)
-class Ratings:
+class Ratings(NamedTuple):
     """A data set: texts, human scores, and the groups that correlations are taken in."""
 
     name: str
@@ -42,31 +37,33 @@ class Ratings:
     groups: list[str]
 
 
-def read_rows(path: Path) -> Iterator[dict[str, str]]:
+class Judged(NamedTuple):
+    """Pearson per group, mean Kendall, the interval of the mean Pearson, and seconds."""
+
+    pearson: dict[str, float]
+    kendall: float
+    interval: tuple[float, float]
+    seconds: float
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean([*self.pearson.values()]))
+
+
+def read(path: Path, name: str, columns: tuple[str, str, str], limit: int | None) -> Ratings:
+    """Ratings of a table, of which only the rows of the split ``test`` count; every so many if limited."""
     with path.open(encoding="utf-8", newline="") as stream:
-        yield from csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    rows = [row for row in rows if row.get("split", "test") == "test"]
+    rows = rows[:: len(rows) // limit] if limit else rows
+    texts = ([row[column] for row in rows] for column in columns[:2])
+    return Ratings(name, *texts, np.array([float(row["score"]) for row in rows]), [row[columns[2]] for row in rows])
 
 
-def read_wmt(path: Path) -> Ratings:
-    rows = list(read_rows(path))
-    return Ratings(
-        "WMT17",
-        [row["hypothesis"] for row in rows],
-        [row["reference"] for row in rows],
-        np.array([float(row["score"]) for row in rows]),
-        [row["lp"] for row in rows],
-    )
-
-
-def read_sts(path: Path) -> Ratings:
-    rows = [row for row in read_rows(path) if row["split"] == "test"]
-    return Ratings(
-        "STS12-16",
-        [row["sentence2"] for row in rows],
-        [row["sentence1"] for row in rows],
-        np.array([float(row["score"]) for row in rows]),
-        [row["year"] for row in rows],
-    )
+READERS = {
+    "wmt": partial(read, name="WMT17", columns=("hypothesis", "reference", "lp")),
+    "sts": partial(read, name="STS12-16", columns=("sentence2", "sentence1", "year")),
+}
 
 
 def metric_on(memory: EncoderMemory, preset: str, encoder: str, texts: Sequence[str]) -> SegmentMetric:
@@ -77,91 +74,68 @@ def metric_on(memory: EncoderMemory, preset: str, encoder: str, texts: Sequence[
     return scorer.metric
 
 
-def judged(metric: SegmentMetric, ratings: Ratings) -> tuple[dict[str, float], float, tuple[float, float], float]:
-    """Pearson per group, mean Kendall, the interval of the mean Pearson, and seconds."""
-    started = time.perf_counter()
+def judged(metric: SegmentMetric, ratings: Ratings) -> Judged:
+    clock = harness.Clock()
     scores = Scorer(metric, cache=False).score(ratings.hypotheses, ratings.references).scores
-    seconds = time.perf_counter() - started
+    seconds, _ = clock.read()
     scores = scores if metric.higher_is_better else -scores
     groups = grouped_correlations(scores, ratings.human, ratings.groups)
     interval = bootstrap_interval(scores, ratings.human, ratings.groups, samples=200, seed=0)
     pearson = {name: one.pearson for name, one in sorted(groups.items())}
-    return pearson, mean_correlation(groups).kendall, (interval.low, interval.high), seconds
+    return Judged(pearson, mean_correlation(groups).kendall, (interval.low, interval.high), seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wmt", type=Path)
-    parser.add_argument("--sts", type=Path)
+    parser = harness.parser(__doc__, wmt=Path, sts=Path, encoder="sentence-transformers/all-MiniLM-L6-v2", limit=int)
     parser.add_argument("--presets", nargs="+", default=list(PRESETS), choices=list(PRESETS))
-    parser.add_argument("--encoder", default="sentence-transformers/all-MiniLM-L6-v2")
-    parser.add_argument("--limit", type=int, help="rows of each data set, for a trial")
     parser.add_argument("--output", type=Path, required=True, help="beginning of the names of the .md and .csv")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    data = [read(path) for read, path in ((read_wmt, options.wmt), (read_sts, options.sts)) if path is not None]
-    if options.limit:
-        data = [
-            Ratings(
-                one.name,
-                one.hypotheses[:: len(one.groups) // options.limit],
-                one.references[:: len(one.groups) // options.limit],
-                one.human[:: len(one.groups) // options.limit],
-                one.groups[:: len(one.groups) // options.limit],
-            )
-            for one in data
-        ]
-    results: dict[str, dict[str, list[float]]] = {preset: {} for preset in options.presets}
-    times: dict[str, list[str]] = {preset: [] for preset in options.presets}
-    for ratings in data:
+    results: list[tuple[Ratings, dict[str, Judged]]] = []
+    for name, reader in READERS.items():
+        if getattr(options, name) is None:
+            continue
+        ratings = reader(getattr(options, name), limit=options.limit)
         memory = EncoderMemory(limit=1 << 34)
         texts = [*ratings.hypotheses, *ratings.references]
         metrics = {preset: metric_on(memory, preset, options.encoder, texts) for preset in options.presets}
         identity = next(iter(metrics.values())).signature.entries["encoder"]
         # The first preset would otherwise be charged with the encoder.
         Scorer(metrics[options.presets[0]], cache=False).score(ratings.hypotheses, ratings.references)
+        found = {}
         for preset, metric in metrics.items():
-            pearson, kendall, interval, seconds = judged(metric, ratings)
-            mean = float(np.mean([*pearson.values()]))
-            results[preset][ratings.name] = [*pearson.values(), mean, *interval, kendall]
-            times[preset].append(f"{seconds:.1f}")
-            print(f"{ratings.name} {preset} {mean:.4f} ({seconds:.1f} s)", flush=True)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream, lineterminator="\n")
-        table.writerow(["preset", "data", "group", "pearson"])
-        for preset, by_set in results.items():
-            for ratings in data:
-                groups = sorted(set(ratings.groups))
-                values = by_set[ratings.name][: len(groups)]
-                table.writerows([preset, ratings.name, *row] for row in zip(groups, values, strict=True))
-    text = markdown(data, identity, results, times)
-    options.output.with_suffix(".md").write_text(text, encoding="utf-8")
+            one = found[preset] = judged(metric, ratings)
+            print(f"{ratings.name} {preset} {one.mean:.4f} ({one.seconds:.1f} s)", flush=True)
+        results.append((ratings, found))
+    rows = [
+        {"preset": preset, "data": ratings.name, "group": group, "pearson": str(value)}
+        for preset in options.presets
+        for ratings, found in results
+        for group, value in found[preset].pearson.items()
+    ]
+    harness.write_rows(options.output.with_suffix(".csv"), ("preset", "data", "group", "pearson"), rows)
+    options.output.with_suffix(".md").write_text(markdown(identity, results), encoding="utf-8")
     print(options.output.with_suffix(".md"), file=sys.stderr)
 
 
-def markdown(
-    data: Sequence[Ratings], encoder: str, results: dict[str, dict[str, list[float]]], times: dict[str, list[str]]
-) -> str:
+def markdown(encoder: str, results: Sequence[tuple[Ratings, dict[str, Judged]]]) -> str:
     """A table for each data set, and what they were made with."""
-    machine = f"{platform.machine()}, {torch.get_num_threads()} threads"
-    lines = [
+    parts = [
         "# The family on one encoder",
-        "",
-        f"Encoder {encoder}, untrained. textmover {__version__}, torch {torch.__version__}, transformers "
-        f"{transformers.__version__}, {machine}. Pearson per group, their mean with its 95 % bootstrap interval, mean "
-        "Kendall, and the seconds that matching took once all texts were encoded.",
+        f"Encoder {encoder}, untrained. {harness.versions('textmover', 'torch', 'transformers')}, "
+        f"{harness.processor()}. Pearson per group, their mean with its 95 % bootstrap interval, mean Kendall, and the "
+        "seconds that matching took once all texts were encoded.",
     ]
-    for place, ratings in enumerate(data):
-        groups = sorted(set(ratings.groups))
-        header = ["preset", *groups, "mean", "95 %", "Kendall", "s"]
-        lines += ["", f"**{ratings.name}**, n = {len(ratings.groups):,}", "", "| " + " | ".join(header) + " |"]
-        lines.append("|---" * len(header) + "|")
-        for preset, by_set in results.items():
-            *pearson, mean, low, high, kendall = (f"{value:.3f}" for value in by_set[ratings.name])
-            cells = [preset, *pearson, mean, f"{low}-{high}", kendall, times[preset][place]]
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    for ratings, found in results:
+        rows = []
+        for preset, one in found.items():
+            *pearson, low, high, kendall = (
+                f"{value:.3f}" for value in (*one.pearson.values(), one.mean, *one.interval, one.kendall)
+            )
+            rows.append([preset, *pearson, f"{low}-{high}", kendall, f"{one.seconds:.1f}"])
+        headers = ["preset", *sorted(set(ratings.groups)), "mean", "95 %", "Kendall", "s"]
+        parts += [f"**{ratings.name}**, n = {len(ratings.groups):,}", harness.table(headers, rows, texts=None)]
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ orders the batches and starts LoRA. A run that has ended is a row of ``few_ratin
 
 from __future__ import annotations
 
-import argparse
-import csv
+import itertools
 import json
 import random
 import re
@@ -20,11 +19,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import harness
+
 from textmover.data import Columns, RatingsDataModule
 from textmover.files import atomic_file
 from textmover.types import Segment
 
-ROOT = Path(__file__).resolve().parents[1]
 DATA = [f"../shared/data/wmt_da/newstest{year}_da_toen.tsv" for year in (2015, 2016)]
 HELD_BACK = 0.15
 RECIPES: dict[str, dict[str, object]] = {
@@ -44,7 +44,7 @@ FIELDS = ("ratings", "recipe", "seed", "segments", "before", "after", "interval"
 def parts() -> tuple[list[Segment], list[Segment]]:
     """What is drawn from, and what is held back."""
     data = RatingsDataModule(
-        [str(ROOT / one) for one in DATA], columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is"
+        [str(harness.ROOT / one) for one in DATA], columns=Columns(groups=("lp",)), held_back=HELD_BACK, scales="as-is"
     )
     data.setup()
     (source,) = data.sources.values()
@@ -83,7 +83,7 @@ def train(folder: Path, training: Path, held_back: Path, seed: int, changes: dic
     for name, value in settings.items():
         command += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
     with (folder / "train.log").open("w") as log:
-        subprocess.run(command, cwd=ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)
+        subprocess.run(command, cwd=harness.ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)
     card = (target / "README.md").read_text(encoding="utf-8")
     found = re.search(r"^\|[^|]+\| (\d+) \| pearson \|([^\n]*)\|$", card, re.MULTILINE)
     if found is None:
@@ -91,42 +91,26 @@ def train(folder: Path, training: Path, held_back: Path, seed: int, changes: dic
     return [found[1], *(cell.strip() for cell in found[2].split("|"))]
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """What has been run."""
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[200, 500, 1000])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser = harness.parser(__doc__, sizes=[200, 500, 1000], seeds=[1, 2, 3], output=Path("runs/few_ratings"))
     parser.add_argument("--recipes", nargs="+", choices=list(RECIPES), default=list(RECIPES))
-    parser.add_argument("--output", type=Path, default=Path("runs/few_ratings"))
     options = parser.parse_args()
     output = options.output.resolve()
     output.mkdir(parents=True, exist_ok=True)
     pool, held_back = parts()
     judged = write(output / "held_back.jsonl", held_back)
-    table = output / "few_ratings.csv"
-    for recipe in options.recipes:
-        for size in options.sizes:
-            for seed in options.seeds:
-                key = {"ratings": str(size), "recipe": recipe, "seed": str(seed)}
-                if any(key.items() <= one.items() for one in read_rows(table)):
-                    continue
-                folder = output / f"{recipe}, {size}, seed {seed}".replace(" ", "_")
-                folder.mkdir(exist_ok=True)
-                drawn = write(folder / "ratings.jsonl", random.Random(seed).sample(pool, size))
-                found = train(folder, drawn, judged, seed, RECIPES[recipe])
-                rows = [*read_rows(table), dict(zip(FIELDS, [*key.values(), *found], strict=True))]
-                with atomic_file(table) as stream:
-                    writer = csv.DictWriter(stream, FIELDS)
-                    writer.writeheader()
-                    writer.writerows(rows)
-                print(" | ".join([*key.values(), *found]), flush=True)
+    for recipe, size, seed in itertools.product(options.recipes, options.sizes, options.seeds):
+
+        def run(recipe: str = recipe, size: int = size, seed: int = seed) -> dict[str, str]:
+            folder = output / f"{recipe}, {size}, seed {seed}".replace(" ", "_")
+            folder.mkdir(exist_ok=True)
+            drawn = write(folder / "ratings.jsonl", random.Random(seed).sample(pool, size))
+            found = train(folder, drawn, judged, seed, RECIPES[recipe])
+            return dict(zip(FIELDS[3:], found, strict=True))
+
+        key = {"ratings": str(size), "recipe": recipe, "seed": str(seed)}
+        row = harness.kept_row(output / "few_ratings.csv", FIELDS, key, run)
+        print(" | ".join(row[name] for name in FIELDS), flush=True)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ Reference:
 
 from __future__ import annotations
 
-import argparse
-import csv
 import logging
 import math
 import statistics
@@ -32,9 +30,11 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import harness
 import pytorch_lightning as pl
 import torch
 import yaml
@@ -42,7 +42,6 @@ from torch import Tensor, nn
 
 from textmover.checkpoints.averaging import token_pairs
 from textmover.data import Columns, RatingsDataModule
-from textmover.files import atomic_file
 from textmover.modules.assembly import Parts
 from textmover.modules.classifier import JoinedTexts, PairTemplate, Pooling, join_texts, joint_vectors, kept_tokens
 from textmover.modules.config import MetricConfig
@@ -53,7 +52,7 @@ from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.tasks.ratings import STATISTICS
 from textmover.types import InputError, PairScores, Segment, SpecialToken, TextFeatures, TokenBatch, TokenEmbeddings
 
-RECIPE = Path(__file__).resolve().parents[1] / "configs" / "wmt_da.yaml"
+RECIPE = harness.ROOT / "configs" / "wmt_da.yaml"
 WAYS = ("separate", "joint", "regression")
 RATE = 1e-4
 FITTING_PAIRS = 1000
@@ -62,7 +61,7 @@ STEPS_TOLD = 50
 """Steps between two lines of progress."""
 
 Way = Literal["separate", "joint", "regression"]
-Row = dict[str, str]
+Row = harness.Row
 
 
 class JointMetric(MetricModel):
@@ -72,13 +71,6 @@ class JointMetric(MetricModel):
     the ordinary tokens of either stretch, without [CLS] and [SEP], which belong to none of them. The corpus mean is
     that of all tokens of such sequences. Self-similarities are those of a text's vectors in this pair: unlike those of
     texts that are read by themselves, they change with the other text, and a text does not score 1 with itself.
-
-    Args:
-        config: What the metric is made of.
-        parts: A pretrained encoder and its tokenizer.
-
-    Raises:
-        InputError: If there are static vectors in place of the encoder.
     """
 
     def __init__(self, config: MetricConfig, parts: Parts) -> None:
@@ -119,14 +111,7 @@ class JointMetric(MetricModel):
 
 
 def _stretch(vectors: Tensor, batch: TokenBatch, start: Tensor, count: Tensor) -> tuple[Tensor, TokenBatch]:
-    """The ordinary tokens of one text of each pair, taken out of the joint sequences.
-
-    Args:
-        vectors: Of the joint sequences, ``[B, L, D]``.
-        batch: The texts as they were tokenised by themselves.
-        start: Where each text starts in its sequence, int64 ``[B]``.
-        count: Tokens of it that the sequence holds, int64 ``[B]``.
-    """
+    """The ordinary tokens of one text of each pair, taken out of the joint sequences."""
     places = torch.arange(int(count.max()), device=count.device).expand(len(count), -1)
     mask = places < count[:, None]
     taken = (start[:, None] + places).clamp(max=vectors.shape[1] - 1)
@@ -146,11 +131,6 @@ class RegressionMetric(JointMetric):
 
     Mean and deviation of the ratings, :math:`\mu` and :math:`\sigma`, are constants, so that the output starts on the
     scale of the ratings.
-
-    Args:
-        config: What the metric is made of; matching, centring and calibration are not used.
-        parts: A pretrained encoder and its tokenizer.
-        pooling: :math:`v`: the vector of the first token (``cls``), or the ``mean`` of all.
 
     Reference:
         Sellam et al. 2020 (BLEURT), section 3.
@@ -191,13 +171,7 @@ class RegressionMetric(JointMetric):
 
 
 class PairModule(RatingsModule):
-    """Training on ratings whose metric reads pairs in one of the ways.
-
-    Args:
-        way: Which of them.
-        pooling: That of the regression.
-        fields: Arguments of :class:`~textmover.training.RatingsModule`.
-    """
+    """Training on ratings whose metric reads pairs in one of the ways."""
 
     def __init__(self, way: Way, pooling: Pooling, **fields: Any) -> None:
         super().__init__(**fields)
@@ -218,16 +192,7 @@ class PairModule(RatingsModule):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is made of, beside way and seed.
-
-    Attributes:
-        data: Files with the recipe's columns; none takes the recipe's own.
-        encoder: Name or folder; ``None`` takes the preset's.
-        epochs: Times that the data are gone through.
-        limit: Segments to train on, evenly spread over the data; ``None`` takes all.
-        pooling: Of the regression.
-        rates: Peak learning rate of the encoder by way.
-    """
+    """What a run is made of, beside way and seed."""
 
     data: tuple[str, ...]
     encoder: str | None
@@ -341,46 +306,25 @@ def train(way: Way, setting: Setting, seed: int) -> Outcome:
     return Outcome({name: judgement.values[name] for name in STATISTICS}, progress.losses, seconds)
 
 
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a table that this script has written; none where there is no file.
-
-    Raises:
-        InputError: If it is another table.
-    """
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
-            raise InputError(f"Expected {path} to be a table of this script, but it has other columns: name another.")
-        return list(reader)
-
-
-def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Write the table anew; the old one stays until the new one is whole."""
-    with atomic_file(path) as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def run_missing(path: Path, ways: Sequence[Way], seeds: Sequence[int], setting: Setting) -> list[Row]:
     """Run what the table lacks, seed after seed; returns the rows of all wanted runs."""
     if min(seeds) < 0:
         raise InputError(f"Expected --seeds to be at least 0, but got {min(seeds)}: choose another.")
-    write_rows(path, read_rows(path))  # a place that cannot be written is found out before anything is trained
-    found = []
-    for seed in dict.fromkeys(seeds):
-        for way in dict.fromkeys(ways):
-            key = setting.key(way, seed)
-            row = next((one for one in read_rows(path) if key.items() <= one.items()), None)
-            if row is None:
-                outcome = train(way, setting, seed)
-                values = {name: f"{value:.4f}" for name, value in outcome.correlations.items()}
-                row = {**key, **values, "seconds": f"{outcome.seconds:.0f}"}
-                write_rows(path, [*read_rows(path), row])
-            found.append(row)
-    return found
+    if path.is_file() and not path.read_text(encoding="utf-8").startswith(",".join(COLUMNS)):
+        raise InputError(f"Expected {path} to be a table of this script, but it has other columns: name another.")
+    # A place that cannot be written is found out before anything is trained.
+    harness.write_rows(path, COLUMNS, harness.read_rows(path))
+
+    def run(way: Way, seed: int) -> Row:
+        outcome = train(way, setting, seed)
+        values = {name: f"{value:.4f}" for name, value in outcome.correlations.items()}
+        return {**values, "seconds": f"{outcome.seconds:.0f}"}
+
+    return [
+        harness.kept_row(path, COLUMNS, setting.key(way, seed), partial(run, way, seed))
+        for seed in dict.fromkeys(seeds)
+        for way in dict.fromkeys(ways)
+    ]
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -399,9 +343,6 @@ def summary(rows: Sequence[Row]) -> str:
 
 def learning_rates(entries: Sequence[str]) -> dict[str, float]:
     """The rate of each way, from numbers for all and ``way=number`` for one; later ones win.
-
-    Raises:
-        InputError: If something else is given.
 
     Example:
         >>> learning_rates(["1e-4", "joint=5e-5"])
@@ -424,16 +365,12 @@ def learning_rates(entries: Sequence[str]) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="+", default=[], metavar="FILE", help="ratings; the recipe's if not given")
+    parser = harness.parser(
+        __doc__, data=[], seeds=[1], epochs=3, limit=int, pooling=("cls", "mean"), encoder=str,
+        output=Path("runs/joint_encoding.csv"),
+    )  # fmt: skip
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--limit", type=int, metavar="N", help="segments to train on; all if not given")
     parser.add_argument("--learning_rate", nargs="+", default=[], metavar="RATE", help="of all, or way=rate")
-    parser.add_argument("--pooling", choices=("cls", "mean"), default="cls", help="of the regression")
-    parser.add_argument("--encoder", help="name or folder of another encoder")
-    parser.add_argument("--output", type=Path, default=Path("runs/joint_encoding.csv"), metavar="CSV")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     for name in ("pytorch_lightning", "lightning_fabric", "transformers"):

@@ -24,8 +24,6 @@ means over seeds with the lowest and the highest.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import hashlib
 import json
 import shutil
@@ -36,8 +34,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import yaml
+from harness import ROOT
 from numpy.typing import NDArray
 
 from textmover import Scorer
@@ -50,7 +50,6 @@ from textmover.files import atomic_file
 from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.types import Segment, SegmentMetric
 
-ROOT = Path(__file__).parents[1]
 MADE = "made.json"
 STATISTICS = ("pearson", "spearman", "kendall")
 WATCHING = ("LearningCurves",)
@@ -59,14 +58,7 @@ WATCHING = ("LearningCurves",)
 
 @dataclass(frozen=True)
 class Ladder:
-    """A ladder, and where its results are.
-
-    Attributes:
-        rungs: Stages by the name of the rung.
-        output: Folder of all results.
-        seeds: All seeds.
-        texts: Corpus statistics are fitted on these once weights have been mixed.
-    """
+    """A ladder, and where its results are."""
 
     rungs: dict[str, list[dict[str, Any]]]
     output: Path
@@ -74,12 +66,7 @@ class Ladder:
     texts: list[str]
 
     def run(self, name: str, seed: int | None) -> str:
-        """Run the stages of a rung that have not been run; returns what scores in the end.
-
-        Args:
-            name: The rung.
-            seed: The seed; ``None`` for a rung of averages over all.
-        """
+        """Run the stages of a rung that have not been run; returns what scores in the end."""
         folder = self.folder(name, seed)
         folder.mkdir(parents=True, exist_ok=True)
         previous = "twmd"
@@ -160,11 +147,7 @@ def made_before(metric: str) -> str:
 
 
 def check_made(target: Path, made: dict[str, Any]) -> None:
-    """Note what a stage is made of before it is begun, or compare with what it was begun with.
-
-    Raises:
-        SystemExit: If the folder holds what was made of something else, or nobody knows of what.
-    """
+    """Note what a stage is made of before it is begun, or compare with what it was begun with."""
     note, text = target.parent / MADE, json.dumps(made, indent=1, sort_keys=True)
     if not note.is_file() and not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -228,12 +211,7 @@ def read_set(entry: dict[str, Any]) -> list[Segment]:
 
 @dataclass(frozen=True)
 class Judged:
-    """A judgement set.
-
-    Attributes:
-        segments: Its segments, with human scores.
-        group: Group that correlations are computed within; ``None`` for all together.
-    """
+    """A judgement set."""
 
     segments: list[Segment]
     group: str | None
@@ -264,12 +242,8 @@ def judge(scorer: Scorer, judged: Judged) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is missing of a ladder, and write the table anew after every rung."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, output=Path("runs/ladder"), seeds=[1], rungs=[], test=False)
     parser.add_argument("ladder", type=Path)
-    parser.add_argument("--output", type=Path, default=Path("runs/ladder"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--rungs", nargs="+", help="names of rungs; all if not given")
-    parser.add_argument("--test", action="store_true", help="score the test sets too")
     options = parser.parse_args()
     found = yaml.safe_load(options.ladder.read_text())
     wanted = {name: one for name, one in found["sets"].items() if options.test or not one.get("test")}
@@ -298,21 +272,22 @@ def write_tables(ladder: Ladder, output: Path) -> None:
         for name in ladder.rungs
         for path in sorted((output / name).glob("seed*/agreement.json"))
     }
-    with atomic_file(output / "ladder.csv") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(("rung", "seed", "set", *STATISTICS))
-        for (name, seed), one in found.items():
-            for judged, values in one.items():
-                writer.writerow((name, seed, judged, *(f"{values[key]:.4f}" for key in STATISTICS)))
+    rows = [
+        {"rung": name, "seed": seed, "set": judged, **{key: f"{values[key]:.4f}" for key in STATISTICS}}
+        for (name, seed), one in found.items()
+        for judged, values in one.items()
+    ]
+    harness.write_rows(output / "ladder.csv", ("rung", "seed", "set", *STATISTICS), rows)
     sets = list(dict.fromkeys(judged for one in found.values() for judged in one))
     with atomic_file(output / "ladder.md") as stream:
-        for title, statistic in (("Pearson", "pearson"), ("Kendall", "kendall")):
-            stream.write(f"{title}:\n\n| rung | seeds | {' | '.join(sets)} |\n|---|---|{'---|' * len(sets)}\n")
+        for statistic in ("pearson", "kendall"):
+            lines = []
             for name in dict.fromkeys(name for name, _ in found):
                 runs = {seed: one for (rung, seed), one in found.items() if rung == name}
                 cells = [_span([one[judged][statistic] for one in runs.values() if judged in one]) for judged in sets]
-                stream.write(f"| {name} | {', '.join(runs)} | {' | '.join(cells)} |\n")
-            stream.write("\n")
+                lines.append([name, ", ".join(runs), *cells])
+            text = harness.table(["rung", "seeds", *sets], lines, texts=None)
+            stream.write(f"{statistic.capitalize()}:\n\n{text}\n\n")
 
 
 def _span(values: list[float]) -> str:

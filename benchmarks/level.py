@@ -5,11 +5,12 @@ python benchmarks/level.py --pairs 200000 --scorers 200
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+import harness
 
 from textmover import Scorer
 
@@ -38,13 +39,9 @@ def stream(pairs: int, distinct: int) -> Iterator[tuple[str, str]]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="twmd")
-    parser.add_argument("--backend", default="torch")
-    parser.add_argument("--pairs", type=int, default=200_000)
-    parser.add_argument("--distinct", type=int, default=20_000, help="texts that differ")
-    parser.add_argument("--scorers", type=int, default=200)
-    options = parser.parse_args()
+    options = harness.parser(
+        __doc__, model="twmd", backend="torch", pairs=200_000, distinct=20_000, scorers=200
+    ).parse_args()
     scorer = Scorer.from_pretrained(options.model, backend=options.backend, device="cpu", cache_bytes=1 << 26)
     print(HELD, flush=True)
     done = shown = 0

@@ -23,12 +23,9 @@ Every way's choices are compared with those of ``mbr``; "apart by" is the larges
 
 from __future__ import annotations
 
-import argparse
 import csv
 import os
-import platform
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -36,15 +33,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+import harness
 import numpy as np
 import torch
 
-from textmover import Scorer, __version__
+from textmover import Scorer
 from textmover.data.generated.perturbed import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
 
-ROOT = Path(__file__).resolve().parents[1]
-SENTENCES = ROOT / "examples/quickstart/sentences.tsv"
+SENTENCES = harness.ROOT / "examples/quickstart/sentences.tsv"
 LAYER = 6
 WARM_UP = ["The dogs chased a cat.", "A cat was chased by the dogs."]
 CLOSE = 1e-5
@@ -61,17 +58,6 @@ class Timed(NamedTuple):
     processor: float
     utilities: Utilities
     signature: str
-
-
-class Clock:
-    """Seconds on the wall and of the processors, those of all threads added up, since it was made."""
-
-    def __init__(self) -> None:
-        self._wall, self._processor = time.perf_counter(), time.process_time()
-
-    def read(self, scale: float = 1.0) -> tuple[float, float]:
-        wall, processor = time.perf_counter() - self._wall, time.process_time() - self._processor
-        return scale * wall, scale * processor
 
 
 # --- ways -------------------------------------------------------------------------------------------------------------
@@ -98,39 +84,39 @@ def from_pairs(sets: Sets, scores: np.ndarray) -> Utilities:
     return [without_own(block.reshape(len(one), -1)) for block, one in zip(blocks, sets, strict=True)]
 
 
+def timed(scorer: Scorer, work: Callable[[], Utilities], scale: float = 1.0) -> Timed:
+    clock = harness.Clock()
+    utilities = work()
+    return Timed(*clock.read(scale), utilities, str(scorer.signature))
+
+
 def by_mbr(sets: Sets, model: str | None = "bertscore-f1") -> Timed:
     scorer = made(model)
-    clock = Clock()
-    found = scorer.mbr(sets)
-    return Timed(*clock.read(), [one.utilities for one in found.choices], str(found.signature))
+    return timed(scorer, lambda: [one.utilities for one in scorer.mbr(sets).choices])
 
 
 def by_one_call(sets: Sets) -> Timed:
     scorer = made()
-    clock = Clock()
-    utilities = from_pairs(sets, scorer.score(*pairs_of(sets)).scores)
-    return Timed(*clock.read(), utilities, str(scorer.signature))
+    return timed(scorer, lambda: from_pairs(sets, scorer.score(*pairs_of(sets)).scores))
 
 
 def by_candidates(sets: Sets) -> Timed:
     scorer = made()
-    clock = Clock()
-    utilities = [
-        without_own(np.array([scorer.score([one] * len(candidates), candidates).scores for one in candidates]))
-        for candidates in sets
-    ]
-    return Timed(*clock.read(), utilities, str(scorer.signature))
+
+    def utilities(several: list[str]) -> np.ndarray:
+        return without_own(np.array([scorer.score([one] * len(several), several).scores for one in several]))
+
+    return timed(scorer, lambda: list(map(utilities, sets)))
 
 
 def by_pairs(sets: Sets, segments: int) -> Timed:
     scorer = made(cache=False)
-    clock = Clock()
-    utilities = [
-        without_own(np.array([[scorer.score([one], [two]).scores[0] for two in candidates] for one in candidates]))
-        for candidates in sets[:segments]
-    ]
+
+    def utilities(several: list[str]) -> np.ndarray:
+        return without_own(np.array([[scorer.score([one], [two]).scores[0] for two in several] for one in several]))
+
     scale = sum(len(one) ** 2 for one in sets) / sum(len(one) ** 2 for one in sets[:segments])
-    return Timed(*clock.read(scale), utilities, str(scorer.signature))
+    return timed(scorer, lambda: list(map(utilities, sets[:segments])), scale)
 
 
 def by_bert_score(sets: Sets) -> Timed:
@@ -141,7 +127,7 @@ def by_bert_score(sets: Sets) -> Timed:
         warnings.simplefilter("ignore")
         scorer = BERTScorer(model_type=str(get_model_path()), num_layers=LAYER, device="cpu")
         scorer.score(*([one] for one in WARM_UP))
-        clock = Clock()
+        clock = harness.Clock()
         scores = scorer.score(*pairs_of(sets))[2].double().numpy()
         utilities = from_pairs(sets, scores)
     return Timed(*clock.read(), utilities, f"bert-score {metadata.version('bert-score')}")
@@ -167,62 +153,35 @@ def candidate_sets(path: Path | None, segments: int, candidates: int, seed: int)
     return found
 
 
-def agreement(ours: Utilities, theirs: Utilities) -> str:
+def agreement(ours: Utilities, theirs: Utilities) -> tuple[str, str]:
     """How many choices are the same, and the largest difference of an expected utility."""
     same = sum(one[other.argmax()] >= one.max() - CLOSE for one, other in zip(ours, theirs, strict=False))
     apart = max(float(np.abs(one - other).max()) for one, other in zip(ours, theirs, strict=False))
-    return f"{same} of {len(theirs)} | {apart:.1e}"
+    return f"{same} of {len(theirs)}", f"{apart:.1e}"
 
 
 def report(sets: Sets, runs: dict[str, list[Timed]], base: str) -> str:
-    first = runs[base][0]
-    pairs = sum(len(one) ** 2 for one in sets)
-    lines = [
-        "| way | s (least to most) | processor s | pairs a second | processor time, × mbr | same choice | apart by |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
+    first, pairs = runs[base][0], sum(len(one) ** 2 for one in sets)
     base_processor = statistics.median(one.processor for one in runs[base])
+    rows = []
     for name, found in runs.items():
-        seconds = [one.seconds for one in found]
-        median, processor = statistics.median(seconds), statistics.median(one.processor for one in found)
-        agrees = agreement(first.utilities, found[0].utilities) if "textmover-general" not in name else " | "
-        spread = f"{median:.1f} ({min(seconds):.1f} to {max(seconds):.1f})"
-        ratio = f"{processor / base_processor:.2f}"
-        lines.append(f"| {name} | {spread} | {processor:.1f} | {pairs / median:,.0f} | {ratio} | {agrees} |")
-    return "\n".join([*lines, "", *(f"- {name}: `{found[0].signature}`" for name, found in runs.items())])
-
-
-def machine(threads: int) -> str:
-    """Processor, threads and versions."""
-    packages = ("torch", "transformers", "openvino", "bert-score")
-    return ", ".join(
-        [
-            f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-            f"{threads} thread{'s' * (threads > 1)} of {os.cpu_count()}",
-            f"textmover {__version__}",
-            *(f"{name} {metadata.version(name)}" for name in packages),
-        ]
-    )
-
-
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="sentences, one a line; those of the quick start if not given")
-    parser.add_argument("--segments", type=int, default=100)
-    parser.add_argument("--candidates", type=int, default=20)
-    parser.add_argument("--loop-segments", type=int, default=5, help="segments that the call a pair is measured on")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args(arguments)
+        times, processor = [one.seconds for one in found], statistics.median(one.processor for one in found)
+        agrees = agreement(first.utilities, found[0].utilities) if "textmover-general" not in name else ("", "")
+        rate, ratio = f"{pairs / statistics.median(times):,.0f}", f"{processor / base_processor:.2f}"
+        rows.append([name, harness.spread(times, ".1f"), f"{processor:.1f}", rate, ratio, *agrees])
+    head = "way, s (least to most), processor s, pairs a second, processor time × mbr, same choice, apart by"
+    notes = (f"- {name}: `{found[0].signature}`" for name, found in runs.items())
+    return "\n".join([harness.table(head.split(", "), rows), "", *notes])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse_arguments(arguments)
+    options = harness.parser(
+        __doc__, data=Path, segments=100, candidates=20, loop_segments=5, repetitions=3, threads=2, seed=0
+    ).parse_args(arguments)
+    load = os.getloadavg()[0]
     torch.set_num_threads(options.threads)
     sets = candidate_sets(options.data, options.segments, options.candidates, options.seed)
-    base = "mbr, bertscore-f1"
-    loop = min(options.loop_segments, len(sets))
+    base, loop = "mbr, bertscore-f1", min(options.loop_segments, len(sets))
     told = f"{loop} segment{'s' * (loop > 1)}"
     ways: dict[str, Callable[[Sets], Timed]] = {
         base: by_mbr,
@@ -232,21 +191,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"`Scorer.score`, a call a pair, no cache (from {told})": partial(by_pairs, segments=loop),
         "bert-score, one call": by_bert_score,
     }
-    runs: dict[str, list[Timed]] = {name: [] for name in ways}
-    for _ in range(options.repetitions):
-        for name, way in ways.items():
-            runs[name].append(way(sets))
+    runs = harness.rounds({name: partial(way, sets) for name, way in ways.items()}, options.repetitions)
     texts = [text for candidates in sets for text in candidates]
     words = statistics.mean(len(text.split()) for text in texts)
+    packages = harness.versions("textmover", "torch", "transformers", "openvino", "bert-score")
     print(
         f"{len(sets)} segments of {options.candidates} candidates ({len(set(texts)):,} distinct texts of {words:.1f} "
         f"words on average), {sum(len(one) ** 2 for one in sets):,} pairs; medians of {options.repetitions}. "
-        f"{machine(options.threads)}. Load before and after: {LOAD}, {os.getloadavg()[0]:.1f}.\n"
+        f"{harness.processor(options.threads)}, {packages}. Load before and after: {load:.1f}, "
+        f"{os.getloadavg()[0]:.1f}.\n"
     )
     print(report(sets, runs, base))
 
-
-LOAD = f"{os.getloadavg()[0]:.1f}"
 
 if __name__ == "__main__":
     main()

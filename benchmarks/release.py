@@ -11,20 +11,19 @@ other processors and versions of PyTorch round otherwise, so that trained weight
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import cards
+import harness
 import numpy as np
 import yaml
-from ladder import ROOT, Judged, Ladder, averaged, read_set, training_texts
+from ladder import Judged, Ladder, averaged, read_set, training_texts
 from numpy.typing import NDArray
 
 from textmover import Scorer, __version__
-from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.averaging import refit
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import load_metric, save_checkpoint
@@ -34,11 +33,6 @@ from textmover.meta_evaluation.statistics.correlation import grouped_correlation
 
 START = "twmd"
 """The metric that training starts from, whose agreement stands beside that of the released one."""
-
-
-def clusters_of(judged: Judged) -> list[str]:
-    """Segments with the same references are drawn together."""
-    return ["\n".join(one.references) for one in judged.segments]
 
 
 def scores_of(name: str, judged: Judged, scorer: Scorer, kept: Path) -> NDArray[np.float64]:
@@ -73,7 +67,7 @@ def agreement(spec: dict[str, Any], ladder: Ladder, sets: dict[str, Judged], fol
     details: list[str] = []
     for name, one in sets.items():
         before, after = (scores_of(name, one, scorer, kept) for scorer in (start, released))
-        clusters = clusters_of(one)
+        clusters = ["\n".join(segment.references) for segment in one.segments]  # drawn together
         gain = bootstrap_gain(before, after, one.human, one.groups, clusters=clusters)
         own = bootstrap_interval(after, one.human, one.groups, clusters=clusters)
         lines.append(
@@ -117,26 +111,22 @@ def stages_of(rungs: dict[str, list[dict[str, Any]]], name: str) -> dict[str, li
 def differences(folder: Path, earlier: Path, sets: dict[str, Judged]) -> list[str]:
     """How far two makes of a metric are from one another: on each set, their scores, and both their agreements."""
     first, second = (Scorer.from_pretrained(one) for one in (earlier, folder))
-    lines = [
-        f"| judgements | {earlier} | {folder} | correlation of the two | largest difference of a score |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     for name, one in sets.items():
         scores = [one.scores(scorer) for scorer in (first, second)]
         found = [mean_correlation(grouped_correlations(values, one.human, one.groups)).pearson for values in scores]
-        lines.append(
-            f"| {name} | {found[0]:.4f} | {found[1]:.4f} | {np.corrcoef(*scores)[0, 1]:.4f} | "
-            f"{np.abs(scores[0] - scores[1]).max():.3f} |"
-        )
-    return lines
+        apart = np.abs(scores[0] - scores[1]).max()
+        rows.append([name, *(f"{value:.4f}" for value in (*found, np.corrcoef(*scores)[0, 1])), f"{apart:.3f}"])
+    headers = ("judgements", earlier, folder, "correlation of the two", "largest difference of a score")
+    return harness.table(headers, rows, texts=None).splitlines()
 
 
 def made_with(stages: dict[str, list[dict[str, Any]]]) -> str:
     """What a rebuilt metric hangs on beside its seeds: versions, processor, and the recipes by their hashes."""
     recipes = dict.fromkeys(stage["config"] for rung in stages.values() for stage in rung if "config" in stage)
-    hashes = [f"`{one}` {hashlib.sha256((ROOT / one).read_bytes()).hexdigest()[:8]}" for one in recipes]
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers"))
-    return f"textmover {__version__}, {versions}, {processor()}; recipes by SHA-256: {', '.join(hashes)}."
+    hashes = [f"`{one}` {hashlib.sha256((harness.ROOT / one).read_bytes()).hexdigest()[:8]}" for one in recipes]
+    versions = harness.versions("textmover", "torch", "transformers", "tokenizers")
+    return f"{versions}, {processor()}; recipes by SHA-256: {', '.join(hashes)}."
 
 
 def processor() -> str:
@@ -144,48 +134,39 @@ def processor() -> str:
     known = Path("/proc/cpuinfo")
     lines = known.read_text(encoding="utf-8").splitlines() if known.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    return names[0] if names else harness.processor()
 
 
 def card(spec: dict[str, Any], folder: Path, path: Path, found: list[str]) -> str:
     """The model card, Markdown."""
-    report = adapter_report(folder)
-    if report is None:
-        raise RuntimeError(f"Expected an adapter in {folder}, but got full weights.")
-    data = "\n".join(f"| {one['name']} | {one['use']} | {one['licence']} |" for one in spec["data"])
-    rung = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
-    return (
-        "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\n"
-        "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
-        "tags: [textmover, text-generation-metric]\n---\n\n"
-        f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
+    report = cards.stored_adapter(folder)
+    usage = (
         f"```bash\ntextmover score -i hypotheses.txt references.txt --model {spec['name']}\n```\n\n"
         "Scores: 1 for identical texts, about 0 for unrelated ones, below 0 where texts have even less in common.\n\n"
-        f"Signature: `textmover:{__version__}|{load_metric(folder).signature}`\n\n"
-        "## Agreement with people\n\n" + "\n".join(found).strip() + "\n\n"
-        "## Data and their terms\n\n"
-        f"| data | use | terms |\n|---|---|---|\n{data}\n\n{spec['terms'].strip()}\n\n"
-        "## Made with\n\n"
-        f"```bash\npython benchmarks/release.py {path.as_posix()} --test --output runs/released\n```\n\n"
-        f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:\n\n"
-        f"```yaml\n{rung.strip()}\n```\n\n"
+        f"Signature: `textmover:{__version__}|{load_metric(folder).signature}`"
+    )
+    return cards.card(
+        spec,
+        "text-generation-metric",
+        usage,
+        ("Agreement with people", found),
+        f"benchmarks/release.py {path.as_posix()} --test --output runs/released",
+        f"With {seeds_of(spec)}; stages, of `{spec['ladder']}`:",
         f"{made_with(spec['stages'])}\n\n"
         f"An adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 {report.sha256[:16]}…), "
-        f"{report.size / 1e6:.2f} MB; relative error of its matrices {report.error:.2f}.\n"
+        f"{report.size / 1e6:.2f} MB; relative error of its matrices {report.error:.2f}.",
     )
 
 
 def main() -> None:
     """Make a released metric and its card."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(
+        __doc__, runs=Path("runs/ladder"), output=harness.ROOT / "checkpoints", test=False, compare=Path
+    )
     parser.add_argument("release", type=Path)
-    parser.add_argument("--runs", type=Path, default=Path("runs/ladder"), help="where the ladder's results are, or go")
-    parser.add_argument("--output", type=Path, default=ROOT / "checkpoints")
-    parser.add_argument("--test", action="store_true", help="judge by the test sets too")
-    parser.add_argument("--compare", type=Path, metavar="FOLDER", help="an earlier make, to be compared with")
     options = parser.parse_args()
     spec = yaml.safe_load(options.release.read_text())
-    found = yaml.safe_load((ROOT / spec["ladder"]).read_text())
+    found = yaml.safe_load((harness.ROOT / spec["ladder"]).read_text())
     ladder = Ladder(found["rungs"], options.runs.resolve(), spec["seeds"], training_texts(found["fit_on"]))
     spec["stages"] = stages_of(found["rungs"], spec["rung"])
     folder = options.output / spec["name"]

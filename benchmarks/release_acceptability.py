@@ -9,22 +9,24 @@ development parts, of sentences damaged by rule, and of the examples of RoMe's t
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import cards
+import harness
 import numpy as np
 import torch
 import yaml
-from ladder import ROOT, train
+from harness import ROOT
+from ladder import train
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from textmover import __version__
-from textmover.checkpoints.adapter import AdapterConfig, AdapterReport, adapter_report
+from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.classifier import METRIC_FOLDER, load_classifier, save_classifier
 from textmover.checkpoints.files import CARD
 from textmover.data import LabelColumns, LabelsDataModule
@@ -49,11 +51,7 @@ DEVELOPMENT = ("in domain", "out of domain", "both")
 
 
 def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
-    """Run the stages that have not been run, and store the last one's classifier, calibrated as it is stored.
-
-    Returns:
-        Relative error of the matrices that the adapter stores.
-    """
+    """Run the stages that have not been run, and store the last one's classifier, calibrated as it is stored."""
     previous = "twmd"
     for number, stage in enumerate(spec["stages"]):
         target = runs / f"stage{number}" / "metric"
@@ -68,7 +66,7 @@ def make(spec: dict[str, Any], runs: Path, folder: Path) -> float:
     stored = load_classifier(first)
     calibrate(stored, held_back(spec))
     save_classifier(stored, folder, card="", adapter=adapter, overwrite=True)
-    return _report(first).error
+    return cards.stored_adapter(first / METRIC_FOLDER).error
 
 
 def held_back(spec: dict[str, Any]) -> list[LabelledText]:
@@ -170,35 +168,23 @@ def examples(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
 
 def card(spec: dict[str, Any], folder: Path, path: Path, found: Sequence[str], error: float) -> str:
     """The model card, Markdown."""
-    report = _report(folder)
+    report = cards.stored_adapter(folder / METRIC_FOLDER)
     size = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
-    data = "\n".join(f"| {one['name']} | {one['use']} | {one['licence']} |" for one in spec["data"])
-    stages = yaml.safe_dump(spec["stages"], sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
-    return (
-        "---\nlibrary_name: textmover\nlanguage: en\nlicense: apache-2.0\n"
-        "base_model: sentence-transformers/all-MiniLM-L6-v2\n"
-        "tags: [textmover, text-classification, acceptability]\n---\n\n"
-        f"# {spec['name']}: {spec['title']}\n\n{spec['about'].strip()}\n\n"
+    usage = (
         "```python\nfrom textmover.checkpoints.classifier import load_classifier\n\n"
         "# probabilities of unacceptable and acceptable\n"
-        f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])\n```\n\n'
-        "## How well it tells\n\n" + "\n".join(found).strip() + "\n\n"
-        "## Data and their terms\n\n"
-        f"| data | use | terms |\n|---|---|---|\n{data}\n\n{spec['terms'].strip()}\n\n"
-        "## Made with\n\n"
-        f"```bash\npython benchmarks/release_acceptability.py {path.as_posix()}\n```\n\n"
-        f"With seed {spec['seed']} and textmover {__version__}; stages:\n\n```yaml\n{stages.strip()}\n```\n\n"
-        f"Head and adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 "
-        f"{report.sha256[:16]}…), {size / 1e6:.2f} MB; relative error of its matrices {error:.2f}.\n"
+        f'load_classifier("{spec["name"]}").predict(["A text.", "Text a a."])\n```'
     )
-
-
-def _report(folder: Path) -> AdapterReport:
-    """What the adapter in a classifier's folder says of itself."""
-    report = adapter_report(folder / METRIC_FOLDER)
-    if report is None:
-        raise RuntimeError(f"Expected an adapter in {folder / METRIC_FOLDER}, but got full weights.")
-    return report
+    return cards.card(
+        spec,
+        "text-classification, acceptability",
+        usage,
+        ("How well it tells", found),
+        f"benchmarks/release_acceptability.py {path.as_posix()}",
+        f"With seed {spec['seed']} and textmover {__version__}; stages:",
+        f"Head and adapter of mean rank {report.rank} in {report.dtype} over {report.base} (sha256 "
+        f"{report.sha256[:16]}…), {size / 1e6:.2f} MB; relative error of its matrices {error:.2f}.",
+    )
 
 
 def _sentences(entry: dict[str, Any]) -> list[str]:
@@ -222,10 +208,8 @@ def _interval(found: Interval, *, bold: bool = False) -> str:
 
 def main() -> None:
     """Make the released classifier and its card."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, runs=Path("runs/acceptability"), output=ROOT / "checkpoints")
     parser.add_argument("release", type=Path)
-    parser.add_argument("--runs", type=Path, default=Path("runs/acceptability"), help="where the stages are, or go")
-    parser.add_argument("--output", type=Path, default=ROOT / "checkpoints")
     options = parser.parse_args()
     spec = yaml.safe_load(options.release.read_text())
     folder = options.output / spec["name"]

@@ -8,28 +8,21 @@ minute. Calibration pairs and development sets chose the recipes; the test pairs
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import torch
 import yaml
-from ladder import ROOT
+from harness import ROOT
 from numpy.typing import NDArray
 from release_acceptability import area
 from rome_scorer_data import Material, features_of, gather, percentiles
 from rome_scorer_page import page
-from rome_scorer_training import (
-    agreement,
-    areas,
-    calibration_error,
-    fit_network,
-    reliability,
-    threshold,
-)
+from rome_scorer_training import agreement, areas, calibration_error, fit_network, reliability, threshold
 from torch import Tensor
 
 from textmover import Scorer
@@ -135,13 +128,10 @@ def _two(text: str) -> tuple[str, str]:
 
 def main() -> None:
     """Train the networks, write them, and the page about them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("release", type=Path)
-    parser.add_argument(
-        "--runs", type=Path, default=Path("runs/rome_scorers"), help="where pairs and features are kept"
+    parser = harness.parser(
+        __doc__, runs=Path("runs/rome_scorers"), output=SHIPPED, page=ROOT / "docs/results/rome_scorers.md"
     )
-    parser.add_argument("--output", type=Path, default=SHIPPED, help="folder of the networks")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs/results/rome_scorers.md")
+    parser.add_argument("release", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
     spec = yaml.safe_load(options.release.read_text(encoding="utf-8"))

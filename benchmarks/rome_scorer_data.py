@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from ladder import ROOT
+from harness import ROOT
 from numpy.typing import NDArray
 from rome_scorer_pairs import PARTS, Pair, build_parts
 from torch import Tensor
@@ -33,15 +33,7 @@ CHUNK = 256
 
 
 class Judged(NamedTuple):
-    """Judgements of people, with the features of what they judged.
-
-    Attributes:
-        features: Of each pair of a hypothesis with one of its references ``[m, F]``.
-        rows: Segment of each pair ``[m]``.
-        human: Rating of each segment ``[n]``.
-        groups: Group of each segment, ``n`` names.
-        clusters: What is drawn together by a bootstrap: the references of each segment.
-    """
+    """Judgements of people, with the features of what they judged."""
 
     features: Tensor
     rows: NDArray[np.int64]
@@ -57,16 +49,7 @@ class Judged(NamedTuple):
 
 
 class Material(NamedTuple):
-    """All there is to train on and to judge by.
-
-    Attributes:
-        names: Names of the features.
-        pairs: Pairs of each part.
-        features: Their features ``[n, F]``.
-        rated: Features and ratings of people, to train on and to calibrate by.
-        development: Judgements to choose by.
-        signature: What the features depend on.
-    """
+    """All there is to train on and to judge by."""
 
     names: tuple[str, ...]
     pairs: dict[str, list[Pair]]
@@ -77,13 +60,7 @@ class Material(NamedTuple):
 
 
 def features_of(scorer: Scorer, texts: Sequence[tuple[str, str]], folder: Path) -> Tensor:
-    """Features ``[n, F]`` of pairs of a hypothesis and a reference; those on disk are not computed again.
-
-    Args:
-        scorer: RoMe.
-        texts: The pairs.
-        folder: Where features are kept, by a hash of the metric and the texts.
-    """
+    """Features ``[n, F]`` of pairs of a hypothesis and a reference; those on disk are not computed again."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = [torch.zeros(0, len(scorer.metric.config.features))]
     for start in range(0, len(texts), CHUNK):

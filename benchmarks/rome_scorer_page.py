@@ -7,27 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import table
 from rome_scorer_data import Material
 from rome_scorer_training import Bin, calibration_error
 
 from textmover import __version__
 
-__all__ = ["page", "table"]
-
 Trial = tuple[str, Mapping[str, Any], float, Mapping[str, Any]]
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose first column is text.
-
-    Example:
-        >>> print(table(["a", "b"], [["x", "1"]]))
-        | a | b |
-        |---|--:|
-        | x | 1 |
-    """
-    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
-    return "\n".join([lines[0], f"|---|{'--:|' * (len(head) - 1)}", *lines[1:]])
 
 
 def page(
@@ -39,19 +25,10 @@ def page(
     examples: Mapping[str, Any],
     rated: Sequence[Bin],
 ) -> str:
-    """The page, Markdown.
-
-    Args:
-        spec: The configuration.
-        material: What was trained on and judged by.
-        release: File of the configuration.
-        found: Figures on the test pairs by scorer.
-        trials: Name, recipe, loss, and figures on the calibration pairs.
-        examples: By table of the paper: its scores, features, and scores by scorer.
-        rated: Reliability of the network that was trained on ratings.
-    """
+    """The page, Markdown."""
     notes = {name: _wrapped(text) for name, text in spec["notes"].items()}
     test = material.pairs["test"]
+    sizes = ", ".join(f"{label} (n {len(one.human)})" for label, one in material.development.items())
     sections = [
         "# RoMe's trained scorer networks",
         notes["top"],
@@ -73,8 +50,8 @@ def page(
         notes["kinds"],
         "## Agreement with people",
         _wrapped(
-            f"{_sizes(material)}. Pearson / Spearman; below, gain in Pearson over the mean of the features with 95 % "
-            "intervals of a paired bootstrap over references."
+            f"Development sets: {sizes}. Pearson / Spearman; below, gain in Pearson over the mean of the features "
+            "with 95 % intervals of a paired bootstrap over references."
         ),
         _agreement(found, spec["networks"]),
         notes["agreement"],
@@ -135,17 +112,10 @@ def _agreement(found: Mapping[str, Mapping[str, Any]], networks: Mapping[str, An
         [name, *(" / ".join(f"{value:.3f}" for value in one["agreement"][label]) for label in sets)]
         for name, one in found.items()
     ]
-    gains = [[f"{name} − mean", *(_gain(found[name]["gain"][label]) for label in sets)] for name in networks]
+    gains = [[f"{name} − mean"] for name in networks]
+    for row, name in zip(gains, networks, strict=True):
+        row += [f"{one.estimate:+.3f} ({one.low:+.3f} to {one.high:+.3f})" for one in found[name]["gain"].values()]
     return f"{table(['scorer', *sets], rows)}\n\n{table(['gain', *sets], gains)}"
-
-
-def _gain(one: Any) -> str:
-    return f"{one.estimate:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
-
-
-def _sizes(material: Material) -> str:
-    parts = [f"{label} (n {len(one.human)})" for label, one in material.development.items()]
-    return "Development sets: " + ", ".join(parts)
 
 
 def _reliability(name: str, bins: Sequence[Bin], meaning: str) -> str:
@@ -197,5 +167,4 @@ def _data(spec: Mapping[str, Any], material: Material) -> str:
     )
     rows = [[one["name"], "rome-paper, rome", one["licence"]] for one in [*spec["plain"], *spec["paraphrases"]]]
     rows.append([spec["ratings"]["name"], "rome-ratings", spec["ratings"]["licence"]])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return f"Pairs: {sizes}. Ratings: {rated}.\n\n| data | for | terms |\n|---|---|---|\n" + "\n".join(lines)
+    return f"Pairs: {sizes}. Ratings: {rated}.\n\n{table(['data', 'for', 'terms'], rows, texts=None)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
-from ladder import ROOT
+from harness import ROOT
 
 from textmover.data.generated.datamodule import read_sentences, taken_sentences
 from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
@@ -25,15 +25,7 @@ PARAPHRASE, IDENTITY = "paraphrase", "identity"
 
 
 class Pair(NamedTuple):
-    """Two sentences, of which the second keeps the meaning of the first or does not.
-
-    Attributes:
-        reference: What was to be said.
-        hypothesis: What is judged.
-        kind: How it came about: a perturbation, ``paraphrase`` or ``identity``.
-        good: Whether the meaning was kept.
-        severity: How bad it is by the project's table, 0 to 1.
-    """
+    """Two sentences, of which the second keeps the meaning of the first or does not."""
 
     reference: str
     hypothesis: str
@@ -79,13 +71,7 @@ def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, A
 def split_parts(
     items: Sequence[Any], texts: Callable[[Any], tuple[str, ...]], shares: Mapping[str, float]
 ) -> dict[str, list[Any]]:
-    """Items by part, such that no text stands in two of them, whatever the order.
-
-    Args:
-        items: What is to be split.
-        texts: Tells the texts of an item.
-        shares: Share of the texts in ``test`` and in ``calibration``; the others are ``training``.
-    """
+    """Items by part, such that no text stands in two of them, whatever the order."""
     segments = [Segment("", texts(one)) for one in items]
     place = {id(segment): one for segment, one in zip(segments, items, strict=True)}
     # A larger share holds back all that a smaller one does.
@@ -104,9 +90,6 @@ def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]
 
     Damaged are both sides of what is good: half of the damaged pairs are a plain sentence and a damaged version of
     it, half a sentence and a damaged version of its paraphrase, so that other words alone do not tell.
-
-    Raises:
-        InputError: If the files hold too little for the wanted number.
     """
     known, seed = trained_on(spec["classifier"]), spec["seed"]
     bases = [Segment(text, (text,)) for entry in spec["plain"] for text in plain_sentences(entry, known, seed)]

@@ -35,13 +35,7 @@ BINS = 10
 
 
 class Bin(NamedTuple):
-    """Pairs whose scores are near one another.
-
-    Attributes:
-        count: How many.
-        score: Their mean score.
-        good: Mean of what the score should have been.
-    """
+    """Pairs whose scores are near one another."""
 
     count: int
     score: float
@@ -49,18 +43,7 @@ class Bin(NamedTuple):
 
 
 def train(scorer: FeatureScorer, features: Tensor, targets: Tensor, recipe: Mapping[str, Any], seed: int) -> float:
-    """Fit a network to targets in [0, 1] by cross-entropy.
-
-    Args:
-        scorer: The network, trained in place.
-        features: ``[n, F]``.
-        targets: ``[n]``.
-        recipe: ``optimizer`` (a class of ``torch.optim``), its ``options``, ``batch`` and ``epochs``.
-        seed: Seed of the order of the pairs.
-
-    Returns:
-        Mean loss of the last epoch.
-    """
+    """Fit a network to targets in [0, 1] by cross-entropy."""
     generator = torch.Generator().manual_seed(seed)
     weights = [one for one in scorer.parameters() if one.requires_grad]
     optimizer = getattr(torch.optim, recipe["optimizer"])(weights, **recipe["options"])
@@ -84,11 +67,7 @@ def targets_of(pairs: Sequence[Pair], kind: str) -> Tensor:
 
 
 def fit_network(recipe: Mapping[str, Any], material: Material, seed: int) -> tuple[FeatureScorer, float]:
-    """A network trained as a recipe says, calibrated on the part that is there for it if the recipe wants it.
-
-    Returns:
-        The network, and the mean loss of its last epoch.
-    """
+    """A network trained as a recipe says, calibrated on the part that is there for it if the recipe wants it."""
     built = build_scorer(recipe["layers"], material.names)
     if built is None:
         raise RuntimeError("Expected a network to train, but got none.")

@@ -15,10 +15,8 @@ a time, is none. The clock on the wall is read for the whole call.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import platform
 import statistics
 import threading
 import time
@@ -28,12 +26,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import numba
-import spacy
+import harness
 import torch
-import transformers
 
-from textmover import Scorer, __version__
+from textmover import Scorer
 from textmover.data.generated.perturbed import perturbed_segments
 from textmover.perturbations.perturbations import PERTURBATIONS
 from textmover.rome.features import pairs as pairing
@@ -77,7 +73,9 @@ class Clock:
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            inner = self._inner()
+            inner: list[float] = vars(self._local).setdefault(
+                "inner", []
+            )  # time of inner parts, by part of this thread
             inner.append(0.0)
             began = time.thread_time()
             try:
@@ -92,13 +90,6 @@ class Clock:
                     self.calls[name] += 1
 
         return run
-
-    def _inner(self) -> list[float]:
-        """Of each part that this thread is in, the time that inner parts have taken."""
-        if not hasattr(self._local, "inner"):
-            self._local.inner = []
-        inner: list[float] = self._local.inner
-        return inner
 
     @contextlib.contextmanager
     def around(self, parts: Sequence[Part]) -> Iterator[None]:
@@ -174,9 +165,9 @@ def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str
     clock = Clock()
     parts = parts_of(scorer.metric) if isinstance(scorer.metric, RomeMetric) else []
     with clock.around(parts):
-        wall, processor = time.perf_counter(), time.process_time()
+        whole = harness.Clock()
         found = scorer.score(*pairs)
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+        wall, processor = whole.read()
     return Measured(wall, processor, dict(clock.seconds), dict(clock.calls), str(found.signature))
 
 
@@ -197,66 +188,49 @@ def report(found: Measured, beside: Measured, number: int) -> str:
     """Table of the parts, and what to know of the largest."""
     rest = found.processor - sum(found.parts.values())
     ranked = sorted(found.parts.items(), key=lambda one: -one[1])
-    lines = ["| part | calls | processor s | share |", "|---|--:|--:|--:|"]
-    for name, seconds in [*ranked, (REST, rest)]:
+    rows = []
+    for name, seconds in [*ranked, (REST, rest), ("all", found.processor)]:
         calls = f"{found.calls[name]:,}" if name in found.calls else ""
-        lines.append(f"| {name} | {calls} | {seconds:.2f} | {seconds / found.processor:.1%} |")
-    lines += [f"| all | | {found.processor:.2f} | 100.0% |", ""]
-    lines += ["| metric | pairs/s | wall s | processor s |", "|---|--:|--:|--:|"]
-    for name, one in (("RoMe, all features", found), (BESIDE, beside)):
-        lines.append(f"| {name} | {number / one.wall:.1f} | {one.wall:.2f} | {one.processor:.2f} |")
+        rows.append([name, calls, f"{seconds:.2f}", f"{seconds / found.processor:.1%}"])
+    metrics = [
+        [name, f"{number / one.wall:.1f}", f"{one.wall:.2f}", f"{one.processor:.2f}"]
+        for name, one in (("RoMe, all features", found), (BESIDE, beside))
+    ]
     over = [name for name, seconds in found.parts.items() if seconds > found.processor / 2]
-    lines.append("")
-    for name in over:
-        lines.append(f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')}).")
-    if not over:
-        lines.append("No part takes over half of the total.")
-    return "\n".join(lines)
-
-
-def machine(options: argparse.Namespace) -> str:
-    """Processor, threads and versions."""
-    versions = {"torch": torch, "transformers": transformers, "spacy": spacy, "numba": numba}
-    return ", ".join(
+    said = [f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')})." for name in over]
+    return "\n".join(
         [
-            f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-            f"{options.threads} thread{'s' * (options.threads > 1)}",
-            f"Python {platform.python_version()}",
-            f"textmover {__version__}",
-            *(f"{name} {module.__version__}" for name, module in versions.items()),
+            harness.table(["part", "calls", "processor s", "share"], rows),
+            "",
+            harness.table(["metric", "pairs/s", "wall s", "processor s"], metrics),
+            "",
+            *(said or ["No part takes over half of the total."]),
         ]
     )
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="English sentences, one a line")
-    parser.add_argument("--pairs", type=int, default=1000)
-    parser.add_argument("--words", type=int, nargs=2, default=(10, 30), metavar=("LEAST", "MOST"))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--encoder", help="encoder of the words, in place of the preset's")
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse_arguments(arguments)
+    made = harness.parser(__doc__, pairs=1000, threads=2, repetitions=3, seed=0, encoder=str)
+    made.add_argument("--data", type=Path, required=True)
+    made.add_argument("--words", type=int, nargs=2, default=(10, 30))
+    options = made.parse_args(arguments)
     torch.set_num_threads(options.threads)
     pairs = damaged_pairs(options.data, options.pairs, tuple(options.words), options.seed)
     fields = {} if options.encoder is None else {"encoder": options.encoder}
-    runs = [measure("rome", fields, pairs) for _ in range(options.repetitions)]
-    beside = [measure(BESIDE, fields, pairs) for _ in range(options.repetitions)]
+    ways = {name: functools.partial(measure, name, fields, pairs) for name in ("rome", BESIDE)}
+    runs = harness.rounds(ways, options.repetitions)
     distinct = len({*pairs[0], *pairs[1]})
     count = sum(len(text.split()) for side in pairs for text in side)
+    packages = harness.versions("textmover", "torch", "transformers", "spacy", "numba")
     print(
         f"{len(pairs[0]):,} pairs of {options.words[0]} to {options.words[1]} words from {options.data.name} "
-        f"({distinct:,} distinct texts, {count:,} words); medians of {options.repetitions}. {machine(options)}.\n"
+        f"({distinct:,} distinct texts, {count:,} words); medians of {options.repetitions}. "
+        f"{harness.processor(options.threads)}, {packages}.\n"
     )
-    print(report(median_of(runs), median_of(beside), len(pairs[0])))
+    print(report(*(median_of(several) for several in runs.values()), len(pairs[0])))
     print()
-    for name, one in (("RoMe", runs[0]), (BESIDE, beside[0])):
-        print(f"- {name}: `{one.signature}`")
+    for name, several in zip(("RoMe", BESIDE), runs.values(), strict=True):
+        print(f"- {name}: `{several[0].signature}`")
 
 
 if __name__ == "__main__":

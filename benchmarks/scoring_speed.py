@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import platform
 import random
 import resource
 import statistics
@@ -31,13 +30,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-RATINGS = ROOT / "examples/quickstart/ratings.tsv"
+RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
 LAYER, SYSTEMS = 6, 10
 Pairs = tuple[list[str], list[str]]
-Measured = tuple[float, float, Any, dict[str, float]]
+Measured = tuple[float, float, Any, dict[str, Any]]
 """Seconds to load and to score, the scores, and further figures."""
 
 
@@ -58,23 +57,34 @@ def encoder_folder() -> str:
 # --- candidates -------------------------------------------------------------------------------------------------------
 
 
-def ours(preset: str, **options: Any) -> Callable[[Pairs], Measured]:
-    """This project's scorer; ``calls`` times on the same texts, of which the last is measured."""
-    calls = options.pop("calls", 1)
+def candidate(
+    build: Callable[[], Any], score: Callable[[Any, Pairs], Any], calls: int = 1
+) -> Callable[[Pairs], Measured]:
+    """A scorer that is built and scores all pairs ``calls`` times, of which the last is measured."""
 
     def run(pairs: Pairs) -> Measured:
-        from textmover import Scorer
-
         start = time.perf_counter()
-        scorer = Scorer.from_pretrained(preset, device="cpu", **options)
+        scorer = build()
         loaded = time.perf_counter()
         for _ in range(calls):
             began = time.perf_counter()
-            found = scorer.score(*pairs)
-        told = {"signature": str(found.signature)}
-        return loaded - start, time.perf_counter() - began, found.scores, told
+            values = score(scorer, pairs)
+        scored = time.perf_counter() - began
+        own = hasattr(scorer, "score_stream")
+        return loaded - start, scored, values, {"signature": str(scorer.signature)} if own else {}
 
     return run
+
+
+def ours(preset: str, calls: int = 1, **options: Any) -> Callable[[Pairs], Measured]:
+    """This project's scorer."""
+
+    def build() -> Any:
+        from textmover import Scorer
+
+        return Scorer.from_pretrained(preset, device="cpu", **options)
+
+    return candidate(build, lambda scorer, pairs: scorer.score(*pairs).scores, calls)
 
 
 def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
@@ -88,7 +98,7 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
 
         start = time.perf_counter()
         metric = Scorer.from_pretrained("bertscore-f1", device="cpu", **options).metric
-        loaded = time.perf_counter()
+        loaded = time.perf_counter() - start
         texts = list(dict.fromkeys([*pairs[0], *pairs[1]]))
         budget, runner = default_batch_tokens(metric.device), metric.runnable_encoder.row_runner
         work: list[Callable[[], Any]] = []
@@ -99,75 +109,61 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
                 group.open(runner)
                 work += [partial(group.fill, number) for number in range(len(group.batches))]
                 tokens += int(group.tokens.lengths[group.starts >= 0].sum())
-                left += [text for text, start in zip(group.tokens.texts, group.starts, strict=True) if start < 0]
+                left += [text for text, place in zip(group.tokens.texts, group.starts, strict=True) if place < 0]
             texts = left
         for _, batch in token_batches(metric.tokenize, texts, lambda: budget):
             work.append(partial(metric.runnable_encoder.encode, batch))
             tokens += int(batch.mask.sum())
-        began = time.perf_counter()
-        for _ in spread(lambda one: one(), work, worker_count(metric.device)):
-            pass
-        seconds = time.perf_counter() - began
-        return loaded - start, seconds, None, {"tokens": tokens}
+        scored = harness.seconds(lambda: list(spread(lambda one: one(), work, worker_count(metric.device))))
+        return loaded, scored, None, {"tokens": tokens}
 
     return run
 
 
-def bert_score(pairs: Pairs) -> Measured:
+def bert_scorer() -> Any:
     from bert_score import BERTScorer
 
-    start = time.perf_counter()
-    scorer = BERTScorer(model_type=encoder_folder(), num_layers=LAYER, device="cpu")
-    loaded = time.perf_counter()
-    _, _, f = scorer.score(*pairs)
-    return loaded - start, time.perf_counter() - loaded, f.numpy(), {}
+    return BERTScorer(model_type=encoder_folder(), num_layers=LAYER, device="cpu")
 
 
-def bert_score_alone(pairs: Pairs) -> Measured:
-    """A pair at a time: where a pair is padded, bert-score lets a 0 stand in for a word's negative similarities."""
-    from bert_score import BERTScorer
-
-    start = time.perf_counter()
-    scorer = BERTScorer(model_type=encoder_folder(), num_layers=LAYER, device="cpu")
-    loaded = time.perf_counter()
-    values = [float(scorer.score([one], [other])[2]) for one, other in zip(*pairs, strict=True)]
-    return loaded - start, time.perf_counter() - loaded, values, {}
-
-
-def torchmetrics(pairs: Pairs) -> Measured:
+def torchmetrics() -> Any:
     from torchmetrics.text import BERTScore
 
-    start = time.perf_counter()
-    metric = BERTScore(model_name_or_path=encoder_folder(), num_layers=LAYER, device="cpu", truncation=True)
-    loaded = time.perf_counter()
-    metric.update(*pairs)
-    f = metric.compute()["f1"]
-    return loaded - start, time.perf_counter() - loaded, np.asarray(f), {}
+    return BERTScore(model_name_or_path=encoder_folder(), num_layers=LAYER, device="cpu", truncation=True)
 
 
-def sentence_transformers(pairs: Pairs) -> Measured:
+def sentence_transformer() -> Any:
     from sentence_transformers import SentenceTransformer
 
-    start = time.perf_counter()
-    model = SentenceTransformer(encoder_folder(), device="cpu")
-    loaded = time.perf_counter()
+    return SentenceTransformer(encoder_folder(), device="cpu")
+
+
+def f1(metric: Any, pairs: Pairs) -> np.ndarray:
+    metric.update(*pairs)
+    return np.asarray(metric.compute()["f1"])
+
+
+def encoded(model: Any, pairs: Pairs) -> None:
     model.encode(list(dict.fromkeys([*pairs[0], *pairs[1]])), show_progress_bar=False)
-    return loaded - start, time.perf_counter() - loaded, None, {}
+
+
+def one_by_one(scorer: Any, pairs: Pairs) -> list[float]:
+    """A pair at a time: where a pair is padded, bert-score lets a 0 stand in for a word's negative similarities."""
+    return [float(scorer.score([one], [other])[2]) for one, other in zip(*pairs, strict=True)]
 
 
 ALONE = "bert-score, a pair at a time"
 BACKENDS = ("torch", "openvino", "onnxruntime")
 CANDIDATES: dict[str, Callable[[Pairs], Measured]] = {
-    "bert-score": bert_score,
-    ALONE: bert_score_alone,
-    "torchmetrics": torchmetrics,
-    "sentence-transformers encode": sentence_transformers,
+    "bert-score": candidate(bert_scorer, lambda scorer, pairs: scorer.score(*pairs)[2].numpy()),
+    ALONE: candidate(bert_scorer, one_by_one),
+    "torchmetrics": candidate(torchmetrics, f1),
+    "sentence-transformers encode": candidate(sentence_transformer, encoded),
     **{f"bertscore-f1 exact {one}": ours("bertscore-f1", precision="exact", backend=one) for one in BACKENDS},
     "bertscore-f1 fast": ours("bertscore-f1", precision="fast"),
     "bertscore-f1 int8": ours("bertscore-f1", precision="int8"),
     "bertscore-f1 exact, again": ours("bertscore-f1", precision="exact", calls=2),
-    **{f"{one} exact": ours(one, precision="exact") for one in ("twmd", "wmd")},
-    **{f"{one} fast": ours(one, precision="fast") for one in ("twmd", "wmd")},
+    **{f"{one} {how}": ours(one, precision=how) for how in ("exact", "fast") for one in ("twmd", "wmd")},
     **{f"encoder exact {one}": encoder_alone(precision="exact", backend=one) for one in BACKENDS},
     "encoder fast": encoder_alone(precision="fast"),
     "encoder int8": encoder_alone(precision="int8"),
@@ -274,84 +270,67 @@ def peaks() -> dict[str, float]:
 
 def _least(work: Callable[[], Any], repetitions: int = 8) -> float:
     """Seconds of the fastest of several times."""
-    times = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(harness.seconds(work) for _ in range(repetitions))
 
 
 def machine() -> str:
-    """Processor and versions."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    import torch
-
-    def installed(package: str) -> str:
-        try:
-            return f"{package} {version(package)}"
-        except PackageNotFoundError:
-            return f"no {package}"
-
     names = ("torch", "transformers", "openvino", "onnxruntime", "bert-score", "torchmetrics", "sentence-transformers")
-    flags = torch.backends.cpu.get_cpu_capability()
-    return f"{platform.machine()} {flags}, {torch.get_num_threads()} threads, " + ", ".join(map(installed, names))
+    return f"{harness.processor()}, {harness.versions(*names)}"
+
+
+HEADERS = (
+    "candidate", "load s", "score s", "pairs/s (least to most)", "× bert-score", "tokens/s", "peak MB",
+    "largest deviation from bert-score", "Pearson with it", "mean Pearson with people",
+)  # fmt: skip
 
 
 def compare(options: argparse.Namespace) -> None:
     """All candidates on the same pairs, in turn."""
     pairs = read_pairs(options.data, options.limit)
-    texts = len({*pairs[0], *pairs[1]})
-    names = options.only or [name for name in CANDIDATES if name != ALONE]
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for repetition in range(options.repetitions):
-        for name in names:
-            runs[name].append(measured(name, pairs))
-            one = runs[name][-1]
-            print(repetition, name, one.get("error") or f"{len(pairs[0]) / one['score']:.1f} pairs/s", flush=True)
     count = len(pairs[0])
+    names = options.only or [name for name in CANDIDATES if name != ALONE]
+    ways = {name: partial(measured, name, pairs) for name in names}
+    runs = harness.rounds(
+        ways, options.repetitions, lambda one: one.get("error") or f"{count / one['score']:.1f} pairs/s"
+    )
     base = runs.get("bert-score") or [{}]
     peer = statistics.median([one["score"] for one in base]) if "score" in base[0] else None
     exact = base[0].get("scores")
-    told = where_padding_matters(exact, runs.get("bertscore-f1 exact torch"), pairs) if exact else []
+    notes = where_padding_matters(exact, runs.get("bertscore-f1 exact torch"), pairs) if exact else []
     people = ratings(options.data, options.limit)
-    lines = [
-        f"{count:,} pairs ({texts:,} distinct texts); medians of {options.repetitions} repetitions. {machine()}.",
-        "",
-        "| candidate | load s | score s | pairs/s (least to most) | × bert-score | tokens/s | peak MB | largest "
-        "deviation from bert-score | Pearson with it | mean Pearson with people |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    notes = []
+    rows = []
     for name, found in runs.items():
         if "error" in found[0]:
             notes.append(f"{name}: {found[0]['error']}")
             continue
         times = [one["score"] for one in found]
         score, load = statistics.median(times), statistics.median(one["load"] for one in found)
-        memory = max(one["memory"] for one in found)
-        ratio = f"{peer / score:.2f}" if peer else ""
-        tokens = f"{found[0]['tokens'] / score:,.0f}" if "tokens" in found[0] else ""
-        deviation = correlation = ""
-        if exact and found[0].get("scores") and ("bertscore" in name or "torchmetrics" in name):
-            deviation = f"{np.abs(np.array(found[0]['scores']) - exact).max():.1e}"
-            correlation = f"{np.corrcoef(found[0]['scores'], exact)[0, 1]:.6f}"
-        rate = f"{count / score:,.1f} ({count / max(times):,.0f} to {count / min(times):,.0f})"
-        agreement = f"{mean_pearson(found[0]['scores'], people):.4f}" if people and found[0].get("scores") else ""
-        figures = [ratio, tokens, f"{memory:,.0f}", deviation, correlation, agreement]
-        cells = [name, f"{load:.2f}", f"{score:.2f}", rate, *figures]
-        lines.append(f"| {' | '.join(cells)} |")
-        if "signature" in found[0]:
-            notes.append(f"{name}: `{found[0]['signature']}`")
-    found = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
-    lines += [
-        "",
-        f"Matrix products reach {found}; a token takes 21.2 MFLOP, attention left out.",
-        "",
-    ]
-    lines += [f"- {note}" for note in told + notes]
-    write(options.output, "\n".join(lines) + "\n")
+        scores, deviation, correlation = found[0].get("scores"), "", ""
+        if exact and scores and ("bertscore" in name or "torchmetrics" in name):
+            deviation = f"{np.abs(np.array(scores) - exact).max():.1e}"
+            correlation = f"{np.corrcoef(scores, exact)[0, 1]:.6f}"
+        rows.append(
+            [
+                name,
+                f"{load:.2f}",
+                f"{score:.2f}",
+                f"{count / score:,.1f} ({count / max(times):,.0f} to {count / min(times):,.0f})",
+                f"{peer / score:.2f}" if peer else "",
+                f"{found[0]['tokens'] / score:,.0f}" if "tokens" in found[0] else "",
+                f"{max(one['memory'] for one in found):,.0f}",
+                deviation,
+                correlation,
+                f"{mean_pearson(scores, people):.4f}" if people and scores else "",
+            ]
+        )
+        notes += [f"{name}: `{found[0]['signature']}`"] if "signature" in found[0] else []
+    products = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
+    text = (
+        f"{count:,} pairs ({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions} "
+        f"repetitions. {machine()}.\n\n{harness.table(HEADERS, rows, texts=None)}\n\n"
+        f"Matrix products reach {products}; a token takes 21.2 MFLOP, attention left out.\n\n"
+    )
+    harness.write(options.output, text + "".join(f"- {note}\n" for note in notes))
 
 
 def where_padding_matters(exact: list[float], ours: list[dict[str, Any]] | None, pairs: Pairs) -> list[str]:
@@ -390,13 +369,6 @@ def mean_pearson(scores: Sequence[float], people: Sequence[tuple[str, float]]) -
         rows = [row for row, (group, _) in enumerate(people) if group == wanted]
         values.append(np.corrcoef([scores[row] for row in rows], [people[row][1] for row in rows])[0, 1])
     return float(np.mean(values))
-
-
-def write(path: Path | None, text: str) -> None:
-    print(text)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
 
 
 # --- plots ------------------------------------------------------------------------------------------------------------
@@ -482,8 +454,7 @@ def systems(options: argparse.Namespace) -> None:
     for repetition in range(1 + options.repetitions):
         for name in sorted(calls, reverse=bool(repetition % 2)):
             seconds, found[name] = timed(scorers[name], calls[name])
-            if repetition:
-                times[name].append(seconds)
+            times[name] += [seconds] if repetition else []
     texts = {name: sum(len({*one, *other}) for one, other in pairs) for name, pairs in calls.items()}
     medians = {name: statistics.median(values) for name, values in times.items()}
     deviation = np.abs(found["apart"] - found["together"]).max()
@@ -499,7 +470,7 @@ def systems(options: argparse.Namespace) -> None:
         f"{texts['apart'] / texts['together']:.2f} times as fast is what that alone can give. Largest difference of a "
         f"score: {deviation:.1e}.\n"
     )
-    write(options.output, text)
+    harness.write(options.output, text)
 
 
 def timed(scorers: Sequence[Any], calls: Sequence[Pairs]) -> tuple[float, np.ndarray]:
@@ -537,17 +508,15 @@ def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> No
 
     from matplotlib import pyplot
 
-    figure, grid = pyplot.subplots(
-        len(panels), figsize=(7.5, 4.6 if len(panels) == 1 else 6.4), layout="constrained", sharex=True, squeeze=False
-    )
+    size = (7.5, 4.6 if len(panels) == 1 else 6.4)
+    figure, grid = pyplot.subplots(len(panels), figsize=size, layout="constrained", sharex=True, squeeze=False)
     rows = []
     for axes, (up, lines) in zip(grid[:, 0], panels.items(), strict=True):
         for name, (places, found) in lines.items():
             several = [one if isinstance(one, list) else [one] for one in found]
             values = [statistics.median(one) for one in several]
-            spread = [[value - one[0] for value, one in zip(values, several, strict=True)]]
-            spread += [[one[-1] - value for value, one in zip(values, several, strict=True)]]
-            axes.errorbar(places, values, yerr=spread, marker="o", markersize=4, elinewidth=0.8, label=name)
+            ends = np.abs(np.subtract([(one[0], one[-1]) for one in several], np.array(values)[:, None])).T
+            axes.errorbar(places, values, yerr=ends, marker="o", markersize=4, elinewidth=0.8, label=name)
             for place, value, one in zip(places, values, several, strict=True):
                 bounds = (f"{one[0]:.6g}", f"{one[-1]:.6g}") if len(one) > 1 else ()
                 rows.append((name or up, place, f"{value:.6g}", *bounds))
@@ -573,39 +542,29 @@ def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> No
 def main() -> None:
     if sys.argv[1:2] == ["measure"]:
         return measure(*sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__)
     commands = parser.add_subparsers(required=True)
-    results = ROOT / "docs/results"
-    for run, output in (
-        (compare, None),  # the pages of results say more than the tables that are printed here
-        (lengths, results / "scoring_lengths.png"),
-        (scale, results / "scoring_scale.png"),
-        (systems, None),
-    ):
-        command = commands.add_parser(run.__name__)
+    results = harness.ROOT / "docs/results"
+    exact = next(name for name in CANDIDATES if name.startswith("bertscore-f1 exact"))
+    for run, options in (  # the pages of results say more than the tables that are printed here
+        (compare, {"output": Path, "data": Path, "limit": int}),
+        (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
+        (scale, {"output": results / "scoring_scale.png", "least": 3, "most": 6, "candidate": (exact, *CANDIDATES)}),
+        (
+            systems,
+            {
+                "output": Path, "data": Path, "preset": "twmd", "backend": "torch", "segments": 500,
+                "precision": ("exact", "fast", "int8"),
+            },
+        ),
+    ):  # fmt: skip
+        command = commands.add_parser(run.__name__, help=run.__doc__)
         command.set_defaults(run=run)
-        command.add_argument("--output", type=Path, default=output, help="file to write, beside what is printed")
-        command.add_argument("--repetitions", type=int, default=5)
-        if run in (compare, systems):
-            command.add_argument("--data", type=Path, help="table with the columns hypothesis and reference")
+        harness.add_options(command, repetitions=5, **options)
         if run is compare:
-            command.add_argument("--limit", type=int, help="pairs")
             command.add_argument("--only", nargs="+", choices=list(CANDIDATES))
-        if run in (lengths, systems):
-            command.add_argument("--preset", default="twmd")
-            command.add_argument("--backend", default="torch")
-        if run is systems:
-            command.add_argument("--segments", type=int, default=500, help="references")
-            command.add_argument("--precision", choices=("exact", "fast", "int8"), default="exact")
-        if run is lengths:
-            command.add_argument("--tokens", type=int, default=30_000, help="for each point; four batches at least")
-        if run is scale:
-            command.add_argument("--least", type=int, default=3, help="power of ten of the fewest pairs")
-            command.add_argument("--most", type=int, default=6, help="power of ten of the most pairs")
-            command.add_argument("--candidate", choices=list(CANDIDATES), default="bertscore-f1 exact torch")
     options = parser.parse_args()
-    options.run(options)
-    return None
+    return options.run(options)
 
 
 if __name__ == "__main__":

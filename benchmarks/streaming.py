@@ -9,10 +9,8 @@ compares the two files byte by byte. Peak memory is that of the process that sco
 
 from __future__ import annotations
 
-import argparse
 import filecmp
 import os
-import platform
 import random
 import signal
 import subprocess
@@ -22,11 +20,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-from textmover import __version__
+import harness
+from word_encoder import write_encoder
 
 WORD_LIST = """
     a about after all are as at be big blue book boy but by can cat child city cold come could day did do dog door down
@@ -36,6 +31,8 @@ WORD_LIST = """
     or our out over paper park people play rain read red right river road room run said school see she ship short sing
 """
 WORDS = WORD_LIST.split()
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
 
 CHANGED = 0.2
 """Share of the words of a reference that are others in the hypothesis."""
@@ -47,26 +44,6 @@ class Run(NamedTuple):
     code: int
     seconds: float
     peak: int
-
-
-def write_encoder(folder: Path, seed: int) -> Path:
-    """A BERT with 3 layers of 32 dimensions over whole words."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = {piece: index for index, piece in enumerate([*special, *WORDS])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
-    )
-    roles = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
-    torch.manual_seed(seed)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
-    BertModel(
-        BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, initializer_range=0.2, **sizes)
-    ).save_pretrained(folder)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=128, **roles).save_pretrained(folder)
-    return folder
 
 
 def write_pairs(folder: Path, pairs: int, seed: int) -> tuple[Path, Path]:
@@ -108,22 +85,13 @@ def described(one: Run) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=1_000_000, metavar="N")
-    parser.add_argument("--kills", type=int, default=2, metavar="K", help="how often the second run is killed")
-    parser.add_argument("--seed", type=int, default=0, help="of texts, encoder and moments")
-    parser.add_argument("--shard-size", type=int, default=4096, metavar="N")
-    parser.add_argument("--model", help="a preset in place of the default one")
-    options = parser.parse_args()
-    print(
-        f"textmover {__version__}, torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.platform()}"
-    )
-
+    options = harness.parser(__doc__, pairs=1_000_000, kills=2, seed=0, shard_size=4096, model=str).parse_args()
+    print(f"{harness.versions('textmover', 'torch')}, {harness.processor()}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         texts = write_pairs(folder, options.pairs, options.seed)
-        encoder = write_encoder(folder / "encoder", options.seed)
-        command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--encoder", str(encoder)]
+        encoder = write_encoder(folder / "encoder", WORDS, {**SIZES, "initializer_range": 0.2}, options.seed)
+        command = [sys.executable, "-m", "textmover", "score", "-i", *map(str, texts), "--encoder", encoder]
         command += ["--device", "cpu", "--quiet", "--shard-size", str(options.shard_size)]
         command += ["--model", options.model] if options.model else []
         command.append("--output")
@@ -134,20 +102,19 @@ def main() -> int:
             return unbroken.code
         print(f"unbroken: {described(unbroken)}, {options.pairs / unbroken.seconds:,.0f} pairs/s with loading")
 
-        parts = Path(f"{resumed}.parts")
+        parts, resuming = Path(f"{resumed}.parts"), [*command, str(resumed), "--resume"]
         shards = -(-options.pairs // options.shard_size)
         draw = random.Random(options.seed)
-        peaks = [unbroken.peak]
+        runs = [unbroken]
         for moment in sorted(draw.randrange(shards) for _ in range(options.kills)):
-            killed = run([*command, str(resumed), "--resume"], parts, moment, draw.uniform(0, 1))
-            peaks.append(killed.peak)
-            print(f"killed: {described(killed)}, exit code {killed.code}, {finished(parts)} of {shards} shards kept")
-        last = run([*command, str(resumed), "--resume"], parts)
-        peaks.append(last.peak)
+            runs.append(run(resuming, parts, moment, draw.uniform(0, 1)))
+            killed = f"{described(runs[-1])}, exit code {runs[-1].code}"
+            print(f"killed: {killed}, {finished(parts)} of {shards} shards kept")
+        last = run(resuming, parts)
         print(f"resumed: {described(last)}, exit code {last.code}")
         same = last.code == 0 and filecmp.cmp(whole, resumed, shallow=False)
         print(f"bytes: {'identical' if same else 'DIFFERENT'} ({whole.stat().st_size:,})")
-        print(f"largest peak memory: {max(peaks) / 1e9:.2f} GB")
+        print(f"largest peak memory: {max(one.peak for one in [*runs, last]) / 1e9:.2f} GB")
         return 0 if same else 1
 
 

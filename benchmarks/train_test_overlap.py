@@ -29,13 +29,7 @@ Pair = frozenset[str]
 
 @dataclass(frozen=True)
 class Overlap:
-    """How a source of training data and a judgement set meet.
-
-    Attributes:
-        left_out: Pairs of the set that the source's files hold and that training leaves out.
-        trained: Pairs of the set that are trained on.
-        sharing: Pairs that are trained on and share one text with the set.
-    """
+    """How a source of training data and a judgement set meet."""
 
     left_out: int
     trained: int
@@ -105,11 +99,7 @@ def main() -> int:
 
 
 def print_tables(recipes: list[Path], ladder: Path) -> None:
-    """Print the table of each recipe.
-
-    Raises:
-        InputError: If a file that a recipe or a set names is missing or unusable.
-    """
+    """Print the table of each recipe."""
     sets = yaml.safe_load(ladder.read_text(encoding="utf-8"))["sets"]
     judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
     for path in recipes:

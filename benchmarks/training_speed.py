@@ -17,24 +17,20 @@ set-up, validation and saving are left out. Tokens are those of the texts, paddi
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
-import platform
 import statistics
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
+import harness
 import pytorch_lightning as pl
 import torch
 
-from textmover import __version__
 from textmover.data import Columns, RatingsDataModule, read_segments
 from textmover.functional.losses import combined_loss
 from textmover.modules.encoder.source import resolve_encoder
@@ -42,6 +38,7 @@ from textmover.presets import build_metric, preset_config
 from textmover.scoring.precision import has_bfloat16
 from textmover.training import OptimizerConfig, RatingsModule
 from textmover.training.optimization import build_schedule
+from textmover.types import Segment
 
 LOSSES = {"mse": 1.0, "pearson": 1.0}
 OVERRIDES = {"temperature": 0.1, "centering": "corpus", "calibrate": True}
@@ -53,14 +50,17 @@ Rates = tuple[float, float]
 """Tokens and pairs per second."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """What all have in common."""
 
     files: list[str]
     steps: int
     warmup: int
     batch: int
+
+    @property
+    def segments(self) -> list[Segment]:
+        return [one for name in self.files for one in read_segments(name, Columns())]
 
 
 class Stopwatch:
@@ -117,12 +117,9 @@ def framework(setting: Setting, preset: str, losses: dict[str, float], overrides
             callbacks=[Clock(watch)],
             limit_val_batches=0,
             num_sanity_val_steps=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
             default_root_dir=folder,
             use_distributed_sampler=False,
+            **dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
         )
         trainer.fit(module, data)
     return watch.rates()
@@ -132,7 +129,7 @@ def plain_loop(setting: Setting) -> Rates:
     """A loop without this project's training."""
     torch.manual_seed(0)
     metric = build_metric(preset_config("twmd", **OVERRIDES)).to(DEVICE).train()
-    segments = [one for name in setting.files for one in read_segments(name, Columns())]
+    segments = setting.segments
     metric.fit([one.references[0] for one in segments[:64]])
     optimizer = torch.optim.AdamW(metric.parameters(), lr=RATE, weight_decay=0.01)
     schedule = build_schedule(optimizer, setting.warmup + setting.steps, OptimizerConfig())
@@ -174,7 +171,7 @@ def sentence_transformers(setting: Setting) -> Rates:
     config = preset_config("sbert")
     model = SentenceTransformer(str(resolve_encoder(config.encoder, config.revision).folder), device=str(DEVICE))
     model.max_seq_length = build_metric(config).tokenizer.max_length
-    segments = [one for name in setting.files for one in read_segments(name, Columns())]
+    segments = setting.segments
     low, high = min(one.score for one in segments), max(one.score for one in segments)
     data = Dataset.from_dict(
         {
@@ -222,52 +219,31 @@ def sentence_transformers(setting: Setting) -> Rates:
     return watch.rates()
 
 
-def contestants() -> dict[str, Callable[[Setting], Rates]]:
-    """What is timed, in the order of the table."""
-    sbert = {"calibrate": True}
-    found: dict[str, Callable[[Setting], Rates]] = {
-        "plain loop": plain_loop,
-        "textmover twmd": lambda setting: framework(setting, "twmd", LOSSES, OVERRIDES),
-        "textmover sbert": lambda setting: framework(setting, "sbert", {"mse": 1.0}, sbert),
-    }
-    if installed("sentence-transformers"):
-        found["sentence-transformers"] = sentence_transformers
-    return found
-
-
-def installed(name: str) -> str | None:
-    """Version of a package, if it is there."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+CONTESTANTS: dict[str, Callable[[Setting], Rates]] = {
+    "plain loop": plain_loop,
+    "textmover twmd": partial(framework, preset="twmd", losses=LOSSES, overrides=OVERRIDES),
+    "textmover sbert": partial(framework, preset="sbert", losses={"mse": 1.0}, overrides={"calibrate": True}),
+    "sentence-transformers": sentence_transformers,
+}
 
 
 def main() -> None:
     """Run all in turn and print medians and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = str(Path(__file__).parents[1] / "examples/quickstart/ratings.tsv")
-    parser.add_argument("--data", nargs="+", default=[default], help="files with hypothesis, reference, score")
-    parser.add_argument("--steps", type=int, default=60, help="timed steps")
-    parser.add_argument("--warmup", type=int, default=5, help="steps before the clock starts")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=16, help="pairs to a batch")
-    options = parser.parse_args()
+    data = [str(harness.ROOT / "examples/quickstart/ratings.tsv")]
+    options = harness.parser(__doc__, data=data, steps=60, warmup=5, repetitions=3, batch=16).parse_args()
     warnings.filterwarnings("ignore")
     for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
         logging.getLogger(name).setLevel(logging.ERROR)
     setting = Setting(options.data, options.steps, options.warmup, options.batch)
-    rates: dict[str, list[Rates]] = {name: [] for name in contestants()}
-    for _ in range(options.repetitions):
-        for name, timed in contestants().items():
-            rates[name].append(timed(setting))
-    packages = ("torch", "pytorch-lightning", "transformers", "sentence-transformers")
-    versions = [f"{name} {installed(name) or 'not installed'}" for name in packages]
-    print(f"textmover {__version__}, {', '.join(versions)}, Python {platform.python_version()}")
-    device = torch.cuda.get_device_name() if DEVICE.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    print(f"{device}, bf16 autocast: {BFLOAT16}, batch {options.batch}, {options.steps} steps")
+    versions = harness.versions("textmover", "torch", "pytorch-lightning", "transformers", "sentence-transformers")
+    contestants = dict(CONTESTANTS)
+    if "no sentence-transformers" in versions:
+        del contestants["sentence-transformers"]
+    rates = harness.rounds({name: partial(one, setting) for name, one in contestants.items()}, options.repetitions)
+    device = torch.cuda.get_device_name() if DEVICE.type == "cuda" else harness.processor()
+    print(f"{versions}; {device}, bf16 autocast: {BFLOAT16}, batch {options.batch}, {options.steps} steps")
     for name, values in rates.items():
-        tokens, pairs = (statistics.median(value[place] for value in values) for place in (0, 1))
+        tokens, pairs = map(statistics.median, zip(*values, strict=True))
         print(f"{name:22} {tokens:9.0f} tokens/s {pairs:8.1f} pairs/s")
     for ours, other in (
         ("textmover twmd", "plain loop"),
@@ -276,8 +252,7 @@ def main() -> None:
     ):
         if other in rates:
             ratios = [one[1] / two[1] for one, two in zip(rates[ours], rates[other], strict=True)]
-            span = f"{min(ratios):.2f} to {max(ratios):.2f}"
-            print(f"{ours} / {other} in pairs/s: median {statistics.median(ratios):.2f} ({span})")
+            print(f"{ours} / {other} in pairs/s: median {harness.spread(ratios)}")
     print(json.dumps(rates))
 
 

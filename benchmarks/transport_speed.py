@@ -15,21 +15,18 @@ deviation is not the larger one (or below 1e-9).
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import statistics
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+import harness
 import numpy as np
 import ot
 import torch
 from torch import Tensor
 
-from textmover import __version__
 from textmover.functional import SinkhornResult, exact_transport, sinkhorn, unbalanced_sinkhorn, unit_vectors
 
 INFINITE = float("inf")
@@ -106,14 +103,8 @@ def exact(cost: Tensor, a: Tensor, b: Tensor) -> Contest:
     return Contest("exact", len(cost), lambda _: exact_transport(cost, a, b).transport, pot)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
-def run(contest: Contest, tolerance: float, repetitions: int) -> None:
-    """Time both sides in turn, after one run of each that is not timed, and print a row of the table."""
+def run(contest: Contest, tolerance: float, repetitions: int) -> list[str]:
+    """Time both sides in turn, after one run of each that is not timed: a row of the table."""
     expected = contest.ours(TIGHTEST).numpy()
     theirs = np.abs(contest.pot(tolerance) - expected).max()
     deviations = {tolerance: np.abs(contest.ours(tolerance).numpy() - expected).max()}
@@ -121,22 +112,23 @@ def run(contest: Contest, tolerance: float, repetitions: int) -> None:
     while deviations[matched] > max(theirs, 10 * TIGHTEST):
         matched /= 10
         deviations[matched] = np.abs(contest.ours(matched).numpy() - expected).max()
-    times = [
-        [
-            seconds(lambda: contest.ours(tolerance)),
-            seconds(lambda: contest.ours(matched)),
-            seconds(lambda: contest.pot(tolerance)),
-        ]
-        for _ in range(repetitions)
-    ]
-    ours, finer, pot = (statistics.median(column) for column in zip(*times, strict=True))
-    ratios = [row[2] / row[0] for row in times]
-    print(
-        f"| {contest.name} | {contest.problems} | {1e3 * ours:.0f} | {1e3 * pot:.0f} | "
-        f"**{statistics.median(ratios):.1f}** ({min(ratios):.1f} to {max(ratios):.1f}) | "
-        f"{deviations[tolerance]:.0e}, {theirs:.0e} | {pot / finer:.1f} |",
-        flush=True,
-    )
+    ways = {
+        name: partial(harness.seconds, partial(solve, limit))
+        for name, solve, limit in (
+            ("ours", contest.ours, tolerance),
+            ("finer", contest.ours, matched),
+            ("pot", contest.pot, tolerance),
+        )
+    }
+    times = harness.rounds(ways, repetitions)
+    ours, finer, pot = (statistics.median(column) for column in times.values())
+    ratio, *ends = harness.spread(
+        [two / one for one, two in zip(times["ours"], times["pot"], strict=True)], ".1f"
+    ).split(" ", 1)
+    return [
+        contest.name, str(contest.problems), f"{1e3 * ours:.0f}", f"{1e3 * pot:.0f}", f"**{ratio}** {ends[0]}",
+        f"{deviations[tolerance]:.0e}, {theirs:.0e}", f"{pot / finer:.1f}",
+    ]  # fmt: skip
 
 
 def peak_of_backward(cost: Tensor, a: Tensor, b: Tensor, max_iterations: int, penalty: float) -> tuple[float, int]:
@@ -157,19 +149,10 @@ def peak_of_backward(cost: Tensor, a: Tensor, b: Tensor, max_iterations: int, pe
 
 def main() -> None:
     """Run all contests in turn and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--problems", type=int, default=1000)
-    parser.add_argument("--size", type=int, default=30, help="tokens on either side")
-    parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--tolerance", type=float, default=1e-6)
-    options = parser.parse_args()
+    options = harness.parser(__doc__, problems=1000, size=30, repetitions=5, tolerance=1e-6).parse_args()
     warnings.filterwarnings("ignore", "If reg_type = entropy")
-    versions = {"POT": ot.__version__, "torch": torch.__version__, "NumPy": np.__version__}
-    print(f"textmover {__version__}, " + ", ".join(f"{name} {version}" for name, version in versions.items()), end="")
-    print(f", Python {platform.python_version()}; CPU, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
+    print(f"{harness.versions('textmover', 'POT', 'torch', 'numpy')}; {harness.processor()}")
     print(f"{options.size} x {options.size}, tolerance {options.tolerance:g}, medians of {options.repetitions}")
-    print("| | problems | ms | POT, ms | ratio | deviations | ratio at no larger deviation |")
-    print("|---|---|---|---|---|---|---|")
     problems = draw(options.problems, options.size)
     some = tuple(tensor[: max(1, options.problems // 5)] for tensor in problems)
     contests = [
@@ -177,9 +160,12 @@ def main() -> None:
         *(unbalanced(*problems, penalties) for penalties in ((0.23, 0.31), (0.009, 0.95))),
         exact(*problems),
     ]
-    for contest in contests:
-        # The smallest epsilon takes POT minutes: fewer problems, once.
-        run(contest, options.tolerance, options.repetitions if contest.problems == options.problems else 1)
+    # The smallest epsilon takes POT minutes: fewer problems, once.
+    rows = [
+        run(one, options.tolerance, options.repetitions if one.problems == options.problems else 1) for one in contests
+    ]
+    headers = ("", "problems", "ms", "POT, ms", "ratio", "deviations", "ratio at no larger deviation")
+    print(harness.table(headers, rows, texts=None))
     few = tuple(tensor[:50] for tensor in problems)
     for name, penalty in (("balanced", INFINITE), ("unbalanced", 1.0)):
         for limit in (50, 5000):

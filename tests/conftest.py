@@ -373,20 +373,24 @@ def embedded_metric(embedded: Path):
 def load_script() -> Iterator[Callable[[str], ModuleType]]:
     """Loads a script by its path in the project.
 
-    Until the tests of a file have run it is found by its name, as dataclasses and the scripts beside it look it up.
+    Until the tests of a file have run, it and the benchmarks are found by their names, as scripts find one another.
     """
-    names = []
+    before, folder = set(sys.modules), str(ROOT / "benchmarks")
 
     def load(path: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
         sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
-        names.append(spec.name)
+        names.add(spec.name)
         spec.loader.exec_module(module)
         return module
 
+    names: set[str] = set()
+    sys.path.insert(0, folder)
     yield load
-    for name in names:
-        sys.modules.pop(name, None)
+    sys.path.remove(folder)
+    for name in set(sys.modules) - before:
+        if name in names or str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

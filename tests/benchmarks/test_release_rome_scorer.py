@@ -1,7 +1,6 @@
 import importlib
 import json
 import re
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -23,15 +22,9 @@ MODULES = ("release_rome_scorer", "rome_scorer_page", "rome_scorer_training", "r
 
 
 @pytest.fixture(scope="module")
-def modules():
-    """The script and its parts, which import one another by name as scripts do."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    before = set(sys.modules)
-    yield {name: importlib.import_module(name) for name in MODULES}
-    sys.path.remove(str(ROOT / "benchmarks"))
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks")):
-            del sys.modules[name]
+def modules(load_script):
+    """The script and its parts."""
+    return {name: importlib.import_module(name) for name in MODULES}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The parser's training: the treebank is read as it is written, and agreement is counted as it should be."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,17 +34,12 @@ WRITTEN = """\
 
 
 @pytest.fixture(scope="module")
-def scripts():
-    """Modules of the folder, which import one another by their bare names."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
+def scripts(load_script):
     import parser_card
     import train_parser
     import ud_treebank
 
-    yield train_parser, ud_treebank, parser_card
-    sys.path.remove(str(ROOT / "benchmarks"))
-    for name in ("parser_card", "train_parser", "treebank_words", "ud_treebank"):
-        del sys.modules[name]
+    return train_parser, ud_treebank, parser_card
 
 
 @pytest.fixture

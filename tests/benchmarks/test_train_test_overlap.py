@@ -9,7 +9,6 @@ OWN = [("a red house", "the house is red"), ("it", "rains"), ("one", "a number")
 
 @pytest.fixture(scope="module")
 def script(load_script):
-    load_script("benchmarks/ladder.py")  # which the script imports
     return load_script("benchmarks/train_test_overlap.py")
 
 

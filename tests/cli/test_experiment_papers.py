@@ -224,11 +224,7 @@ def captions(folder):
     (folder / "references.json").write_text(json.dumps({"annotations": annotations}))
     leaderboard = folder / "leaderboard.csv"
     leaderboard.write_text("system,M1,M2\n" + "".join(f"{','.join(map(str, row))}\n" for row in rated))
-    return [
-        f"captions={folder / 'captions'}",
-        f"references={folder / 'references.json'}",
-        f"ratings={leaderboard}",
-    ]
+    return [f"captions={folder / 'captions'}", f"references={folder / 'references.json'}", f"ratings={leaderboard}"]
 
 
 def dialogue(path):

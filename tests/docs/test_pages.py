@@ -1,6 +1,7 @@
 """Links of the documents lead somewhere, and options that they name exist."""
 
 import argparse
+import ast
 import os
 import re
 import shlex
@@ -156,6 +157,18 @@ def test_commands_of_blocks_are_understood(page, capsys):
 SCRIPT = r"python ((?:benchmarks|examples)/[\w/]+\.py)((?:[^\n#\\]|\\\n)*)"
 
 
+def options_of_script(source):
+    """Options that are written as such, and those that benchmarks declare as arguments or keys (harness.parser)."""
+    found = set(re.findall(r'"(--[\w-]+)"', source))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("parser", "add_options")):
+            found |= {f"--{one.arg.replace('_', '-')}" for one in node.keywords if one.arg}
+        if isinstance(node, ast.Dict):
+            names = (one.value for one in node.keys if isinstance(one, ast.Constant))
+            found |= {f"--{name.replace('_', '-')}" for name in names if isinstance(name, str)}
+    return found
+
+
 def test_options_of_scripts_are_in_them():
     wrong = []
     for blocks in all_blocks().values():
@@ -163,8 +176,8 @@ def test_options_of_scripts_are_in_them():
             for script, rest in re.findall(
                 r"python ((?:benchmarks|examples)/[\w/]+\.py)((?:[^\n#\\]|\\\n)*)", block.text
             ):
-                source = (ROOT / script).read_text(encoding="utf-8")
-                wrong += [f"{block}: {one}" for one in re.findall(r"--[\w-]+", rest) if f'"{one}"' not in source]
+                known = options_of_script((ROOT / script).read_text(encoding="utf-8"))
+                wrong += [f"{block}: {one}" for one in re.findall(r"--[\w-]+", rest) if one not in known]
     assert wrong == []
 
 
@@ -173,7 +186,7 @@ def test_options_in_the_prose_exist(page):
     """In code spans: those behind `textmover COMMAND`, and for a span with options alone, those of any command."""
     everywhere = frozenset().union(*(options_of(name) for name in command_line.COMMANDS if name != "train"))
     sources = [one.read_text(encoding="utf-8") for one in (ROOT / "benchmarks").glob("*.py")]
-    scripts = {option for one in sources for option in re.findall(r'"(--[\w-]+)"', one)}
+    scripts = frozenset().union(*map(options_of_script, sources))
     text, wrong = prose(PAGES[page]), []
     for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", text):
         words = words_of(span.replace(ELLIPSIS, " "))

@@ -84,9 +84,8 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     Raises:
         InputError: If no item is rated for every criterion, or the files cannot be written.
     """
-    names, values = _complete(project)
+    names, values, begun = _complete(project)
     counts = (~np.isnan(values[0])).sum(axis=0)
-    begun = _begun(project)
     if not counts.any():
         raise InputError("Expected at least one text that is rated for every criterion, but got none: rate some first.")
     if standardise:
@@ -115,17 +114,13 @@ def export_ratings(project: Project, *, standardise: bool = False) -> Exported:
     )
 
 
-def _complete(project: Project) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Names, and ratings ``[criteria, annotators, items]`` with NaN where not every criterion is rated."""
+def _complete(project: Project) -> tuple[tuple[str, ...], NDArray[np.float64], NDArray[np.bool_]]:
+    """Names, ratings ``[criteria, annotators, items]``, NaN where not every criterion is rated, and items begun."""
     found = [project.matrix(one.name) for one in project.criteria]
     values = np.stack([ratings for _, ratings in found])
+    begun = np.asarray((~np.isnan(values)).any(axis=(0, 1)))
     values[:, np.isnan(values).any(axis=0)] = np.nan
-    return found[0][0], values
-
-
-def _begun(project: Project) -> NDArray[np.bool_]:
-    ratings = np.stack([project.matrix(one.name)[1] for one in project.criteria])
-    return np.asarray((~np.isnan(ratings)).any(axis=(0, 1)))
+    return found[0][0], values, begun
 
 
 def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -106,10 +106,7 @@ def read_items(path: str | Path, columns: ItemColumns | None = None) -> tuple[It
 
 def _wanted(columns: ItemColumns) -> list[tuple[str, str]]:
     """The columns that have to be there, behind the options that name them."""
-    return [
-        ("--hypothesis-column", columns.hypothesis),
-        *(("--reference-column", name) for name in columns.references),
-    ]
+    return [("--hypothesis-column", columns.hypothesis), *(("--reference-column", name) for name in columns.references)]
 
 
 def _rows(path: Path) -> Iterator[TableRow]:

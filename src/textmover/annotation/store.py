@@ -125,15 +125,7 @@ def inside(folder: Path, path: Path) -> Path:
 
 
 class AnnotatorFile:
-    """The file of one annotator.
-
-    Args:
-        folder: All files of a project stay in this folder.
-        path: The file, which need not exist.
-        annotator: The name for a new file.
-        scale: The scale for a new file.
-        criteria: What is rated, to be kept with the ratings.
-    """
+    """The file of one annotator in the folder of a project; name and scale are those of a file that is new."""
 
     def __init__(
         self, folder: Path, path: Path, annotator: str = "", scale: str = "", criteria: Sequence[str] = ()
@@ -142,11 +134,7 @@ class AnnotatorFile:
         self._new = Ratings(annotator, scale, tuple(criteria))
 
     def read(self) -> Ratings:
-        """Read the saved ratings.
-
-        Raises:
-            InputError: If the file cannot be read or is none of this program's.
-        """
+        """Read the saved ratings."""
         inside(self.folder, self.path)
         try:
             lines = self.path.read_text(encoding="utf-8").splitlines()
@@ -176,21 +164,7 @@ class AnnotatorFile:
         ratings: Mapping[str, float] | None = None,
         comment: str | None = None,
     ) -> Rated:
-        """Change what is said of an item, and save it before this returns.
-
-        Args:
-            key: Of the item.
-            fingerprint: Of its texts; what was said of other texts is dropped.
-            time: When.
-            ratings: New ratings by criterion; the others stay.
-            comment: A new comment; ``None`` leaves the old one.
-
-        Returns:
-            What is said now.
-
-        Raises:
-            InputError: If it cannot be saved; then the file is as it was.
-        """
+        """Change what is said of an item, and save it before this returns; what was said of other texts is dropped."""
         if comment is not None and len(comment) > LONGEST_COMMENT:
             raise InputError(
                 f"Expected a comment of at most {LONGEST_COMMENT} characters, but got {len(comment)}: shorten it."
@@ -211,15 +185,10 @@ class AnnotatorFile:
         return after
 
     def _write(self, ratings: Ratings) -> None:
-        head = {
-            "textmover_ratings": VERSION,
-            "annotator": ratings.annotator,
-            "scale": ratings.scale,
-            "criteria": list(ratings.criteria),
-        }
+        head = {"textmover_ratings": VERSION, "annotator": ratings.annotator, "scale": ratings.scale}
+        entries = [{**head, "criteria": list(ratings.criteria)}, *map(_entry, ratings.rated.values())]
         with atomic_file(self.path) as stream:
-            for entry in (head, *map(_entry, ratings.rated.values())):
-                stream.write(json.dumps(entry, ensure_ascii=True) + "\n")
+            stream.writelines(json.dumps(entry, ensure_ascii=True) + "\n" for entry in entries)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

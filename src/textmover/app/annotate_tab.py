@@ -42,10 +42,6 @@ class AnnotateTab:
 
     All that is needed to go on (who rates, which file, which item) stands in the page, so that it goes on after the
     server has been started again.
-
-    Args:
-        desk: Who annotates what.
-        annotator: Who rates, where the page's address names nobody.
     """
 
     def __init__(self, desk: Desk, annotator: str = "") -> None:

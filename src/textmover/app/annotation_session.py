@@ -38,42 +38,20 @@ SOURCE_NAMES = {"mr": "meaning representation"}
 
 @dataclass(frozen=True)
 class Shown:
-    """Contents of the page.
+    """Contents of the page; ``bar``, ``card`` and ``status`` are HTML."""
 
-    Attributes:
-        key: Of the item.
-        seen: Fingerprint of its texts.
-        bar: Who rates, and how far they are, as HTML.
-        card: The item, as HTML.
-        status: What has just been done, as HTML.
-        comment: The annotator's comment.
-        ratings: Rating for each criterion, ``None`` where there is none.
-        refused: Whether something could not be saved, and the page is to take it back.
-    """
-
-    key: str
-    seen: str
-    bar: str
+    key: str  # of the item
+    seen: str  # fingerprint of its texts
+    bar: str  # who rates, and how far they are
     card: str
-    status: str
+    status: str  # what has just been done
     comment: str
-    ratings: tuple[float | None, ...]
-    refused: bool = False
+    ratings: tuple[float | None, ...]  # for each criterion
+    refused: bool = False  # something could not be saved, and the page is to take it back
 
 
 class Desk:
-    """Annotators at work on the files of items of one folder.
-
-    Args:
-        folder: Nothing outside of it is read or written.
-        items: The one file of items that may be chosen; if ``None``, all that lie in the folder.
-        criteria: What is rated; ``None`` for what was rated before, and the usual three where nothing was.
-        scale: How; ``None`` for that of earlier ratings, and 1-3 where there are none.
-        columns: What the columns of the file are called.
-
-    Raises:
-        InputError: If nothing is said of criteria or scale, and files of the folder have been rated differently.
-    """
+    """Annotators at work on the files of items of one folder."""
 
     def __init__(
         self,
@@ -173,21 +151,7 @@ class Desk:
         order: object = "",
         seen: object = "",
     ) -> Shown | None:
-        """Save a rating, and show the same item with what is saved of it.
-
-        Args:
-            name: The file of items.
-            annotator: Who rates.
-            key: Of the item.
-            criterion: Number of the criterion, from 0.
-            value: The rating.
-            order: Name of the window and, behind a colon, as the how-manieth this was sent: what arrives after
-                something that the same window sent later is not saved, and what is refused twice is taken back once.
-            seen: Fingerprint of the texts that the annotator saw; ratings of texts that have changed are not saved.
-
-        Returns:
-            What stands on the page then; ``None`` where what was sent later has arrived before, and stands there.
-        """
+        """Save a rating, and show the same item with what is saved of it."""
         newer = self._newer(str(order), str(key), criterion)
         if newer < 0:
             return None

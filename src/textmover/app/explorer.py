@@ -30,30 +30,17 @@ FIRST = ("twmd", "bertscore-f1")
 
 @dataclass(frozen=True)
 class MetricRow:
-    """Values of a metric for the texts.
-
-    Attributes:
-        name: Of the metric.
-        values: ``score`` and, where it has them, ``precision``, ``recall`` and ``f``.
-        higher_is_better: False for distances.
-        note: What is out of the ordinary, or why there is no score.
-        failed: Whether there is none.
-    """
+    """Values of a metric for the texts: ``score`` and, where it has them, ``precision``, ``recall`` and ``f``."""
 
     name: str
     values: dict[str, float]
     higher_is_better: bool = True
-    note: str = ""
+    note: str = ""  # what is out of the ordinary, or why there is no score
     failed: bool = False
 
 
 class Explorer:
-    """Metrics that are loaded when they are first asked for.
-
-    Args:
-        models: Further metrics: checkpoint folders or hub ids. They may be chosen beside released metrics and presets.
-        device: Where they run; ``None`` for a GPU where there is one.
-    """
+    """Metrics that are loaded when they are first asked for."""
 
     def __init__(self, models: Sequence[str] = (), device: str | None = None) -> None:
         self._models, self._device = tuple(models), device
@@ -81,19 +68,7 @@ class Explorer:
         return [*(self._models or (DEFAULT_METRIC,)), *FIRST]
 
     def scores(self, hypothesis: object, references: Sequence[object], metrics: Sequence[object]) -> list[MetricRow]:
-        """Score a text with each metric.
-
-        Args:
-            hypothesis: The text.
-            references: What it is compared with; empty ones are left out as long as another remains.
-            metrics: Some of :attr:`names`.
-
-        Returns:
-            A row for each metric; one that fails has a note in place of a score.
-
-        Raises:
-            InputError: If there is no text or no metric, or too much of them.
-        """
+        """Score a text with each metric."""
         text, wanted = _checked(hypothesis, references)
         chosen = [one for one in dict.fromkeys(map(str, metrics)) if one in self.names]
         if not chosen:

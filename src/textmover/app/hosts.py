@@ -47,12 +47,7 @@ def host_name(host: str) -> str | None:
 
 
 def names_of_this_computer(listening: str, further: Iterable[str] = ()) -> frozenset[str]:
-    """Names by which computers of a network ask for this one, and its addresses as far as the names have them.
-
-    Args:
-        listening: Address or name that the server listens at.
-        further: Other names or addresses.
-    """
+    """Names by which computers of a network ask for this one, and its addresses as far as the names have them."""
     short = socket.gethostname().lower()
     names = {short, short.partition(".")[0], f"{short.partition('.')[0]}.local", socket.getfqdn().lower()}
     for one in (listening, *further):

@@ -30,16 +30,7 @@ FURTHER = 20
 
 
 def build_page(desk: Desk, explorer: Explorer, annotator: str = "") -> gr.Blocks:
-    """The page.
-
-    Args:
-        desk: Who annotates what.
-        explorer: Metrics to try.
-        annotator: Who rates, where the page's address names nobody.
-
-    Returns:
-        Gradio's blocks, to be served with :func:`page_options`.
-    """
+    """The page."""
     with gr.Blocks(title="textmover", analytics_enabled=False, fill_width=True) as page:
         gr.HTML('<header class="tm-head"><h1>textmover</h1></header><div id="tm-lost" role="alert" hidden></div>')
         with gr.Tabs(elem_id="tm-tabs", selected="annotate" if desk.files() else "explore"):

@@ -98,24 +98,20 @@ def _people(project: Project, names: Sequence[str]) -> str:
 def _statistics(found: Sequence[CriterionAgreement], *, slider: bool) -> str:
     level: Level = "interval" if slider else "ordinal"
     two = all(one.statistics.annotators <= 2 for one in found)
-    kappas = ["Cohen’s κ", "κ, quadratic weights"] if two else ["Fleiss’ κ"]
+    kappas = {"Cohen’s κ": "cohen", "κ, quadratic weights": "weighted"} if two else {"Fleiss’ κ": "fleiss"}
     rows = []
     for criterion, one, _ in found:
-        values = [one.cohen, one.weighted] if two else [one.fleiss]
-        numbers = [one.same, *([] if slider else values), one.alpha[level], *([] if slider else [one.alpha["nominal"]])]
+        numbers = [one.same, *([] if slider else (getattr(one, name) for name in kappas.values())), one.alpha[level]]
+        numbers += [] if slider else [one.alpha["nominal"]]
         rows.append([criterion, str(one.annotators), str(one.items), *map(_number, numbers)])
-    alphas = [f"Krippendorff’s α, {level}"] + ([] if slider else ["α, nominal"])
-    head = ["criterion", "annotators", "common texts", "same rating", *([] if slider else kappas), *alphas]
-    note = (
-        "1 is perfect agreement, 0 what chance gives. "
-        + ("κ compares categories and is left out on a slider. " if slider else "")
-        + (
-            ""
-            if two or slider
-            else "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
-        )
-        + "A dash: not defined, as where all ratings are the same."
-    )
+    head = ["criterion", "annotators", "common texts", "same rating", *([] if slider else kappas)]
+    head += [f"Krippendorff’s α, {level}", *([] if slider else ["α, nominal"])]
+    note = "1 is perfect agreement, 0 what chance gives. "
+    if slider:
+        note += "κ compares categories and is left out on a slider. "
+    elif not two:
+        note += "Fleiss’ κ is over the texts that all have rated; α takes all that two have rated. "
+    note += "A dash: not defined, as where all ratings are the same."
     return _table(head, rows, texts=1) + f'<p class="tm-note">{shown(note)}</p>'
 
 

@@ -55,12 +55,7 @@ HEADERS = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Args:
-        host: Address or name of this computer.
-        port: From 0 to 65535; 0 takes any that is free.
-    """
+    """A socket that listens."""
     if not 0 <= port <= 65535:
         raise InputError(f"Expected `--port` to be from 0 to 65535, but got {port}: 0 takes any that is free.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -97,15 +92,7 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """Lets through what the page needs, and nothing else.
-
-    Args:
-        application: What answers.
-        names: By which computers of the network may ask; ``None`` where only this one may. Another name is refused, so
-            that a page of another site cannot take the place of ours. Loopback addresses and the address that a request
-            came in at are always right.
-        inputs: Number of values that each act of the page takes.
-    """
+    """Lets through what the page needs, and nothing else."""
 
     def __init__(
         self, application: Application, *, names: Collection[str] | None, inputs: Mapping[int, int] | None = None
@@ -210,13 +197,7 @@ async def _answer(send: Send, status: int, kind: bytes, body: bytes) -> None:
 
 
 def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collection[str] | None) -> Application:
-    """Build the application: the page behind its guard.
-
-    Args:
-        page: Gradio's blocks.
-        options: How they are mounted.
-        names: See :class:`Guard`.
-    """
+    """Build the application: the page behind its guard."""
     import gradio as gr
     from fastapi import FastAPI
 
@@ -226,13 +207,7 @@ def make_application(page: gr.Blocks, options: dict[str, Any], *, names: Collect
 
 
 def serve(application: Application, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Answer until somebody ends it.
-
-    Args:
-        application: What answers.
-        listening: Where.
-        ready: Called once it does.
-    """
+    """Answer until somebody ends it."""
     import uvicorn
 
     class Server(uvicorn.Server):

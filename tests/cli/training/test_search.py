@@ -20,7 +20,7 @@ from runs import recipe, write_ratings, write_recipe  # noqa: E402
 pytest.importorskip("optuna", reason="needs optuna: pip install 'textmover[search]'")
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of SQLite connections that wait to be collected
+    pytest.mark.filterwarnings("ignore::ResourceWarning")  # of SQLite connections that wait to be collected
 ]
 RATE, SHARP = "model.init_args.optimizer.learning_rate", "model.init_args.overrides.temperature"
 

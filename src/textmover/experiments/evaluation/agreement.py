@@ -208,11 +208,7 @@ def judge(
 
 
 def _evaluated(
-    question: Question,
-    rows: Sequence[MetricScores],
-    protocol: Protocol,
-    options: argparse.Namespace,
-    **drawn: Any,
+    question: Question, rows: Sequence[MetricScores], protocol: Protocol, options: argparse.Namespace, **drawn: Any
 ) -> Evaluation | Failure:
     try:
         with flags_named(FLAGS):
@@ -227,26 +223,23 @@ def _evaluated(
 
 def _with_all(evaluation: Evaluation, rows: Sequence[MetricScores]) -> Evaluation:
     """The evaluation with a row without a value for each metric that has no score."""
-    if len(rows) == len(evaluation.metrics):
-        return evaluation
     known = {one.name: one for one in evaluation.metrics}
-    pattern = replace(
-        evaluation.metrics[0],
-        value=math.nan,
-        low=math.nan,
-        high=math.nan,
-        by_group=dict.fromkeys(evaluation.metrics[0].by_group, math.nan),
-        rank=None,
-        gain=math.nan,
-        p_value=math.nan,
-        units=0,
-        undefined=(),
-        undefined_segments=0,
-        epsilons={},
-    )
-    metrics = tuple(known.get(row.name) or replace(pattern, name=row.name, signature=row.signature) for row in rows)
-    places = [place for place, row in enumerate(rows) if row.name in known]
+    lacking = [row for row in rows if row.name not in known]
+    if not lacking:
+        return evaluation
+    nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high", "gain", "p_value"), math.nan)
+    empty: dict[str, Any] = {"rank": None, "units": 0, "undefined": (), "undefined_segments": 0, "epsilons": {}}
+    by_group = dict.fromkeys(evaluation.metrics[0].by_group, math.nan)
+    known |= {
+        row.name: replace(
+            evaluation.metrics[0], name=row.name, signature=row.signature, by_group=by_group, **nothing, **empty
+        )
+        for row in lacking
+    }
+    lacking_names = {row.name for row in lacking}
+    places = [place for place, row in enumerate(rows) if row.name not in lacking_names]
     p_values = np.full((len(rows), len(rows)), np.nan)
     p_values[np.ix_(places, places)] = evaluation.p_values
-    lacking = [Exclusion(row.name, "it has no score for any text", 0) for row in rows if row.name not in known]
-    return replace(evaluation, metrics=metrics, p_values=p_values, excluded=(*evaluation.excluded, *lacking))
+    excluded = (*evaluation.excluded, *(Exclusion(row.name, "it has no score for any text", 0) for row in lacking))
+    metrics = tuple(known[row.name] for row in rows)
+    return replace(evaluation, metrics=metrics, p_values=p_values, excluded=excluded)

@@ -111,7 +111,7 @@ PLAIN: Mapping[type, tuple[str, tuple[type, ...]]] = {
     int: ("a whole number", (int,)),
     float: ("a number", (int, float)),
 }
-"""What errors call a type, and the types of YAML that it accepts."""
+"""Name of a type in errors, and the types of YAML that it accepts."""
 
 
 def _wrong(place: Place, expected: str, value: object, way_out: str = "correct it") -> InputError:

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from textmover.experiments.papers.config import Experiment
-from textmover.experiments.papers.specification import SetSpec
-from textmover.readers.judgements import (
-    SetDescription,
-    built_in_descriptions,
-    load_description,
-    read_judgements,
-)
+from textmover.readers.judgements import SetDescription, built_in_descriptions, load_description, read_judgements
 from textmover.readers.judgements.description import CONVERTERS
 from textmover.readers.judgements.formats import READERS
 from textmover.types import InputError, Judgements
@@ -34,10 +28,16 @@ def check_readers(experiment: Experiment) -> None:
                 f"Expected `files` of {place} to name {' and '.join(wanted)}, which {spec.reader} reads, but got "
                 f"{', '.join(spec.files) or 'none'}: name a key of a file for each."
             )
-        if spec.reader in READERS:
-            _check_options(spec, place)
-        else:
+        if spec.reader not in READERS:
             _description(experiment, name)
+            continue
+        reader, files = READERS[spec.reader]
+        known = [one for one in inspect.signature(reader).parameters if one not in (*files, "name")]
+        for key in spec.options:
+            if key not in known:
+                raise InputError(
+                    f"Expected `options` of {place} to be among {', '.join(known)}, but got {key!r}: remove it."
+                )
 
 
 def given_files(experiment: Experiment, data: Sequence[str]) -> dict[str, str]:
@@ -92,28 +92,10 @@ def _split(experiment: Experiment, entry: str) -> tuple[str, str]:
 def _how_to_give(experiment: Experiment, keys: Sequence[str]) -> str:
     """Describe how to give files, their content and their source."""
     alone = len(experiment.files) == 1
-    given = " ".join("FILE" if alone else f"{key}=PLACE" for key in dict.fromkeys(keys))
-    return f"give --data {given}, where {_listed(experiment, list(dict.fromkeys(keys)))}"
-
-
-def _listed(experiment: Experiment, keys: Sequence[str]) -> str:
-    """Keys with what they stand for."""
-    said = []
-    for key in keys:
-        one = experiment.files[key]
-        name = "FILE" if len(experiment.files) == 1 else key
-        said.append(f"{name} is {one.what} (from {one.source})")
-    return "; ".join(said)
-
-
-def _check_options(spec: SetSpec, place: str) -> None:
-    reader, files = READERS[spec.reader]
-    known = [name for name in inspect.signature(reader).parameters if name not in (*files, "name")]
-    for key in spec.options:
-        if key not in known:
-            raise InputError(
-                f"Expected `options` of {place} to be among {', '.join(known)}, but got {key!r}: remove it."
-            )
+    wanted = {key: experiment.files[key] for key in keys}
+    given = " ".join("FILE" if alone else f"{key}=PLACE" for key in wanted)
+    listed = (f"{'FILE' if alone else key} is {one.what} (from {one.source})" for key, one in wanted.items())
+    return f"give --data {given}, where {'; '.join(listed)}"
 
 
 def _description(experiment: Experiment, name: str) -> SetDescription:

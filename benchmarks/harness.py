@@ -1,0 +1,180 @@
+"""What the benchmarks share: options, measurements in rounds, the machine and its versions, tables, kept rows."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from textmover.files import atomic_file
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+T = TypeVar("T")
+Row = dict[str, str]
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def parser(document: str | None, **options: Any) -> argparse.ArgumentParser:
+    """A parser with an option for each default: its type is that of the default.
+
+    A tuple of texts are choices, of which the first is the default; a list takes several values; ``False`` is a
+    switch; a type stands for an option that is ``None`` if not given.
+
+    Example:
+        >>> vars(parser("A test.", pairs=10, size=("large", "tiny"), output=Path).parse_args(["--pairs", "3"]))
+        {'pairs': 3, 'size': 'large', 'output': None}
+    """
+    made = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(made, **options)
+    return made
+
+
+def add_options(made: argparse.ArgumentParser, **options: Any) -> None:
+    """Add options to a parser, see :func:`parser`."""
+    for name, default in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            made.add_argument(flag, action="store_true")
+        elif isinstance(default, type):
+            made.add_argument(flag, type=default)
+        elif isinstance(default, tuple):
+            made.add_argument(flag, choices=default, default=default[0])
+        elif isinstance(default, list):
+            made.add_argument(flag, nargs="+", type=type(default[0]) if default else str, default=default)
+        else:
+            made.add_argument(flag, type=type(default), default=default)
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Seconds on the wall and of the processors, those of all threads added up, since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._processor = time.perf_counter(), time.process_time()
+
+    def read(self, scale: float = 1.0) -> tuple[float, float]:
+        """Both, multiplied by a number."""
+        return scale * (time.perf_counter() - self._wall), scale * (time.process_time() - self._processor)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Seconds that a piece of work takes on the wall."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def rounds(
+    ways: Mapping[str, Callable[[], T]], repetitions: int, shown: Callable[[T], str] | None = None
+) -> dict[str, list[T]]:
+    """Measure every way once in each round: what slows the machine for a while slows all of them."""
+    found: dict[str, list[T]] = {name: [] for name in ways}
+    for repetition in range(repetitions):
+        for name, way in ways.items():
+            found[name].append(way())
+            if shown is not None:
+                print(repetition, name, shown(found[name][-1]), flush=True)
+    return found
+
+
+def spread(values: Sequence[float], pattern: str = ".2f") -> str:
+    """The median of values, with the least and the most.
+
+    Example:
+        >>> spread([3.0, 2.0, 4.0])
+        '3.00 (2.00 to 4.00)'
+    """
+    return f"{statistics.median(values):{pattern}} ({min(values):{pattern}} to {max(values):{pattern}})"
+
+
+# --- reporting --------------------------------------------------------------------------------------------------------
+
+
+def versions(*packages: str) -> str:
+    """Packages with their versions.
+
+    Example:
+        >>> versions("no-such-package")
+        'no no-such-package'
+    """
+
+    def one(package: str) -> str:
+        try:
+            return f"{package} {version(package)}"
+        except PackageNotFoundError:
+            return f"no {package}"
+
+    return ", ".join(map(one, packages))
+
+
+def processor(threads: int | None = None) -> str:
+    """Architecture, vector instructions and threads of the processor."""
+    import torch
+
+    count = threads or torch.get_num_threads()
+    capability = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.machine()} {capability}, {count} thread{'s' * (count > 1)} of {os.cpu_count()}"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], texts: int | None = 1) -> str:
+    """A Markdown table whose first columns are texts and whose others are numbers; ``None``: all are texts.
+
+    Example:
+        >>> print(table(["a", "b"], [["x", 1]]))
+        | a | b |
+        |---|--:|
+        | x | 1 |
+    """
+    left = len(headers) if texts is None else texts
+    rule = f"|{'---|' * left}{'--:|' * (len(headers) - left)}"
+    lines = [f"| {' | '.join(map(str, row))} |" for row in (headers, *rows)]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def write(path: Path | None, text: str) -> None:
+    """Print a text, and write it where a path is given."""
+    print(text)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+# --- kept rows --------------------------------------------------------------------------------------------------------
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of a CSV file; none where there is no file."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
+    """Write a CSV file; an earlier one stays until the new one is whole."""
+    with atomic_file(path) as stream:
+        writer = csv.DictWriter(stream, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def kept_row(path: Path, columns: Sequence[str], key: Row, make: Callable[[], Row]) -> Row:
+    """The row of a run: that of a file, or a new one, which is written at once."""
+    row = next((one for one in read_rows(path) if key.items() <= one.items()), None)
+    if row is None:
+        row = {**key, **make()}
+        write_rows(path, columns, [*read_rows(path), row])
+    return row

@@ -1,0 +1,336 @@
+"""The pictures of docs/explain.md, docs/compare.md, docs/rank.md and docs/app.md, made again.
+
+    python benchmarks/screenshots.py [--only explain compare app] [--output docs/images]
+
+Needs the extras ``report``, ``app`` and ``embedded``, selenium, Pillow, chromium and chromedriver. The pages are shown
+as narrow as a phone by emulation, since a browser without a head has no window that narrow. Pictures are kept with 256
+colours, so that they stay small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import pty
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import harness
+
+HYPOTHESIS = "The committee postponed its decision on the new budget until Monday, officials said."
+REFERENCE = "Officials said that the committee has delayed the vote about the budget to next week."
+COLUMNS = 108
+LARGEST = 200_000
+"""Bytes of a picture."""
+
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
+body {{ margin: 0; width: max-content; background: #ffffff; }}
+pre {{ margin: 0; padding: 18px 22px; font: 14px/1.32 "DejaVu Sans Mono", monospace; color: #1c1e21; }}
+.r {{ text-decoration: none; }}
+</style><pre>{code}</pre>"""
+
+SYSTEMS = {"baseline": 1.4, "tuned": 1.9, "large": 2.0}
+"""How far up in the order of ratings each made-up system chooses among the texts of the quick start on average."""
+
+SEGMENTS, SEED = 80, 1
+
+RATINGS = {  # fluency, semantic and grammatical correctness of the first texts, as two people saw them
+    "Ada": [(3, 2, 3), (2, 3, 1), (3, 3, 3), (3, 1, 3), (3, 3, 3), (2, 3, 1), (3, 1, 3), (3, 3, 3), (2, 3, 2)],
+    "Ben": [(3, 2, 3), (1, 3, 1), (3, 3, 3), (3, 2, 3), (3, 3, 3), (2, 3, 2), (3, 1, 3), (3, 3, 3)],
+}
+
+
+# --- the browser ------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def browser(width: int, height: int, *, dark: bool = False) -> Iterator[Any]:
+    """A browser without a head, of a given size and in a theme."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+        try:
+            resize(chrome, width, height)
+            theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+            chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [theme]})
+            yield chrome
+        finally:
+            chrome.quit()
+
+
+def resize(chrome: Any, width: int, height: int) -> None:
+    """Make the browser believe in a screen of this size."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def shot(
+    chrome: Any, page: Path, path: Path, *, word: str | None = None, height: int | None = None, fit: bool = False
+) -> None:
+    """Take a picture of a page, one of its words lit up."""
+    chrome.get(page.as_uri())
+    width = chrome.execute_script("return innerWidth")
+    if fit:
+        width, height = chrome.execute_script("return [document.body.scrollWidth, document.body.scrollHeight]")
+    if height is not None:
+        resize(chrome, width, height)
+    if word is not None:
+        chrome.execute_script(
+            "[...document.querySelectorAll('.side .w')]"
+            ".find((one) => one.querySelector('b').textContent === arguments[0]).click()",
+            word,
+        )
+    drawn = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 300)))"
+    chrome.execute_async_script(drawn)  # what came into sight by the new size may not be painted yet
+    save(chrome, path)
+
+
+def save(part: Any, path: Path) -> None:
+    """Write what the browser, or one of its elements, shows, with 256 colours."""
+    take = part.save_screenshot if hasattr(part, "save_screenshot") else part.screenshot
+    take(str(path))
+    keep_small(path)
+
+
+def keep_small(path: Path) -> None:
+    """Write a picture again with 256 colours."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+    if path.stat().st_size > LARGEST:
+        raise SystemExit(f"Expected {path} to have at most {LARGEST:,} bytes, but it has {path.stat().st_size:,}.")
+
+
+def textmover(*arguments: str, folder: str | None = None) -> None:
+    """Run a command in a folder."""
+    subprocess.run([sys.executable, "-m", "textmover", *arguments, "--quiet"], check=True, cwd=folder)
+
+
+# --- textmover explain ------------------------------------------------------------------------------------------------
+
+
+def explain(folder: Path) -> None:
+    """Terminal, heat map, and page (wide and narrow, light and dark)."""
+    texts = [HYPOTHESIS, REFERENCE, "--backend", "torch"]
+    with tempfile.TemporaryDirectory() as kept:
+        page, terminal = Path(kept, "page.html"), Path(kept, "terminal.html")
+        textmover("explain", *texts, "--output", str(folder / "explain.png"))
+        keep_small(folder / "explain.png")
+        textmover("explain", *texts, "--output", str(page))
+        terminal.write_text(TERMINAL.format(code=as_html(in_terminal("explain", *texts, "--quiet"))), encoding="utf-8")
+        with browser(1200, 900) as chrome:
+            shot(chrome, terminal, folder / "explain-terminal.png", fit=True)
+            shot(chrome, page, folder / "alignment.png", height=960)
+            (words,) = chrome.find_elements("css selector", ".weave")
+            chrome.execute_script("arguments[0].style.cssText = 'padding: 16px; width: max-content'", words)
+            save(words, folder / "alignment.png")
+        for place, (width, height) in {"": (1200, 960), "-narrow": (360, 860)}.items():
+            for theme, word in (("", "postponed"), ("-dark", "delayed")):
+                with browser(width, height, dark=bool(theme)) as chrome:
+                    shot(chrome, page, folder / f"explain-html{place}{theme}.png", word=word, height=height)
+
+
+def in_terminal(*arguments: str) -> str:
+    """What a command writes on a terminal of so many columns."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": str(COLUMNS)}
+    environment.pop("NO_COLOR", None)
+    command = [sys.executable, "-m", "textmover", *arguments]
+    ran = subprocess.Popen(command, stdout=slave, stdin=slave, stderr=subprocess.DEVNULL, env=environment)
+    os.close(slave)
+    written = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while part := os.read(master, 65536):
+            written += part
+    os.close(master)
+    if ran.wait():
+        raise SystemExit(f"Expected the command to end well, but it ended with {ran.returncode}.")
+    return written.decode().replace("\r\n", "\n")
+
+
+def as_html(written: str) -> str:
+    """What a terminal shows, as HTML with the prompt and the command above it."""
+    from rich.console import Console
+    from rich.terminal_theme import DEFAULT_TERMINAL_THEME
+    from rich.text import Text
+
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(record=True, width=COLUMNS + 4, file=nowhere, force_terminal=True, color_system="truecolor")
+        console.print(Text.assemble(("$ ", "dim"), f'textmover explain "{HYPOTHESIS}" \\'))
+        console.print(Text(f'    "{REFERENCE}"\n'))
+        console.print(Text.from_ansi(written))
+        return console.export_html(theme=DEFAULT_TERMINAL_THEME, inline_styles=True, code_format="{code}")
+
+
+# --- textmover compare and rank ---------------------------------------------------------------------------------------
+
+
+def compare(folder: Path) -> None:
+    """Pages of three made-up systems: the better a system, the higher the ratings of what it chooses."""
+    with tempfile.TemporaryDirectory() as kept:
+        write_systems(Path(kept))
+        texts = ["--hypotheses", *(f"{name}.txt" for name in SYSTEMS), "--references", "references.txt"]
+        textmover("compare", *texts, "--model", "twmd", "--output", "comparison.html", folder=kept)
+        rows = ["--data", "outputs.tsv", "--system-column", "system", "--group", "kind", "--score-column", "score"]
+        textmover("rank", *rows, "--model", "twmd", "--output", "ranks.html", folder=kept)
+        for page, name, size, dark, height in (
+            ("comparison", "compare-html", (1100, 900), False, 1500),
+            ("comparison", "compare-html-narrow-dark", (360, 760), True, 1500),
+            ("ranks", "rank-html", (1100, 900), False, 1000),
+        ):
+            with browser(*size, dark=dark) as chrome:
+                shot(chrome, Path(kept, f"{page}.html"), folder / f"{name}.png", height=height)
+
+
+def write_systems(folder: Path) -> None:
+    """Texts of the systems, one file each, and a table with a row for each output."""
+    ratings = harness.ROOT / "examples" / "quickstart" / "ratings.tsv"
+    of: dict[str, list[dict[str, str]]] = defaultdict(list)
+    with ratings.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            of[row["reference"]].append(row)
+    references = list(of)[:SEGMENTS]
+    table = ["kind\tsystem\treference\thypothesis\tscore"]
+    chance = random.Random(SEED)
+    for name, level in SYSTEMS.items():
+        texts = []
+        for place, reference in enumerate(references):
+            ordered = sorted(of[reference], key=lambda row: float(row["score"]))
+            row = ordered[min(len(ordered) - 1, max(0, round(chance.gauss(level, 1))))]
+            texts.append(row["hypothesis"])
+            cells = (("news", "reviews")[place % 2], name, reference, row["hypothesis"], row["score"])
+            table.append("\t".join(cells))
+        (folder / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    (folder / "references.txt").write_text("".join(f"{one}\n" for one in references), encoding="utf-8")
+    (folder / "outputs.tsv").write_text("".join(f"{line}\n" for line in table), encoding="utf-8")
+
+
+# --- textmover app ----------------------------------------------------------------------------------------------------
+
+
+def app(output: Path) -> None:
+    """Each tab, wide and narrow, light and dark."""
+    with tempfile.TemporaryDirectory() as place:
+        for scale, acts in (("1-3", (annotate, agreement, explore)), ("0-100", (slide,))):
+            folder = Path(place) / scale / "ratings"
+            folder.mkdir(parents=True)
+            shutil.copy(harness.ROOT / "examples" / "annotate" / "items.jsonl", folder)
+            command = [sys.executable, "-m", "textmover", "app", str(folder), "--port", "0", "--no-browser", "--quiet"]
+            with subprocess.Popen([*command, "--scale", scale], stdout=subprocess.PIPE, text=True) as server:
+                try:
+                    url = server.stdout.readline().strip()
+                    for act in acts:
+                        app_pictures(output, folder, url, act, rated=scale == "1-3")
+                finally:
+                    server.send_signal(signal.SIGINT)
+
+
+def app_pictures(output: Path, folder: Path, url: str, act: Callable[[Any, str], None], *, rated: bool) -> None:
+    """The pictures of a tab."""
+    name = {"slide": "slider"}.get(act.__name__, act.__name__)
+    kinds = {"slide": ("", "-narrow"), "agreement": ("",)}.get(act.__name__, ("", "-dark", "-narrow", "-narrow-dark"))
+    for kind in kinds:
+        shutil.rmtree(folder / "annotations", ignore_errors=True)
+        if rated:
+            rate(folder)
+        width, height = (390, 844) if "narrow" in kind else (1280, 860)
+        with browser(width, height, dark="dark" in kind) as chrome:
+            act(chrome, url)
+            needed = chrome.execute_script("return document.documentElement.scrollHeight")
+            resize(chrome, width, min(max(needed, height), 2200))
+            time.sleep(1)
+            save(chrome, output / f"app-{name}{kind}.png")
+
+
+def rate(folder: Path) -> None:
+    from textmover.annotation import open_project
+
+    project = open_project(folder)
+    for name, values in RATINGS.items():
+        for item, given in zip(project.items, values, strict=False):
+            for criterion, value in zip(project.criteria, given, strict=True):
+                project.rate(name, item.key, criterion.name, value)
+
+
+def until(chrome: Any, selector: str, text: str = "") -> None:
+    end = time.monotonic() + 180
+    while time.monotonic() < end:
+        if any(text in one.text for one in chrome.find_elements("css selector", selector)):
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"Expected {selector} with {text!r} in the page, but it did not come.")
+
+
+def annotate(chrome: Any, url: str, keys: str = "2", said: str = "Saved") -> None:
+    chrome.get(f"{url}?annotator=Ben&items=items.jsonl")
+    until(chrome, ".tm-card")
+    chrome.find_element("tag name", "body").send_keys(keys)
+    until(chrome, "#tm-status", said)
+
+
+def slide(chrome: Any, url: str) -> None:
+    annotate(chrome, url, "85\n", "fluency 8")
+    time.sleep(1)
+
+
+def open_tab(chrome: Any, url: str, number: int, name: str) -> None:
+    chrome.get(url)
+    until(chrome, "button[role=tab]", name)
+    chrome.find_elements("css selector", "button[role=tab]")[number].click()
+
+
+def agreement(chrome: Any, url: str) -> None:
+    open_tab(chrome, url, 1, "Agreement")
+    until(chrome, "#tm-agreement", "κ")
+    chrome.find_element("id", "tm-export").click()
+    until(chrome, "#tm-written", "Written")
+    # The folder is a temporary one: show what it would be to a user.
+    chrome.execute_script(
+        """for (const one of document.querySelectorAll('#tm-written .tm-notice, #tm-written code'))
+        one.textContent = one.textContent.replace(/\\S*\\/ratings\\/annotations/g, 'ratings/annotations');"""
+    )
+
+
+def explore(chrome: Any, url: str) -> None:
+    open_tab(chrome, url, 2, "Explore")
+    until(chrome, "#tm-score")
+    chrome.find_element("id", "tm-score").click()
+    until(chrome, "#tm-drawing iframe")
+    time.sleep(2)
+
+
+def main() -> None:
+    """Make the pictures."""
+    parts = {"explain": explain, "compare": compare, "app": app}
+    parser = harness.parser(__doc__, output=harness.ROOT / "docs" / "images")
+    parser.add_argument("--only", nargs="+", choices=list(parts), default=list(parts))
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name in options.only:
+        parts[name](options.output)
+
+
+if __name__ == "__main__":
+    main()
