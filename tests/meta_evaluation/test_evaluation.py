@@ -241,36 +241,29 @@ class TestTests:
         assert np.mean(np.array(p_values) <= 0.1) < 0.24  # of 60, P(more) < .001
         assert np.mean(np.array(p_values) >= 0.5) > 0.28
 
-    def test_darr_by_loop(self):
-        judgements, metrics = judged(rounded=True)
-        two = metrics[:2]
-        result = evaluate(judgements, two, Protocol("darr", "pooled"), samples=0, permutations=80, seed=4)
-        signs = np.random.default_rng((4, 1)).integers(2, size=(80, len(judgements)), dtype=np.int8)
-        scaled = stats.zscore([one.scores for one in two], axis=1)
-        taus = []
-        for row in np.concatenate([np.ones((1, len(judgements))), signs]):
-            exchanged = np.where(row > 0, scaled[0], scaled[1]), np.where(row > 0, scaled[1], scaled[0])
-            taus.append(np.subtract(*(darr_tau(one, judgements.preferences).tau for one in exchanged)))
-        assert result.p_values[0, 1] == pytest.approx((1 + sum(np.array(taus[1:]) >= taus[0] - 1e-9)) / 81)
-        assert result.metrics[0].value - result.metrics[1].value == pytest.approx(taus[0])
+    @pytest.mark.parametrize("protocol", ["darr pooled", "pearson systems", "accuracy systems"])
+    def test_by_loop(self, protocol):
+        judgements, metrics = judged(rounded=protocol == "darr pooled")
+        statistic, level = protocol.split()
+        if level == "systems":
+            rows = np.flatnonzero(np.array(judgements.groups) == judgements.groups[0])
+            judgements, metrics = judgements.select(rows), [MetricScores(one.name, one.scores[rows]) for one in metrics]
 
-    @pytest.mark.parametrize("statistic", ["pearson", "accuracy"])
-    def test_systems_by_loop(self, statistic):
-        judgements, metrics = judged()
-        rows = np.flatnonzero(np.array(judgements.groups) == judgements.groups[0])
-        group, two = judgements.select(rows), [MetricScores(one.name, one.scores[rows]) for one in metrics[:2]]
-        result = evaluate(group, two, Protocol(statistic, "systems"), samples=0, permutations=50)
-        signs = np.random.default_rng((0, 1)).integers(2, size=(50, len(rows)), dtype=np.int8)
-        scaled = stats.zscore([one.scores for one in two], axis=1)
-        differences = []
-        for row in np.concatenate([np.ones((1, len(rows))), signs]):
-            exchanged = np.where(row > 0, scaled[0], scaled[1]), np.where(row > 0, scaled[1], scaled[0])
-            one, other = (
-                system_agreement(x, group.ratings["score"], group.systems, statistic=statistic).value for x in exchanged
-            )
-            differences.append(one - other)
-        reached = np.array(differences[1:]) >= differences[0] - 1e-9
-        assert result.p_values[0, 1] == pytest.approx((1 + sum(reached)) / 51)
+        def value(scores):
+            if statistic == "darr":
+                return darr_tau(scores, judgements.preferences).tau
+            return system_agreement(scores, judgements.ratings["score"], judgements.systems, statistic=statistic).value
+
+        result = evaluate(judgements, metrics[:2], Protocol(statistic, level), samples=0, permutations=80, seed=4)
+        signs = np.random.default_rng((4, 1)).integers(2, size=(80, len(judgements)), dtype=np.int8)
+        scaled = stats.zscore([one.scores for one in metrics[:2]], axis=1)
+        found = []
+        for row in np.concatenate([np.ones((1, len(judgements))), signs]):
+            one, other = np.where(row > 0, scaled, scaled[::-1])
+            found.append(value(one) - value(other))
+        assert result.p_values[0, 1] == pytest.approx((1 + sum(np.array(found[1:]) >= found[0] - 1e-9)) / 81)
+        if statistic == "darr":
+            assert result.metrics[0].value - result.metrics[1].value == pytest.approx(found[0])
 
     def test_ties_exchange_whole_items(self):
         judgements, metrics = judged(rounded=True)
@@ -379,20 +372,21 @@ class TestLeftOut:
 class TestBadInput:
     def test_metrics(self):
         judgements, metrics = judged()
-        with pytest.raises(InputError, match="at least one metric"):
-            evaluate(judgements, [])
-        with pytest.raises(InputError, match="different names, but got a twice"):
-            evaluate(judgements, [metrics[0], metrics[0], metrics[1]])
-        with pytest.raises(InputError, match="Expected 80 scores of 'd', one for each text of set, but got 3"):
-            evaluate(judgements, [MetricScores("d", np.arange(3))])
-        with pytest.raises(InputError, match="infinity for 1 of 3 segments"):
-            MetricScores("d", [1, 2, math.inf])
-        with pytest.raises(InputError, match=r"of shape \[n\], but got \[1, 2\]"):
-            MetricScores("d", [[1, 2]])
-        with pytest.raises(InputError, match="scores of 'd' to be numbers"):
-            MetricScores("d", ["x"])
-        with pytest.raises(InputError, match=r"but got none of 80 \(missing: d for 80\)"):
-            evaluate(judgements, [MetricScores("d", np.full(80, math.nan))])
+        for scores, message in (
+            ([], "at least one metric"),
+            ([metrics[0], metrics[0], metrics[1]], "different names, but got a twice"),
+            ([MetricScores("d", np.arange(3))], "Expected 80 scores of 'd', one for each text of set, but got 3"),
+            ([MetricScores("d", np.full(80, math.nan))], r"but got none of 80 \(missing: d for 80\)"),
+        ):
+            with pytest.raises(InputError, match=message):
+                evaluate(judgements, scores)
+        for scores, message in (
+            ([1, 2, math.inf], "infinity for 1 of 3 segments"),
+            ([[1, 2]], r"of shape \[n\], but got \[1, 2\]"),
+            (["x"], "scores of 'd' to be numbers"),
+        ):
+            with pytest.raises(InputError, match=message):
+                MetricScores("d", scores)
 
     def test_options(self):
         judgements, metrics = judged()

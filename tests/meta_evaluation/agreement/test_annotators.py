@@ -136,7 +136,7 @@ def test_without_a_common_item_there_is_no_agreement(ratings):
 def test_where_all_ratings_are_the_same_chance_says_all():
     found = annotator_agreement([[2, 2, 2], [2, 2, 2]])
     assert found.same == 1
-    assert all(map(math.isnan, (found.cohen, found.weighted, found.fleiss, *found.alpha.values())))
+    assert np.isnan([found.cohen, found.weighted, found.fleiss, *found.alpha.values()]).all()
 
 
 @pytest.mark.parametrize(

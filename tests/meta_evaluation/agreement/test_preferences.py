@@ -1,5 +1,6 @@
 """DARR against counting by hand."""
 
+import functools
 import math
 
 import numpy as np
@@ -23,12 +24,6 @@ class TestTau:
 
     def test_a_constant_metric_is_always_wrong(self):
         assert darr_tau([0.3] * 4, [[0, 1], [2, 3]]).tau == -1
-
-    def test_reversal_without_ties(self):
-        scores = np.random.default_rng(0).normal(size=20)
-        pairs = np.random.default_rng(1).permutation(20).reshape(10, 2)
-        assert darr_tau(-scores, pairs).tau == -darr_tau(scores, pairs).tau
-        assert darr_tau(np.exp(scores), pairs) == darr_tau(scores, pairs)
 
     def test_no_preference(self):
         assert math.isnan(darr_tau([1, 2], []).tau)
@@ -63,25 +58,28 @@ class TestFromRatings:
         assert preferences_from_ratings([], []).shape == (0, 2)
 
 
-class TestBadInput:
-    @pytest.mark.parametrize(
-        ("pairs", "message"),
-        [
-            ([[0, 3]], r"two of 3 rows \(counted from 0\), but got \[0, 3\]"),
-            ([[0, 1], [-1, 1]], r"but got \[-1, 1\]"),
-            ([[1, 1]], r"but got \[1, 1\]"),
-            ([[0, 1, 2]], r"shape \[m, 2\], but got int64 \[1, 3\]"),
-            ([[0.0, 1.0]], r"but got float64"),
-        ],
-    )
-    def test_pairs(self, pairs, message):
-        with pytest.raises(InputError, match=message):
-            darr_tau([1, 2, 3], pairs)
-
-    def test_others(self):
-        with pytest.raises(InputError, match="finite metric scores"):
-            darr_tau([1, math.nan], [[0, 1]])
-        with pytest.raises(InputError, match=r"1 of 2 pairs that are not, the first for rows \[1, 2\]"):
-            grouped_darr_tau([1, 2, 3], [[0, 1], [1, 2]], ["a", "a", "b"])
-        with pytest.raises(InputError, match="above 0, but got 0"):
-            preferences_from_ratings([1, 2], ["a", "a"], least=0)
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        *(
+            (darr_tau, ([1, 2, 3], pairs), message)
+            for pairs, message in (
+                ([[0, 3]], r"two of 3 rows \(counted from 0\), but got \[0, 3\]"),
+                ([[0, 1], [-1, 1]], r"but got \[-1, 1\]"),
+                ([[1, 1]], r"but got \[1, 1\]"),
+                ([[0, 1, 2]], r"shape \[m, 2\], but got int64 \[1, 3\]"),
+                ([[0.0, 1.0]], "but got float64"),
+            )
+        ),
+        (darr_tau, ([1, math.nan], [[0, 1]]), "finite metric scores"),
+        (
+            grouped_darr_tau,
+            ([1, 2, 3], [[0, 1], [1, 2]], ["a", "a", "b"]),
+            r"1 of 2 pairs that are not, the first for rows \[1, 2\]",
+        ),
+        (functools.partial(preferences_from_ratings, least=0), ([1, 2], ["a", "a"]), "above 0, but got 0"),
+    ],
+)
+def test_bad_input(function, arguments, message):
+    with pytest.raises(InputError, match=message):
+        function(*arguments)

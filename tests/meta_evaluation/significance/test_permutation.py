@@ -24,21 +24,15 @@ class TestAgainstALoop:
     def test_p_value(self, statistic):
         """The same exchanges, made one at a time on z-scores within each group."""
         (first, second), human, groups = metrics(40, noise=(1.0, 1.4))
-        names = list(dict.fromkeys(groups))
         rng = np.random.default_rng(5)
-        signs = {}
-        scaled = np.array([first, second])
-        for name in names:
+        scaled, signs = np.array([first, second]), np.ones((61, 40))
+        for name in dict.fromkeys(groups):
             inside = np.flatnonzero(np.array(groups) == name)
             scaled[:, inside] = stats.zscore(scaled[:, inside], axis=1)
-            signs[name] = swap_signs(60, len(inside), rng)[1:]
+            signs[:, inside] = swap_signs(60, len(inside), rng)
         differences = []
-        for number in range(-1, 60):
-            keeps = np.ones(40, dtype=bool)
-            if number >= 0:
-                for name in names:
-                    keeps[np.array(groups) == name] = signs[name][number] > 0
-            exchanged = np.where(keeps, scaled[0], scaled[1]), np.where(keeps, scaled[1], scaled[0])
+        for row in signs:
+            exchanged = np.where(row > 0, scaled, scaled[::-1])
             one, other = (averaged_correlation(x, human, groups, statistic=statistic).value for x in exchanged)
             differences.append(one - other)
         expected = (1 + sum(one >= differences[0] for one in differences[1:])) / 61
@@ -106,13 +100,9 @@ class TestUndefined:
     def test_constant_metric(self):
         (scores, _), human, groups = metrics(30)
         test = permutation_test(scores, np.ones(30), human, groups)
-        assert math.isnan(test.p_value)
-        assert math.isnan(test.difference)
-
-    def test_permutations_without_value_do_not_count(self):
-        np.testing.assert_allclose(
-            p_value_matrix(np.array([[0.5, math.nan, 0.7, 0.1]]), 2), [[math.nan, 2 / 3], [2 / 3, math.nan]]
-        )
+        assert np.isnan([test.p_value, test.difference]).all()
+        values = p_value_matrix(np.array([[0.5, math.nan, 0.7, 0.1]]), 2)  # a permutation without value does not count
+        np.testing.assert_allclose(values, [[math.nan, 2 / 3], [2 / 3, math.nan]])
 
     def test_a_group_without_correlation_is_left_out(self):
         scores, human, groups = metrics(60, noise=(1.0, 1.5))
@@ -122,17 +112,18 @@ class TestUndefined:
         assert (result.difference, result.p_value) == (alone.difference, alone.p_value)
 
 
-def test_bad_input():
-    human = [1, 2, 3]
-    with pytest.raises(InputError, match="kendall-c, but got 'acc23'"):
-        permutation_test(human, human, human, statistic="acc23")
-    with pytest.raises(InputError, match="at least one permutation, but got 0"):
-        permutation_test(human, human, human, permutations=0)
-    with pytest.raises(InputError, match="at least one metric"):
-        permutation_p_values([], human)
-    with pytest.raises(InputError, match="unit for each of 3 segments, but got 1"):
-        permutation_test(human, human, human, units=["a"])
-    with pytest.raises(InputError, match="group for each of 3 segments, but got 1"):
-        permutation_test(human, human, human, ["a"])
-    with pytest.raises(InputError, match="finite metric scores"):
-        permutation_test([1, 2, math.nan], human, human)
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"statistic": "acc23"}, "kendall-c, but got 'acc23'"),
+        ({"permutations": 0}, "at least one permutation, but got 0"),
+        ({"scores": []}, "at least one metric"),
+        ({"units": ["a"]}, "unit for each of 3 segments, but got 1"),
+        ({"groups": ["a"]}, "group for each of 3 segments, but got 1"),
+        ({"scores": [[1, 2, math.nan], [1, 2, 3]]}, "finite metric scores"),
+        ({"scores": [[], []], "human": []}, "at least one segment, but got none"),
+    ],
+)
+def test_bad_input(changed, message):
+    with pytest.raises(InputError, match=message):
+        permutation_p_values(**{"scores": [[1, 2, 3]] * 2, "human": [1, 2, 3], **changed})

@@ -55,41 +55,31 @@ def test_systems_that_no_test_tells_apart_share_a_rank():
     assert found.differing(5) == []
 
 
-def test_distances_are_better_if_they_are_small():
-    scores = made((0.0, 1.0))
-    found = compare_systems(scores, samples=100, trials=300, higher_is_better=False)
-    assert found.order == [0, 1]
-    assert found.ranks == (1, 2)
-    assert found.pairs[0].wins == int((scores["s1"] < scores["s0"]).sum())
-
-
-def test_scores_that_hardly_differ_are_ties():
+def test_ties_the_best_of_a_segment_and_the_largest_differences():
     found = compare_systems({"a": [0.5, 0.5, 0.5], "b": [0.505, 0.6, 0.4]}, samples=10, trials=10, tie=0.01)
     assert (found.pairs[0].wins, found.pairs[0].ties, found.pairs[0].losses) == (1, 1, 1)
-
-
-def test_segments_that_differ_most_come_first():
-    found = compare_systems({"a": [0, 0, 0, 0], "b": [0.1, 0.9, 0, 0.5], "c": [-0.6, 0, 0, 0]}, samples=9, trials=9)
-    assert found.differing(2) == [1, 0]
-    assert found.differing(9) == [1, 0, 3]
+    scores = {"a": [0, 0, 0, 0], "b": [0.1, 0.9, 0, 0.5], "c": [-0.6, 0, 0, 0.9]}
+    found = compare_systems(scores, samples=9, trials=9)
+    assert (found.differing(2), found.differing(9)) == ([1, 3], [1, 3, 0])
+    assert found.best_first(0) == [1, 0, 2]
+    falling = compare_systems(scores, samples=9, trials=9, higher_is_better=False)
+    assert falling.best_first(3) == [0, 1, 2]
+    assert falling.pairs[0].losses == found.pairs[0].wins == 3
 
 
 @pytest.mark.parametrize(
-    ("scores", "said"),
+    ("scores", "options", "said"),
     [
-        ({"a": [1.0]}, "at least two systems"),
-        ({"a": [1.0, 2.0], "b": [1.0]}, "2 scores of a and 1 of b"),
-        ({"a": [1.0, np.nan], "b": [1.0, 2.0]}, "scores of a"),
+        ({"a": [1.0]}, {}, "at least two systems"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, {}, "2 scores of a and 1 of b"),
+        ({"a": [1.0, np.nan], "b": [1.0, 2.0]}, {}, "scores of a"),
+        ({"a": [], "b": []}, {}, "at least one segment, but got none"),
+        (made(), {"tie": -0.1}, "`tie` to be 0 or above"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(scores, said):
+def test_what_cannot_be_compared_is_refused(scores, options, said):
     with pytest.raises(InputError, match=said):
-        compare_systems(scores)
-
-
-def test_a_negative_tie_is_refused():
-    with pytest.raises(InputError, match="`tie` to be 0 or above"):
-        compare_systems(made(), tie=-0.1)
+        compare_systems(scores, **options)
 
 
 @pytest.mark.parametrize(("test", "attribute"), [("bs", "bootstrap"), ("ar", "randomisation")])
@@ -110,17 +100,12 @@ def test_a_decision_needs_both_tests():
     assert found.decision(found.pairs[0]) == ("s1", True)
     falling = compare_systems(made((0.0, 1.0)), samples=200, trials=500, higher_is_better=False)
     assert falling.decision(falling.pairs[0]) == ("s0", True)
+    assert (falling.order, falling.ranks) == ([0, 1], (1, 2))
     alike = compare_systems(made((0.0, 0.0), n=20), samples=200, trials=500)
     assert alike.decision(alike.pairs[0]) == (None, True)
     # A difference of many small gains: the bootstrap's interval leaves 0 out before randomisation is sure.
     pair = found.pairs[0]._replace(randomisation=found.pairs[0].randomisation._replace(p_value=0.06))
     assert found.decision(pair) == (None, False)
-
-
-def test_the_best_of_a_segment_comes_first():
-    scores = {"a": [0.1, 0.5], "b": [0.3, 0.5], "c": [0.2, 0.9]}
-    assert compare_systems(scores, samples=9, trials=9).best_first(0) == [1, 2, 0]
-    assert compare_systems(scores, samples=9, trials=9, higher_is_better=False).best_first(1) == [0, 1, 2]
 
 
 # --- systems of WMT17 and WebNLG --------------------------------------------------------------------------------------

@@ -96,16 +96,19 @@ class TestLaws:
         assert paired_randomisation(*data).signature == "test:paired-randomisation|samples:10000|seed:12345"
 
 
+@pytest.mark.parametrize(
+    ("scores", "options", "message"),
+    [
+        (([1, 2], [1, 2, 3]), {}, "same segments, but got 2 and 3"),
+        (([], []), {}, "but got 0 and 0"),
+        (([1], [1]), {"samples": 0}, "at least one sample, but got 0"),
+        (([1, 2], [1, math.nan]), {}, "finite scores of the system"),
+    ],
+)
 @pytest.mark.parametrize("test", [paired_bootstrap, paired_randomisation])
-def test_bad_input(test):
-    with pytest.raises(InputError, match="same segments, but got 2 and 3"):
-        test([1, 2], [1, 2, 3])
-    with pytest.raises(InputError, match="but got 0 and 0"):
-        test([], [])
-    with pytest.raises(InputError, match="at least one sample, but got 0"):
-        test([1], [1], samples=0)
-    with pytest.raises(InputError, match="finite scores of the system"):
-        test([1, 2], [1, math.nan])
+def test_bad_input(test, scores, options, message):
+    with pytest.raises(InputError, match=message):
+        test(*scores, **options)
 
 
 def test_pairs_tested_together_are_those_tested_alone():
