@@ -19,11 +19,7 @@ def join(rank: int, folder: Path, job: str, arguments: tuple[Any, ...]) -> None:
     """Entry of each process: joins the group, runs the job named, and leaves its result in ``folder``."""
     torch.set_num_threads(1)
     distributed.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'meeting'}",
-        rank=rank,
-        world_size=WORLD,
-        timeout=timedelta(seconds=60),
+        "gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=WORLD, timeout=timedelta(seconds=60)
     )
     try:
         torch.save(globals()[job](rank, *arguments), folder / f"result{rank}.pt")

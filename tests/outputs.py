@@ -122,7 +122,7 @@ for name in PRESETS:
 """
 
 IN_FILES = [
-    (r'"scores": "[0-9a-f]{32}"', '"scores": "DIGEST"'),  # of a table whose header has the paths of its inputs
+    (r'"scores": "[0-9a-f]{32}"', '"scores": "DIGEST"')  # of a table whose header has the paths of its inputs
 ]
 PRINTED = [
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:?\d\d|Z)?", "TIME"),

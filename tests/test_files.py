@@ -110,9 +110,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, kind):
         with atomic_file(path) if kind == "file" else atomic_folder(path):
             pass
 
-    with pytest.raises(
-        InputError, match=r"Expected to be able to write .*inside, but got: .*\. Give a place"
-    ) as caught:
+    with pytest.raises(InputError, match=r"to be able to write .*inside, but got: .*\. Give a place") as caught:
         write()
     assert "\n" not in str(caught.value)
 
@@ -203,10 +201,7 @@ def test_one_process_writes_a_growing_file(tmp_path):
     path = tmp_path / "choices"
     with growing_file(path) as stream:
         stream.write(b"one\n")
-        with (
-            pytest.raises(InputError, match="to be the only run that writes"),
-            growing_file(path),
-        ):
+        with pytest.raises(InputError, match="to be the only run that writes"), growing_file(path):
             pass
         os.replace(path, tmp_path / "done")
         with growing_file(path) as other:  # another file by now

@@ -52,10 +52,7 @@ def test_scores_need_no_texts(path):
     [
         ({"system": "sys"}, "a column 'sys'"),
         ({"metric": "m"}, "`item` together with `metric`"),
-        (
-            {"metric": "seg", "item": "m", "groups": ("lp",), "human": "hypothesis"},
-            "in column 'hypothesis'",
-        ),
+        ({"metric": "seg", "item": "m", "groups": ("lp",), "human": "hypothesis"}, "in column 'hypothesis'"),
         ({"item": "reference"}, "two of 'A' in line 2 of .* and line 5|one output of a system"),
         ({"groups": ("seg", "reference", "system")}, "at least two systems to rank, but got 'A' alone"),
         ({"separator": "B"}, "the name of a system in column 'system' of line 3"),

@@ -199,12 +199,7 @@ def _draws(
 
 
 def _p_values(
-    kept: Sequence[Agreement],
-    active: NDArray[np.bool_],
-    metrics: int,
-    permutations: int,
-    seed: int,
-    notes: list[str],
+    kept: Sequence[Agreement], active: NDArray[np.bool_], metrics: int, permutations: int, seed: int, notes: list[str]
 ) -> Vector:
     """One-sided p-values of all pairs of metrics."""
     nothing = np.full((metrics, metrics), np.nan)

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from textmover.meta_evaluation.significance.bootstrap import (
-    Interval,
-)
+from textmover.meta_evaluation.significance.bootstrap import Interval
 from textmover.meta_evaluation.statistics.scores import Vector, finite_scores
 from textmover.types import InputError
 

@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from textmover.readers.judgements.rows import CellTable, read_cells
 from textmover.readers.lines import check_equal_lengths, usable
-from textmover.readers.segments import (
-    GROUP_SEPARATOR,
-    TableRow,
-    as_number,
-    finite,
-    read_lines,
-    read_rows,
-)
+from textmover.readers.segments import GROUP_SEPARATOR, TableRow, as_number, finite, read_lines, read_rows
 from textmover.readers.streams import check_distinct
 from textmover.readers.tables import is_table
 from textmover.readers.text_tables import named

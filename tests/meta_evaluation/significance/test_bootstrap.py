@@ -8,11 +8,7 @@ import pytest
 from scipy import stats
 
 from textmover.meta_evaluation.significance import bootstrap
-from textmover.meta_evaluation.significance.bootstrap import (
-    bootstrap_draws,
-    bootstrap_gain,
-    bootstrap_interval,
-)
+from textmover.meta_evaluation.significance.bootstrap import bootstrap_draws, bootstrap_gain, bootstrap_interval
 from textmover.meta_evaluation.statistics import scores as score_lists
 from textmover.meta_evaluation.statistics.correlation import averaged_correlation
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS

@@ -174,11 +174,7 @@ def test_systems_that_share_too_little_are_not_told_apart():
 
 def test_groups_are_ranked_by_themselves():
     one, other = made(seed=1), made(gains=(0.9, 0.0), seed=2)
-    scores, systems, items = (
-        np.concatenate([one[0], other[0]]),
-        [*one[1], *other[1]],
-        [*one[2], *other[2]],
-    )
+    scores, systems, items = (np.concatenate([one[0], other[0]]), [*one[1], *other[1]], [*one[2], *other[2]])
     groups = ["x"] * len(one[0]) + ["y"] * len(other[0])
     tables = rank_systems(scores, systems, items, groups, samples=50, trials=200)
     assert [table.group for table in tables] == ["x", "y"]

@@ -102,10 +102,7 @@ class TestYaml:
             ("references: []", "Expected `references` of .* to name at least one column, but got none:"),
             ("ratings: {}", "Expected `ratings` of .* to name at least one column, but got none:"),
             ("ratings: {a: 1}", "Expected `ratings` of .* to be text, but got 1:"),
-            (
-                "lower_is_better: b",
-                "Expected `lower_is_better` of .* to name a dimension of `ratings`, but got 'b'.*'score'",
-            ),
+            ("lower_is_better: b", "`lower_is_better` of .* to name a dimension of `ratings`, but got 'b'.*'score'"),
             ("optional: b", "Expected `optional` of .*, but got 'b': choose among none"),
             ("where: split", "Expected `where` of .* to be columns with their values, but got 'split':"),
             (

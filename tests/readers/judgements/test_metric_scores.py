@@ -100,9 +100,7 @@ class TestKeys:
             InputError, match=r"column 'segment' in .*scores\.jsonl, .*set `keys\['item'\]` to the name"
         ):
             read_scores(path, judgements(), keys={"item": "segment"})
-        with pytest.raises(
-            InputError, match="Expected `keys` to name columns of group, item, system, but got 'segment'"
-        ):
+        with pytest.raises(InputError, match="`keys` to name columns of group, item, system, but got 'segment'"):
             read_scores(path, judgements(), keys={"segment": "item"})
 
     def test_keys_that_stand_in_several_rows_in_order(self, tmp_path):

@@ -237,8 +237,7 @@ class SystemAgreement(Agreement):
         plain = np.stack([scores[:, rows].mean(axis=1) for rows in rows_of], axis=-1)  # [K, systems]
         sizes = largest_terms(scores, rows_of)
         signed = np.stack(
-            [signs[:, rows].astype(np.float64) @ scores[:, rows].T / len(rows) for rows in rows_of],
-            axis=-1,
+            [signs[:, rows].astype(np.float64) @ scores[:, rows].T / len(rows) for rows in rows_of], axis=-1
         )  # [permutations, K, systems]
         statistic = STATISTICS[self.statistic]
         differences = []

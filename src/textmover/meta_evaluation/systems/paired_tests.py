@@ -109,12 +109,7 @@ def paired_bootstrap(
 
 
 def bootstrap_pairs(
-    scores: Sequence[Vector],
-    pairs: Sequence[tuple[int, int]],
-    *,
-    samples: int,
-    seed: int,
-    two_sided: bool = False,
+    scores: Sequence[Vector], pairs: Sequence[tuple[int, int]], *, samples: int, seed: int, two_sided: bool = False
 ) -> list[SystemComparison]:
     """:func:`paired_bootstrap` of several pairs of systems."""
     draws = bootstrap_means(scores, samples, np.random.default_rng(seed))

@@ -128,11 +128,7 @@ def _key_columns(path: str | Path, table: CellTable, keys: Mapping[str, str] | N
 
 
 def _metric_scores(
-    path: str | Path,
-    table: CellTable,
-    keys: Mapping[str, str],
-    metrics: Sequence[str] | None,
-    order: np.ndarray,
+    path: str | Path, table: CellTable, keys: Mapping[str, str], metrics: Sequence[str] | None, order: np.ndarray
 ) -> dict[str, np.ndarray]:
     """The scores of each metric in the order of the set."""
     if metrics is not None:
