@@ -14,7 +14,6 @@ from textmover.report.figures.scatter import (
     density_steps,
     distribution_plot,
     hexagon_counts,
-    level_of,
     most_in_a_hexagon,
     outside_words,
     scatter_plot,
@@ -169,9 +168,6 @@ def test_steps_of_density_cover_all_counts(most):
     assert steps == sorted(set(steps))
     assert len(steps) <= 6
     assert steps[-1] <= most
-    levels = [level_of(count, steps) for count in range(1, min(most, 500) + 1)]
-    assert levels[0] == 1
-    assert levels == sorted(levels)
     assert len(step_labels(steps)) == len(steps)
 
 

@@ -32,7 +32,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """Explain RoMe's score of a pair: fields of :class:`~textmover.report.explanation.view.Explanation`.
+    """Explain RoMe's score of a pair: fields of :class:`~textmover.report.explanation.values.Explanation`.
 
     Args:
         metric: The metric, in evaluation mode.

@@ -33,7 +33,7 @@ class _Read(NamedTuple):
 def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Explain the words of a pair: fields of :class:`~textmover.report.explanation.view.Explanation`.
+    """Explain the words of a pair: fields of :class:`~textmover.report.explanation.values.Explanation`.
 
     Args:
         metric: The metric, in evaluation mode.

@@ -12,7 +12,7 @@ from textmover.explaining.rome import explain_rome
 from textmover.explaining.transport import explain_transport
 from textmover.modules.devices import scoring_mode
 from textmover.modules.metric_model import MetricModel
-from textmover.report.explanation.view import Explanation
+from textmover.report.explanation.values import Explanation
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.scorer_statistics import check_fitted
 from textmover.types import InputError, SegmentScores

@@ -27,7 +27,7 @@ from textmover.scoring.scorer_statistics import ScorerStatistics, check_fitted
 from textmover.types import InputError, SegmentMetric, SegmentScores
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.view import Explanation
+    from textmover.report.explanation.values import Explanation
     from textmover.scoring.mbr import MbrResult
 
 logger = logging.getLogger(__name__)

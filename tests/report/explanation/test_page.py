@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from textmover.report.explanation.page import MOST_LINES, ExplainedLine, line_view, render_explanations
+from textmover.report.explanation.page import MOST_LINES, line_view, render_explanations
+from textmover.report.explanation.values import ExplainedLine
 from textmover.types import InputError
 
 NASTY = '<script>alert("x")</script> & \'q\' <img src=x onerror=y> "b'

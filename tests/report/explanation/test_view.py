@@ -40,7 +40,7 @@ def test_closeness_is_the_mean_cosine_of_what_a_word_is_matched_with(explained):
 def test_stretches_cover_every_word_once(count, most):
     found = stretches(count, most)
     assert len(found) <= most
-    assert [place for first, last in found for place in range(first, last)] == list(range(count))
+    assert [place for one in found for place in one] == list(range(count))
 
 
 def test_long_texts_become_stretches_that_keep_mass_and_sums(explained):

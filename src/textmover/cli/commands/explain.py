@@ -18,7 +18,7 @@ from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.page import ExplainedLine
+    from textmover.report.explanation.values import ExplainedLine
     from textmover.scoring.scorer import Scorer
 
 
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
     """Explain row after row."""
-    from textmover.report.explanation.page import ExplainedLine
+    from textmover.report.explanation.values import ExplainedLine
     from textmover.runs.progress import progress_bars
     from textmover.scoring.explain import explain_fitted
 

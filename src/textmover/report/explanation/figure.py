@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from textmover.report.explanation.grid import Grid, Line, grid_of
-from textmover.report.explanation.values import ExplanationValues
-from textmover.report.explanation.wording import decomposition, flag_notes, plan_words
+from textmover.report.explanation.wording import decomposition, flag_notes
 from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
 from textmover.report.figures.heat_map import shade
-from textmover.report.figures.panels import FORMATS, Fonts, check_matplotlib, fonts_for, save_figure
+from textmover.report.figures.panels import check_matplotlib, figure_path, fonts_for, save_figure
 from textmover.report.figures.svg import signed
-from textmover.types import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from textmover.report.explanation.values import Explanation
 
 SMALLEST, LARGEST = 0.165, 0.4
 """Sides of a cell, in inches."""
@@ -46,21 +46,21 @@ QUIET, UNMATCHED = "#4f5359", "#833404"
 BAR, FALLING = "#4c89cc", "#d58042"
 
 
-class _Place(NamedTuple):
-    """Layout of the figure, in inches."""
+class _Layout(NamedTuple):
+    """Sizes in inches, the turn of the words above the columns in degrees, and the size of words in points."""
 
     cell: float
     left: float
     width: float
     height: float
-    above: float
     below: float
-    right: float
     numbers: float
     size: tuple[float, float]
+    turn: int
+    font: float
 
 
-def explanation_figure(found: ExplanationValues, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
+def explanation_figure(found: Explanation, path: Path | str | None = None, *, plan: str | None = None) -> Figure:
     """Draw an explanation: a column for each word of the hypothesis and a row for each of the reference.
 
     The colour of a cell is the cosine of its words; the area of the disc on it is what the plan moves between them. Of
@@ -76,43 +76,38 @@ def explanation_figure(found: ExplanationValues, path: Path | str | None = None,
         plan: Name of the one plan to draw; all if ``None``.
     """
     check_matplotlib()
-    path = None if path is None else Path(path)
-    suffix = "" if path is None else path.suffix.lower()
-    if path is not None and suffix not in FORMATS:
-        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    path = None if path is None else figure_path(path)
     from matplotlib import rc_context
 
     grid = grid_of(found, plan)
     fonts = fonts_for([one.label for one in (*grid.rows, *grid.columns)])
-    as_text = suffix == ".svg"
+    lacking = frozenset() if path is not None and path.suffix.lower() == ".svg" else fonts.lacking
     with warnings.catch_warnings(), rc_context({"font.family": list(fonts.families), "svg.fonttype": "none"}):
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # numbered, or the viewer's affair
-        figure = _figure(found, grid, fonts, as_text=as_text)
+        figure = _figure(found, grid, lacking)
         if path is not None:
             save_figure(figure, path)
     return figure
 
 
-def _figure(found: ExplanationValues, grid: Grid, fonts: Fonts, *, as_text: bool) -> Figure:
+def _figure(found: Explanation, grid: Grid, lacking: frozenset[str]) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from textmover.report.figures.notebook_figure import ShownFigure
 
     figure = ShownFigure()
     FigureCanvasAgg(figure)
-    lacking = frozenset() if as_text else fonts.lacking
     labels = [[_label(one, lacking) for one in lines] for lines in (grid.rows, grid.columns)]
     notes = _notes(found, grid, hidden=any(set(one.label) & lacking for one in (*grid.rows, *grid.columns)))
-    place = _places(figure, grid, labels, notes)
-    figure.set_size_inches(*place.size)
-    _title(figure, place, found)
-    cells = _axes(figure, place, place.left, place.below, place.width, place.height)
-    _cells(cells, grid)
-    _plan(cells, grid)
-    _names(cells, grid, labels, place)
-    _sides(figure, place)
-    _bars(figure, place, grid)
-    _legend(figure, place, grid, notes)
+    layout = _layout(figure, grid, labels, notes)
+    figure.set_size_inches(*layout.size)
+    _draw_title(figure, layout, found)
+    cells = _axes(figure, layout, layout.left, layout.below, layout.width, layout.height)
+    _draw_cells(cells, grid)
+    _draw_plans(cells, grid)
+    _draw_names(cells, grid, labels, layout)
+    _draw_bars(figure, layout, grid)
+    _draw_legend(figure, layout, grid, notes)
     return figure
 
 
@@ -124,48 +119,41 @@ def _label(line: Line, lacking: frozenset[str]) -> str:
 # --- where things stand -----------------------------------------------------------------------------------------------
 
 
-def _places(figure: Figure, grid: Grid, labels: Sequence[Sequence[str]], notes: Sequence[str]) -> _Place:
+def _layout(figure: Figure, grid: Grid, labels: Sequence[Sequence[str]], notes: Sequence[str]) -> _Layout:
     rows, columns = max(1, len(grid.rows)), max(1, len(grid.columns))
     cell = min(LARGEST, max(SMALLEST, ROOM / max(rows, columns)))
-    size = _font_size(cell)
-    longest = [max((_measured(figure, one, size) for one in side), default=0.0) for side in labels]
-    turn = math.radians(_turn(columns))
+    font = min(10.0, max(6.5, 48 * cell * 0.62))
+    longest = [max((_measured(figure, one, font) for one in side), default=0.0) for side in labels]
+    turn = 50 if columns <= NUMBERED else 90
     left = max(0.95, longest[0] + 0.25)
-    overhang = longest[1] * math.cos(turn)
     width, height = cell * columns, cell * rows
-    right = max(BARS + 0.75, overhang - cell / 2)
+    right = max(BARS + 0.75, longest[1] * math.cos(math.radians(turn)) - cell / 2)
     wide = max(left + width + right, 6.4)
-    lines = sum(len(_wrapped(one, wide)) for one in notes)
-    above = 0.85 + longest[1] * math.sin(turn) + 0.12
+    above = 0.85 + longest[1] * math.sin(math.radians(turn)) + 0.12
     numbers = NUMBERS if columns <= NUMBERED else 0.1
-    below = BARS + numbers + 0.66 + 0.19 * lines
-    return _Place(cell, left, width, height, above, below, wide - left - width, numbers, (wide, above + height + below))
-
-
-def _font_size(cell: float) -> float:
-    return min(10.0, max(6.5, 48 * cell * 0.62))
-
-
-def _turn(columns: int) -> int:
-    return 50 if columns <= NUMBERED else 90
+    below = BARS + numbers + 0.66 + 0.19 * sum(len(_wrapped(one, wide)) for one in notes)
+    return _Layout(cell, left, width, height, below, numbers, (wide, above + height + below), turn, font)
 
 
 def _measured(figure: Figure, text: str, size: float) -> float:
     """Width of a text in inches."""
     found = figure.text(0, 0, text, fontsize=size, parse_math=False)
-    width = found.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi  # type: ignore[attr-defined]
+    width = _width(figure, found)
     found.remove()
-    return float(width)
+    return width
 
 
-def _wrapped(text: str, width: float, per_inch: float = 14.0) -> list[str]:
-    return textwrap.wrap(text, max(30, int((width - 0.3) * per_inch)))
+def _width(figure: Figure, text: Any) -> float:
+    return float(text.get_window_extent(figure.canvas.get_renderer()).width / figure.dpi)  # type: ignore[attr-defined]
 
 
-def _axes(figure: Figure, place: _Place, left: float, bottom: float, width: float, height: float) -> Axes:
-    axes = figure.add_axes(
-        (left / place.size[0], bottom / place.size[1], width / place.size[0], height / place.size[1])
-    )
+def _wrapped(text: str, width: float) -> list[str]:
+    return textwrap.wrap(text, max(30, int((width - 0.3) * 14.0)))
+
+
+def _axes(figure: Figure, layout: _Layout, left: float, bottom: float, width: float, height: float) -> Axes:
+    wide, high = layout.size
+    axes = figure.add_axes((left / wide, bottom / high, width / wide, height / high))
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
@@ -176,15 +164,19 @@ def _axes(figure: Figure, place: _Place, left: float, bottom: float, width: floa
 # --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
-def _title(figure: Figure, place: _Place, found: ExplanationValues) -> None:
-    width, height = place.size
+def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
+    """The score, how it comes about, and in the corner between the words which text is which."""
+    width, height = layout.size
     how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
     top = 1 - 0.12 / height
     figure.text(0.15 / width, top, f"score {signed(found.score, 4)}", fontsize=14, weight="bold", va="top")
     figure.text(0.15 / width, top - 0.3 / height, how, fontsize=8.5, color=QUIET, va="top", parse_math=False)
+    for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), ("reference \N{DOWNWARDS ARROW}", 0.12)):
+        at = (layout.left - 0.09) / width, (layout.below + layout.height + above) / height
+        figure.text(*at, text, fontsize=7.5, style="italic", color=QUIET, ha="right", va="center")
 
 
-def _cells(axes: Axes, grid: Grid) -> None:
+def _draw_cells(axes: Axes, grid: Grid) -> None:
     """Cosines as colours."""
     from matplotlib.colors import to_rgb
 
@@ -195,11 +187,10 @@ def _cells(axes: Axes, grid: Grid) -> None:
         axes.text(0.5, 0.5, "no words", ha="center", va="center", color=QUIET, fontsize=9)
         return
     colours = np.ones((rows, columns, 3))
-    for row in range(rows):
-        for column in range(columns):
-            blank = grid.rows[row].blank or grid.columns[column].blank
-            found = None if blank else shade(float(grid.similarity[row, column]))
-            colours[row, column] = to_rgb("#ffffff" if found is None else found.fill)
+    for row, column in np.ndindex(rows, columns):
+        blank = grid.rows[row].blank or grid.columns[column].blank
+        found = None if blank else shade(float(grid.similarity[row, column]))
+        colours[row, column] = to_rgb("#ffffff" if found is None else found.fill)
     axes.imshow(colours, extent=(0, columns, rows, 0), aspect="auto", interpolation="nearest", zorder=1)
     for at in range(1, columns):
         axes.axvline(at, color="white", linewidth=0.8, zorder=2)
@@ -207,17 +198,21 @@ def _cells(axes: Axes, grid: Grid) -> None:
         axes.axhline(at, color="white", linewidth=0.8, zorder=2)
 
 
-def _plan(axes: Axes, grid: Grid) -> None:
-    """Moved mass as discs, half a disc for each of two plans."""
+def _halves(grid: Grid) -> tuple[tuple[int, int], ...]:
+    """First and last degree of the discs of each plan: half a disc for each of two."""
+    return ((90, 270), (-90, 90)) if len(grid.plans) == 2 else ((0, 360),)
+
+
+def _draw_plans(axes: Axes, grid: Grid) -> None:
+    """Moved mass as discs."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Wedge
 
     largest = max((float(one.max()) for one in grid.plans.values() if one.size), default=0.0)
     if largest <= 0:
         return
-    halves = ((90, 270), (-90, 90)) if len(grid.plans) == 2 else ((0, 360),)
     discs, halos = [], []
-    for (start, end), plan in zip(halves, grid.plans.values(), strict=True):
+    for (start, end), plan in zip(_halves(grid), grid.plans.values(), strict=True):
         for row, column in np.argwhere(plan > LEAST * largest):
             at, radius = (column + 0.5, row + 0.5), 0.42 * math.sqrt(plan[row, column] / largest)
             discs.append(Wedge(at, radius, start, end))
@@ -226,52 +221,38 @@ def _plan(axes: Axes, grid: Grid) -> None:
         axes.add_collection(PatchCollection(patches, facecolor=colour, linewidth=0, zorder=layer))
 
 
-def _names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], place: _Place) -> None:
+def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout: _Layout) -> None:
     """Words beside the rows and above the columns."""
-    turn, size = _turn(len(grid.columns)), _font_size(place.cell)
-    gap = 0.09 / place.cell
-    for at, (line, label) in enumerate(zip(grid.rows, labels[0], strict=True)):
-        axes.text(-gap, at + 0.5, label, ha="right", va="center", **_style(line, size))
-    for at, (line, label) in enumerate(zip(grid.columns, labels[1], strict=True)):
-        middle = {"ha": "center", "va": "bottom"} if turn == 90 else {"ha": "left", "va": "bottom"}
-        style = {**_style(line, size), **middle, "rotation": turn, "rotation_mode": "anchor"}
-        if turn == 90:
-            style |= {"ha": "left", "va": "center"}
-        axes.text(at + (0.5 if turn == 90 else 0.42), -gap, label, **style)
+    gap = 0.09 / layout.cell
+    turned: dict[str, Any] = {"ha": "left", "rotation": layout.turn, "rotation_mode": "anchor"}
+    turned |= {"va": "center" if layout.turn == 90 else "bottom"}
+    for lines, names, across in ((grid.rows, labels[0], False), (grid.columns, labels[1], True)):
+        for at, (line, label) in enumerate(zip(lines, names, strict=True)):
+            colour = UNMATCHED if line.unmatched else QUIET if line.special else INK["light"]
+            style: dict[str, Any] = {"fontsize": layout.font, "color": colour, "clip_on": False, "parse_math": False}
+            if across:
+                axes.text(at + (0.5 if layout.turn == 90 else 0.42), -gap, label, **style, **turned)
+            else:
+                axes.text(-gap, at + 0.5, label, ha="right", va="center", **style)
 
 
-def _sides(figure: Figure, place: _Place) -> None:
-    """Labels of the two texts, in the corner between the words."""
-    width, height = place.size
-    top = place.below + place.height
-    for text, above in (("hypothesis \N{RIGHTWARDS ARROW}", 0.3), ("reference \N{DOWNWARDS ARROW}", 0.12)):
-        at = (place.left - 0.09) / width, (top + above) / height
-        figure.text(*at, text, fontsize=7.5, style="italic", color=QUIET, ha="right", va="center")
-
-
-def _style(line: Line, size: float) -> dict[str, Any]:
-    colour = UNMATCHED if line.unmatched else QUIET if line.special else INK["light"]
-    return {"fontsize": size, "color": colour, "clip_on": False, "parse_math": False}
-
-
-def _bars(figure: Figure, place: _Place, grid: Grid) -> None:
+def _draw_bars(figure: Figure, layout: _Layout, grid: Grid) -> None:
     """Contributions of words: the reference's on the right, the hypothesis' below."""
     values = [one.adds for one in (*grid.rows, *grid.columns)]
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
-    beside = _axes(figure, place, place.left + place.width + 0.1, place.below, BARS, place.height)
-    under = _axes(figure, place, place.left, place.below - 0.1 - BARS, place.width, BARS)
+    beside = _axes(figure, layout, layout.left + layout.width + 0.1, layout.below, BARS, layout.height)
+    under = _axes(figure, layout, layout.left, layout.below - 0.1 - BARS, layout.width, BARS)
     beside.set_xlim(low, low + span)
     beside.set_ylim(max(1, len(grid.rows)), 0)
     under.set_ylim(low + span, low)
     under.set_xlim(0, max(1, len(grid.columns)))
-    pad, size = 0.05 * span / BARS, _font_size(place.cell) * 0.85
+    pad, size = 0.05 * span / BARS, layout.font * 0.85
     for axes, lines, across in ((beside, grid.rows, True), (under, grid.columns, False)):
         (axes.axvline if across else axes.axhline)(0, color="#c9cbce", linewidth=0.8)
         draw = axes.barh if across else axes.bar
-        places = [at + 0.5 for at in range(len(lines))]
         colours = [BAR if one.adds >= 0 else FALLING for one in lines]
-        draw(places, [one.adds for one in lines], 0.62, color=colours)
+        draw([at + 0.5 for at in range(len(lines))], [one.adds for one in lines], 0.62, color=colours)
         for at, one in enumerate(lines if len(lines) <= NUMBERED else ()):
             x, y = (max(one.adds, 0) + pad, at + 0.5) if across else (at + 0.5, max(one.adds, 0) + pad)
             turned = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "top", "rotation": 90}
@@ -279,44 +260,42 @@ def _bars(figure: Figure, place: _Place, grid: Grid) -> None:
             axes.text(x, y, text, fontsize=size, color=QUIET, clip_on=False, **turned)
 
 
-def _legend(figure: Figure, place: _Place, grid: Grid, notes: Sequence[str]) -> None:
+def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[str]) -> None:
     """Legend of colours, discs and bars, under the picture."""
     from matplotlib.patches import Rectangle, Wedge
 
-    width = place.size[0]
-    height = place.below - BARS - place.numbers
-    axes = _axes(figure, place, 0, 0, width, height)
+    width, height = layout.size[0], layout.below - BARS - layout.numbers
+    axes = _axes(figure, layout, 0, 0, width, height)
     axes.set_xlim(0, width)
     axes.set_ylim(height, 0)
     style: dict[str, Any] = {"fontsize": 8.5, "color": INK["light"], "va": "center", "parse_math": False}
-    y = 0.28
+    y, start = 0.28, 0.68
+
+    def swatch(left: float, size: float, colour: str) -> None:
+        axes.add_patch(Rectangle((left, y - 0.08), size, 0.16, facecolor=colour, linewidth=0))
+
     axes.text(0.15, y, "cosine", **style)
-    start = 0.68
     if (grid.similarity < -0.005).any():
         for step, one in enumerate(diverging("light")[0][1::-1]):
-            axes.add_patch(Rectangle((start + 0.13 * step, y - 0.08), 0.13, 0.16, facecolor=one.fill, linewidth=0))
+            swatch(start + 0.13 * step, 0.13, one.fill)
         axes.text(start + 0.13, y + 0.17, "below 0", **{**style, "ha": "center", "fontsize": 7, "color": QUIET})
         start += 0.4
     axes.text(start, y, "0", **style)
     for step, one in enumerate(sequential("light")):
-        axes.add_patch(Rectangle((start + 0.12 + 0.16 * step, y - 0.08), 0.16, 0.16, facecolor=one.fill, linewidth=0))
+        swatch(start + 0.12 + 0.16 * step, 0.16, one.fill)
     end = start + 0.12 + 0.16 * SEQUENTIAL
     axes.text(end + 0.06, y, "1", **style)
     at = end + 0.42
-    for (start, stop), name in zip(((90, 270), (-90, 90)) if len(grid.plans) == 2 else ((0, 360),), grid.plans,
-                                   strict=False):  # fmt: skip
-        axes.add_patch(Wedge((at, y), 0.085, start, stop, facecolor=INK["light"], linewidth=0))
-        text = axes.text(at + 0.15, y, plan_words(name, several=len(grid.plans) > 1), **style)
-        extent = text.get_window_extent(figure.canvas.get_renderer())  # type: ignore[attr-defined]
-        at += 0.4 + extent.width / figure.dpi
-    y += 0.34
-    for note in notes:
-        for line in _wrapped(note, width):
-            axes.text(0.15, y, line, **{**style, "color": QUIET})
-            y += 0.19
+    for degrees, name in zip(_halves(grid), grid.plans, strict=False):
+        axes.add_patch(Wedge((at, y), 0.085, *degrees, facecolor=INK["light"], linewidth=0))
+        text = axes.text(at + 0.15, y, f"moved in {name}" if len(grid.plans) > 1 else "moved", **style)
+        at += 0.4 + _width(figure, text)
+    lines = [line for note in notes for line in _wrapped(note, width)]
+    for place, line in enumerate(lines):
+        axes.text(0.15, y + 0.34 + 0.19 * place, line, **{**style, "color": QUIET})
 
 
-def _notes(found: ExplanationValues, grid: Grid, *, hidden: bool) -> list[str]:
+def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
     """Sentences under the picture."""
     notes = [f"Bars: what each word adds. {decomposition(found)}"]
     notes += [f"Note: {note}." for note in flag_notes(found)]

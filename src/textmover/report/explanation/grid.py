@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from textmover.markdown import one_line
-from textmover.report.explanation.values import ExplainedMatch, ExplanationValues, SideName
 from textmover.report.figures.lines import shortened
 from textmover.types import InputError
+
+if TYPE_CHECKING:
+    from textmover.report.explanation.values import ExplainedMatch, Explanation, SideName
 
 MOST_WORDS = 60
 """Rows or columns of a picture; words of longer texts are drawn in stretches."""
@@ -59,34 +61,25 @@ class Grid(NamedTuple):
     words_to_a_column: int
 
 
-def grid_of(found: ExplanationValues, plan: str | None = None, most: int = MOST_WORDS) -> Grid:
-    """Rows and columns of an explanation.
-
-    Args:
-        found: The explanation.
-        plan: The one plan that is wanted; all if ``None``.
-        most: Rows and columns at most.
-    """
+def grid_of(found: Explanation, plan: str | None = None, most: int = MOST_WORDS) -> Grid:
+    """Rows and columns, at most so many, with the one plan that is wanted or all."""
     places = [stretches(len(text), most) for text in (found.reference, found.hypothesis)]
-    starts = [[first for first, _ in one] for one in places]
-    sides: tuple[SideName, SideName] = ("reference", "hypothesis")
-    lines = [_lines(found, side, one) for side, one in zip(sides, places, strict=True)]
+    lines = [_lines(found, "reference", places[0]), _lines(found, "hypothesis", places[1])]
     alike = found.similarity
-    plans = {one.name: one.plan for one in chosen_plans(found, plan)}
-    sizes = [max((last - first for first, last in one), default=1) for one in places]
-    if all(starts):
-        alike = alike if max(sizes) == 1 else _alike(alike, starts, [[b - a for a, b in one] for one in places])
-        plans = {name: _summed(one, starts) for name, one in plans.items()}
-    return Grid(lines[0], lines[1], alike, plans, sizes[0], sizes[1])
+    plans = {one.name: one.plan for one in _chosen_plans(found, plan)}
+    steps = [max(map(len, one), default=1) for one in places]
+    if all(places):
+        starts = [[one.start for one in side] for side in places]
+        if max(steps) > 1:
+            alike = _alike(alike, starts, [[len(one) for one in side] for side in places])
+        plans = {
+            name: np.add.reduceat(np.add.reduceat(one, starts[0], axis=0), starts[1], axis=1)
+            for name, one in plans.items()
+        }
+    return Grid(lines[0], lines[1], alike, plans, steps[0], steps[1])
 
 
-def chosen_plans(found: ExplanationValues, plan: str | None) -> tuple[ExplainedMatch, ...]:
-    """The plans that are wanted.
-
-    Args:
-        found: The explanation.
-        plan: Name of one; all if ``None``.
-    """
+def _chosen_plans(found: Explanation, plan: str | None) -> tuple[ExplainedMatch, ...]:
     if plan is None or not found.matches:
         return found.matches
     chosen = tuple(one for one in found.matches if one.name == plan)
@@ -96,44 +89,38 @@ def chosen_plans(found: ExplanationValues, plan: str | None) -> tuple[ExplainedM
     return chosen
 
 
-def stretches(count: int, most: int) -> list[tuple[int, int]]:
+def stretches(count: int, most: int) -> list[range]:
     """Stretches of as many words each, at most so many.
 
     Example:
-        >>> stretches(3, 5), stretches(7, 3)
-        ([(0, 1), (1, 2), (2, 3)], [(0, 3), (3, 6), (6, 7)])
+        >>> stretches(7, 3)
+        [range(0, 3), range(3, 6), range(6, 7)]
     """
     step = max(1, -(-count // most))
-    return [(first, min(count, first + step)) for first in range(0, count, step)]
+    return [range(first, min(count, first + step)) for first in range(0, count, step)]
 
 
-def blank_words(found: ExplanationValues, side: SideName) -> list[bool]:
-    """Words that the metric leaves out, so that they were compared with nothing, as some do with ``[SEP]``.
-
-    Args:
-        found: The explanation.
-        side: Whose words.
-    """
+def blank_words(found: Explanation, side: SideName) -> list[bool]:
+    """Words that the metric leaves out, so that they were compared with nothing, as some do with ``[SEP]``."""
     cosines = found.similarity if side == "reference" else found.similarity.T
-    weights = getattr(found, side).weights
-    return [not weight and not row.any() for weight, row in zip(weights, cosines, strict=True)]
+    return [not weight and not row.any() for weight, row in zip(found.text(side).weights, cosines, strict=True)]
 
 
-def _lines(found: ExplanationValues, side: SideName, places: Sequence[tuple[int, int]]) -> tuple[Line, ...]:
-    text, adds, lonely = getattr(found, side), found.adds(side), set(found.unmatched(side))
+def _lines(found: Explanation, side: SideName, places: Sequence[range]) -> tuple[Line, ...]:
+    text, adds, lonely = found.text(side), found.adds(side), set(found.unmatched(side))
     blank = blank_words(found, side)
     lines = []
-    for first, last in places:
-        words = range(first, last)
-        label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if last - first > 1 else "")
+    for words in places:
+        first, several = words.start, len(words) > 1
+        label = shortened(one_line(text.words[first]), LONGEST_LABEL) + (" …" if several else "")
         taking = [one for one in words if text.weights[one] > 0]
         lines.append(
             Line(
                 label,
                 first,
                 bool(taking) and lonely.issuperset(taking),
-                not taking or (last - first == 1 and text.spans[first] is None),
-                float(adds[first:last].sum()),
+                not taking or (not several and text.spans[first] is None),
+                float(adds[words].sum()),
                 all(blank[one] for one in words),
             )
         )
@@ -146,7 +133,3 @@ def _alike(values: np.ndarray, starts: Sequence[Sequence[int]], sizes: Sequence[
     down = np.add.reduceat(np.maximum.reduceat(values, starts[1], axis=1), starts[0], axis=0) / lengths[0]
     across = np.add.reduceat(np.maximum.reduceat(values, starts[0], axis=0), starts[1], axis=1) / lengths[1]
     return np.asarray((down + across) / 2)
-
-
-def _summed(values: np.ndarray, starts: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.asarray(np.add.reduceat(np.add.reduceat(values, starts[0], axis=0), starts[1], axis=1))

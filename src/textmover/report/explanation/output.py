@@ -8,15 +8,16 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from textmover.files import atomic_file, check_output
+from textmover.report.figures.panels import check_matplotlib
+from textmover.report.templating import check_jinja
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.page import ExplainedLine
+    from textmover.report.explanation.values import ExplainedLine
 
 FORMATS = ("text", "json", "jsonl", "html")
 PICTURES = (".png", ".svg", ".pdf")
@@ -24,14 +25,8 @@ SUFFIXES = {".txt": "text", ".json": "json", ".jsonl": "jsonl", ".html": "html",
 """Formats by the suffix of a file; :data:`PICTURES` are formats of their own."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """Path and format of the output.
-
-    Attributes:
-        format: One of :data:`FORMATS`, or ``picture``.
-        path: The file; ``None`` for standard output.
-    """
+class Target(NamedTuple):
+    """Format of the output, one of :data:`FORMATS` or ``picture``, and its file; ``None`` for standard output."""
 
     format: str
     path: Path | None = None
@@ -55,34 +50,29 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
     """Target that the options ask for, checked before the work."""
-    if options.output is None:
-        format, path = options.format or "text", None
-    else:
+    format, path = options.format or "text", None
+    if options.output is not None:
         path = check_output(options.output, list(inputs))
         suffix = path.suffix.lower()
-        format = "picture" if suffix in PICTURES else SUFFIXES.get(suffix, "")
-        if options.format is not None and format not in ("", options.format):
+        named = "picture" if suffix in PICTURES else SUFFIXES.get(suffix, "")
+        if options.format is not None and named not in ("", options.format):
             raise InputError(
                 f"Expected a name for {options.format}, but got --output {path}, which says something else: give "
                 "another name, or leave out --format."
             )
-        format = format or options.format or ""
+        format = named or options.format or ""
         if not format:
             endings = ", ".join((*PICTURES, *SUFFIXES))
             raise InputError(f"Expected `--output` to end in {endings}, but got {path}: give another name or --format.")
     if format == "picture":
-        from textmover.report.figures.panels import check_matplotlib
-
         check_matplotlib()
     if format == "html":
-        from textmover.report.templating import check_jinja
-
         check_jinja()
     return Target(format, path)
 
 
 def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remark: str = "", expected: int = 1) -> str:
-    """Write explanations as they come.
+    """Write explanations as they come, and return their signature.
 
     Args:
         target: What is written where.
@@ -99,25 +89,27 @@ def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remar
             yield one
 
     if target.format == "picture":
-        from textmover.report.explanation.figure import explanation_figure
-
-        if target.path is None:
-            raise RuntimeError("Expected a file for a picture, but got none.")
         for one in noted():
-            explanation_figure(one.found, target.path)
+            one.found.draw(target.path)
         return signature
-    write = {"text": _text, "json": _json, "jsonl": _jsonl, "html": _html}[target.format]
     with contextlib.nullcontext(sys.stdout) if target.path is None else atomic_file(target.path) as stream:
-        write(stream, noted(), remark, expected)
+        if target.format == "text":
+            _write_text(stream, noted(), several=expected > 1)
+        elif target.format == "html":
+            from textmover.report.explanation.page import render_explanations
+
+            stream.write(render_explanations(noted(), expected=expected, remark=remark))
+        else:
+            _write_json(stream, noted(), listed=target.format == "json" and expected > 1)
     return signature
 
 
-def _text(stream: IO[str], explained: Iterable[ExplainedLine], remark: str, expected: int) -> None:
+def _write_text(stream: IO[str], explained: Iterable[ExplainedLine], *, several: bool) -> None:
     from textmover.report.explanation.text import print_explanation
 
     with contextlib.redirect_stdout(_Plain(stream)) if stream is not sys.stdout else contextlib.nullcontext():
         for place, one in enumerate(explained):
-            if expected > 1:
+            if several:
                 sys.stdout.write(f"{'' if place == 0 else chr(10)}line        {one.line}\n")
             print_explanation(one.found)
             sys.stdout.flush()
@@ -130,42 +122,23 @@ class _Plain(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write into the file; half a surrogate pair is not a character of UTF-8."""
         return self._stream.write(_unicode(text))
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
 
 def _unicode(text: str) -> str:
+    """The text without half surrogate pairs, which are not characters of UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _objects(explained: Iterable[ExplainedLine]) -> Iterator[str]:
-    for one in explained:
-        place = {} if one.line is None else {"line": one.line}
-        yield _unicode(json.dumps({**place, **one.found.to_dict()}, ensure_ascii=False))
-
-
-def _json(stream: IO[str], explained: Iterable[ExplainedLine], remark: str, expected: int) -> None:
-    several = expected > 1
-    for place, text in enumerate(_objects(explained)):
-        stream.write(f"{('[' if place == 0 else ',') + chr(10) if several else ''}{text}")
-    stream.write("\n]\n" if several else "\n")
-
-
-def _jsonl(stream: IO[str], explained: Iterable[ExplainedLine], remark: str, expected: int) -> None:
-    for text in _objects(explained):
-        stream.write(f"{text}\n")
+def _write_json(stream: IO[str], explained: Iterable[ExplainedLine], *, listed: bool) -> None:
+    """Write an object a line, or a list of them."""
+    for place, one in enumerate(explained):
+        line = {} if one.line is None else {"line": one.line}
+        text = _unicode(json.dumps({**line, **one.found.to_dict()}, ensure_ascii=False))
+        stream.write(("[\n" if place == 0 else ",\n") + text if listed else f"{text}\n")
         stream.flush()
-
-
-def _html(stream: IO[str], explained: Iterable[ExplainedLine], remark: str, expected: int) -> None:
-    from textmover.report.explanation.page import line_view, page_of
-
-    views, signature = [], ""
-    for one in explained:  # what a page shows is far less than what is known
-        views.append(line_view(one, of=expected))
-        signature = str(one.found.signature)
-    stream.write(page_of(views, signature=signature, remark=remark))
+    if listed:
+        stream.write("\n]\n")

@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from textmover.markdown import one_line
-from textmover.report.explanation.wording import decomposition, flag_notes
-from textmover.report.figures.colours import SEQUENTIAL, sequential
+from textmover.report.explanation.wording import decomposition, flag_notes, tree_rows
+from textmover.report.figures.colours import SEQUENTIAL, sequential, step_of
 from textmover.terminal import console, print_table
 
 if TYPE_CHECKING:
-    from textmover.report.explanation.values import ExplainedText, ExplainedTrees, ExplanationValues, SideName, WordPair
+    from textmover.report.explanation.values import ExplainedTrees, Explanation, SideName
 
 ALONE = "underline"
 """Style of words without a counterpart, on top of their colour: it shows without colours, too."""
@@ -24,55 +24,59 @@ ALONE = "underline"
 BAR = 12
 """Characters of the longest bar."""
 
+LABEL = 12
+"""Characters before a text or number."""
 
-def print_explanation(found: ExplanationValues) -> None:
+
+def print_explanation(found: Explanation) -> None:
     """Print an explanation on standard output, in colour where that is a terminal (``NO_COLOR`` turns it off)."""
     several = len(found.reference_scores) > 1
-    number = f" {found.chosen + 1}" if several else ""
-    _print_text("hypothesis  ", found, "hypothesis")
-    _print_text(f"reference{number}{' ' * max(1, 3 - len(number))}", found, "reference")
+    _print_text("hypothesis", found, "hypothesis")
+    _print_text(f"reference {found.chosen + 1}" if several else "reference", found, "reference")
     if found.matches and console().is_terminal:
         _print_scale(found)
-    _say(f"score       {found.score:.4f}  ({found.steps[-1].how})")
-    _say(f"adds up     {decomposition(found, plain=True)}")
+    _say("score", f"{found.score:.4f}  ({found.steps[-1].how})")
+    _say("adds up", decomposition(found, plain=True))
     if several:
         listed = ", ".join(f"{value:.4f}" for value in found.reference_scores)
-        _say(f"references  {listed}: this is the best; all together {found.segment_score:.4f}")
+        _say("references", f"{listed}: this is the best; all together {found.segment_score:.4f}")
     for note in flag_notes(found):
-        _say(f"note        {note}")
-    steps = found.steps[:-1]
+        _say("note", note)
+    steps = [(name, f"{value:.4f}", how) for name, value, how in found.steps[:-1]]
     if steps:
-        _say("")
-        print_table(("value", "", "what it is"), [(name, f"{value:.4f}", how) for name, value, how in steps],
-                    numbers=("",), narrow=("value", ""))  # fmt: skip
-    _say("")
+        sys.stdout.write("\n")
+        print_table(("value", "", "what it is"), steps, numbers=("",), narrow=("value", ""))
+    sys.stdout.write("\n")
     _print_words(found)
     if found.trees is not None:
-        _say("")
+        sys.stdout.write("\n")
         _print_trees(found.trees)
+
+
+def _say(what: str, line: str) -> None:
+    sys.stdout.write(f"{what.ljust(LABEL)}{line}\n")
 
 
 # --- the texts --------------------------------------------------------------------------------------------------------
 
 
-def _print_text(what: str, found: ExplanationValues, side: SideName) -> None:
+def _print_text(what: str, found: Explanation, side: SideName) -> None:
     """A text: as it is into a file or pipe, and its words in their colours on a terminal."""
-    text: ExplainedText = getattr(found, side)
+    what = what if len(what) < LABEL else f"{what} "
     stream = console()
     if not stream.is_terminal:
-        _say(what + one_line(text.text))
+        _say(what, one_line(found.text(side).text))
         return
     table = Table.grid(padding=0)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row(what, _coloured(found, side))
+    table.add_row(what.ljust(LABEL), _coloured(found, side))
     stream.print(table)
 
 
-def _coloured(found: ExplanationValues, side: SideName) -> Text:
+def _coloured(found: Explanation, side: SideName) -> Text:
     """The characters of a text, each in the colour of the closest matched word that it is of."""
-    text: ExplainedText = getattr(found, side)
-    closeness, lonely = found.closeness(side), set(found.unmatched(side))
+    text, closeness, lonely = found.text(side), found.closeness(side), set(found.unmatched(side))
     shades: list[tuple[float, bool] | None] = [None] * len(text.text)
     for place, span in enumerate(text.spans):
         if span is None or text.weights[place] <= 0:
@@ -91,13 +95,13 @@ def _coloured(found: ExplanationValues, side: SideName) -> Text:
 
 def _style(closeness: float, alone: bool = False) -> str:
     """Colours of a word; both of them, so that it can be read on any terminal."""
-    step = sequential("light")[min(SEQUENTIAL - 1, int(max(0.0, closeness) * SEQUENTIAL))]
+    step = sequential("light")[step_of(closeness)]
     return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
 
 
-def _print_scale(found: ExplanationValues) -> None:
+def _print_scale(found: Explanation) -> None:
     """Print the meaning of the colours."""
-    scale = Text("            cosine 0 ", style="dim")
+    scale = Text(f"{' ' * LABEL}cosine 0 ", style="dim")
     for step in range(SEQUENTIAL):
         scale.append("  ", _style((step + 0.5) / SEQUENTIAL))
     scale.append(" 1   ", "dim")
@@ -110,20 +114,19 @@ def _print_scale(found: ExplanationValues) -> None:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _print_words(found: ExplanationValues) -> None:
+def _print_words(found: Explanation) -> None:
     """Print matched words with their contributions, and those without a counterpart."""
-    words, others = found.hypothesis, found.reference
-    adds = found.adds("hypothesis")
-    largest = float(abs(adds).max(initial=0))
+    own, others = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
+    adds = _added(found)
     if found.pairs and found.pairs[0].penalty is not None:
         rows = [
             (
-                _word(words, one.hypothesis),
-                _word(others, one.reference),
+                own[one.hypothesis],
+                others[one.reference],
                 f"{one.similarity:.2f}",
                 f"{one.penalty:.2f}",
                 f"{one.mass:.3f}",
-                _added(float(adds[one.hypothesis]), largest),
+                adds[one.hypothesis],
             )
             for one in found.pairs
         ]
@@ -131,63 +134,41 @@ def _print_words(found: ExplanationValues) -> None:
         print_table(headers, rows, numbers=headers[2:5])
     elif found.pairs:
         drawn = found.matches[-1].plan.sum(axis=0)
-        partners = [
-            (
-                _word(words, column),
-                ", ".join(_partner(others, one, drawn[column]) for one in group),
-                _added(float(adds[column]), largest),
-            )
-            for column, group in groupby(found.pairs, key=lambda one: one.hypothesis)
-        ]
+        partners = []
+        for column, group in groupby(found.pairs, key=lambda one: one.hypothesis):
+            shares = (f"{others[p.reference]} ({p.similarity:.2f}, {p.mass / drawn[column]:.0%})" for p in group)
+            partners.append((own[column], ", ".join(shares), adds[column]))
         print_table(("word", "draws on (cosine, share of its mass)", "   adds"), partners, narrow=("word", "   adds"))
-    _say_words("Without a counterpart in the reference: ", words, found.unmatched_hypothesis)
-    _say_words("Without a counterpart in the hypothesis: ", others, found.unmatched_reference)
+    _say_words("reference", own, found.unmatched_hypothesis)
+    _say_words("hypothesis", others, found.unmatched_reference)
 
 
-def _added(value: float, largest: float) -> str:
-    """Contribution of a word, with a bar on a terminal."""
-    number = f"{value:.4f}".rjust(7)
-    stream = console()
+def _added(found: Explanation) -> list[str]:
+    """Contributions of the hypothesis' words, with bars on a terminal."""
+    adds, stream = found.adds("hypothesis"), console()
+    largest = float(abs(adds).max(initial=0))
+    numbers = [f"{value:.4f}".rjust(7) for value in adds]
     if not stream.is_terminal or largest <= 0 or not stream.encoding.lower().startswith("utf"):
-        return number
-    whole, half = divmod(round(2 * BAR * abs(value) / largest), 2)
-    return f"{number} {'━' * whole}{'╸' * half}"
-
-
-def _partner(others: ExplainedText, pair: WordPair, drawn: float) -> str:
-    return f"{_word(others, pair.reference)} ({pair.similarity:.2f}, {pair.mass / drawn:.0%})"
+        return numbers
+    halves = (divmod(round(2 * BAR * abs(float(value)) / largest), 2) for value in adds)
+    return [f"{number} {'━' * whole}{'╸' * half}" for number, (whole, half) in zip(numbers, halves, strict=True)]
 
 
 def _print_trees(trees: ExplainedTrees) -> None:
     """Print the edits of words from tree to tree."""
     if not trees.largest:
-        _say("Trees: none to compare, since a side has no words")
+        sys.stdout.write("Trees: none to compare, since a side has no words\n")
         return
     counts = {kind: sum(one.kind == kind for one in trees.edits) for kind in ("kept", "changed", "deleted", "inserted")}
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
-    _say(f"Trees, from the reference to the hypothesis: {listed}; cost {trees.distance:.2f} of {trees.largest:.2f}")
-    rows = [
-        (
-            one.kind,
-            "" if one.reference is None else one_line(trees.reference.words[one.reference]),
-            "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis]),
-            f"{one.cost:.2f}",
-        )
-        for one in sorted(trees.edits, key=lambda one: one.kind != "kept")
-    ]
+    cost = f"cost {trees.distance:.2f} of {trees.largest:.2f}"
+    sys.stdout.write(f"Trees, from the reference to the hypothesis: {listed}; {cost}\n")
+    rows = [(*words, f"{cost:.2f}") for *words, cost in tree_rows(trees, kept_first=True)]
     if rows:
         print_table(("node", "reference", "hypothesis", "cost"), rows, numbers=("cost",))
 
 
-def _word(text: ExplainedText, place: int) -> str:
-    return one_line(text.words[place])
-
-
-def _say_words(what: str, text: ExplainedText, places: Iterable[int]) -> None:
-    words = [f'"{_word(text, place)}"' for place in places]  # a word may be a comma
-    if words:
-        _say(what + ", ".join(words))
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+def _say_words(other: str, words: list[str], places: Iterable[int]) -> None:
+    quoted = [f'"{words[place]}"' for place in places]  # a word may be a comma
+    if quoted:
+        sys.stdout.write(f"Without a counterpart in the {other}: {', '.join(quoted)}\n")

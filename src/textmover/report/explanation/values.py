@@ -1,17 +1,21 @@
-"""Values of an explanation: the words of a pair, the mass moved between them, and the steps to the score."""
+"""Explanations of scores: words, the mass moved between them, and the steps to the score."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from textmover.types import ParsedText, Signature
+from textmover.files import atomic_file
+from textmover.report.document import pick, plain
+from textmover.types import InputError, ParsedText, Signature
 
 if TYPE_CHECKING:
-    pass
+    from matplotlib.figure import Figure
 
 SideName = Literal["hypothesis", "reference"]
 
@@ -146,8 +150,8 @@ class ExplainedTrees:
 
 
 @dataclass(frozen=True, eq=False)
-class ExplanationValues:
-    """The numbers of an explanation: why a hypothesis got its score against a reference.
+class Explanation:
+    """Why a hypothesis got its score against a reference, as numbers and to look at.
 
     Attributes:
         score: Score of the pair.
@@ -211,14 +215,7 @@ class ExplanationValues:
         return self.contributions.sum(axis=0 if side == "hypothesis" else 1)
 
     def closeness(self, side: SideName) -> np.ndarray:
-        r"""Closeness of each word of a side to its matches: :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`.
-
-        Args:
-            side: Which words.
-
-        Returns:
-            Mean cosine of what each word is matched with, by mass, one value a word; 0 where nothing is moved.
-        """
+        r"""Mean cosine of each word to its matches by mass, or 0: :math:`\sum_i P_{ij} S_{ij} / \sum_i P_{ij}`."""
         axis, match = (0, -1) if side == "hypothesis" else (1, 0)
         if not self.matches:
             return np.zeros(self.similarity.shape[1 - axis])
@@ -226,60 +223,91 @@ class ExplanationValues:
         moved = plan.sum(axis=axis)
         return (plan * self.similarity).sum(axis=axis) / np.where(moved > 0, moved, 1.0)
 
+    def text(self, side: SideName) -> ExplainedText:
+        """The words of a side."""
+        return self.hypothesis if side == "hypothesis" else self.reference
+
     def unmatched(self, side: SideName) -> tuple[int, ...]:
         """Words of a side that have no counterpart in the other one."""
         return self.unmatched_hypothesis if side == "hypothesis" else self.unmatched_reference
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        return {
-            "score": self.score,
-            "components": dict(self.components),
-            "flags": list(self.flags),
-            "unknown_words": list(self.unknown_words),
+        trees = None
+        if self.trees is not None:
+            sides = {
+                side: pick(getattr(self.trees, side), "words", "lemmas", "heads", "relations")
+                for side in ("reference", "hypothesis")
+            }
+            trees = {**sides, **pick(self.trees, "edits", "distance", "largest")}
+        found = {
+            **pick(self, "score", "components", "flags", "unknown_words"),
             "signature": str(self.signature),
-            "hypothesis": _text_dict(self.hypothesis, self.adds("hypothesis")),
-            "reference": _text_dict(self.reference, self.adds("reference")),
-            "similarity": self.similarity.tolist(),
-            "matches": [
-                {
-                    "name": one.name,
-                    "value": one.value,
-                    "measure": one.measure,
-                    "plan": one.plan.tolist(),
-                    "rates": one.rates.tolist(),
-                    "extras": dict(one.extras),
-                }
-                for one in self.matches
-            ],
-            "pairs": [one._asdict() for one in self.pairs],
-            "unmatched_hypothesis": list(self.unmatched_hypothesis),
-            "unmatched_reference": list(self.unmatched_reference),
-            "steps": [one._asdict() for one in self.steps],
-            "contributions": self.contributions.tolist(),
-            "remainders": [one._asdict() for one in self.remainders],
-            "trees": None if self.trees is None else _trees_dict(self.trees),
-            "chosen": self.chosen,
-            "reference_scores": list(self.reference_scores),
-            "segment_score": self.segment_score,
+            "hypothesis": {**vars(self.hypothesis), "adds": self.adds("hypothesis")},
+            "reference": {**vars(self.reference), "adds": self.adds("reference")},
+            "similarity": self.similarity,
+            "matches": [pick(one, "name", "value", "measure", "plan", "rates", "extras") for one in self.matches],
+            **pick(self, "pairs", "unmatched_hypothesis", "unmatched_reference", "steps", "contributions"),
+            "remainders": self.remainders,
+            "trees": trees,
+            **pick(self, "chosen", "reference_scores", "segment_score"),
         }
+        return {name: plain(value) for name, value in found.items()}
+
+    def draw(self, path: str | Path | None = None, *, plan: str | None = None) -> Figure:
+        """The plan over the similarities, as a figure of matplotlib, which notebooks show.
+
+        Args:
+            path: Where it is written as well, if at all; ``.png``, ``.svg`` or ``.pdf``.
+            plan: Name of the one plan to draw, such as ``"recall"``; all that there are if ``None``.
+
+        Returns:
+            The figure; see :func:`~textmover.report.explanation.figure.explanation_figure`.
+        """
+        from textmover.report.explanation.figure import explanation_figure
+
+        return explanation_figure(self, path, plan=plan)
+
+    def to_html(self) -> str:
+        """A page that needs nothing else, in which words light up with what they are matched with."""
+        from textmover.report.explanation.page import render_explanations
+
+        return render_explanations([ExplainedLine(self)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write a picture (``.png``, ``.svg``, ``.pdf``), a page (``.html``) or everything (``.json``) into a file.
+
+        Args:
+            path: Its suffix says what is written; the file appears under its name only when it is complete.
+        """
+        from textmover.report.figures.panels import FORMATS
+
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix in FORMATS:
+            self.draw(path)
+        elif suffix in (".html", ".htm", ".json"):
+            text = json.dumps(self.to_dict(), ensure_ascii=False) + "\n" if suffix == ".json" else self.to_html()
+            with atomic_file(path) as stream:
+                stream.write(text.encode("utf-8", "replace").decode("utf-8"))
+        else:
+            raise InputError(
+                f"Expected a file that ends in {', '.join(FORMATS)}, .html or .json, but got {path}: give another name."
+            )
+        return path
+
+    def _repr_html_(self) -> str | None:
+        """HTML for notebooks: the page in a frame of its own; the plain text if Jinja is not installed."""
+        from textmover.report.explanation.page import frame
+
+        try:
+            return frame(self)
+        except InputError:
+            return None
 
 
-def _text_dict(side: ExplainedText, adds: np.ndarray) -> dict[str, Any]:
-    return {
-        "text": side.text,
-        "words": list(side.words),
-        "spans": [None if span is None else list(span) for span in side.spans],
-        "weights": side.weights.tolist(),
-        "adds": adds.tolist(),
-    }
+class ExplainedLine(NamedTuple):
+    """An explanation, and the line of a file that it is from; ``None`` for a pair that was given by itself."""
 
-
-def _trees_dict(trees: ExplainedTrees) -> dict[str, Any]:
-    sides = {
-        name: {"words": list(one.words), "lemmas": list(one.lemmas), "heads": list(one.heads),
-               "relations": list(one.relations)}
-        for name, one in (("reference", trees.reference), ("hypothesis", trees.hypothesis))
-    }  # fmt: skip
-    edits = [one._asdict() for one in trees.edits]
-    return {**sides, "edits": edits, "distance": trees.distance, "largest": trees.largest}
+    found: Explanation
+    line: int | None = None

@@ -1,9 +1,14 @@
-"""Sentences about an explanation that all its views share."""
+"""Sentences and rows of an explanation that all its views share."""
 
 from __future__ import annotations
 
-from textmover.report.explanation.values import ExplanationValues
+from typing import TYPE_CHECKING
+
+from textmover.markdown import one_line
 from textmover.report.figures.svg import MINUS, signed
+
+if TYPE_CHECKING:
+    from textmover.report.explanation.values import ExplainedTrees, Explanation
 
 FLAGS = {
     "empty": "a side has nothing to match",
@@ -17,7 +22,7 @@ FLAGS = {
 """Descriptions of flags, by their names in scores."""
 
 
-def flag_notes(found: ExplanationValues) -> list[str]:
+def flag_notes(found: Explanation) -> list[str]:
     """Sentences about what is out of the ordinary."""
     notes = {flag: FLAGS.get(flag, flag) for flag in found.flags}
     if "unknown" in notes and found.unknown_words:
@@ -25,30 +30,28 @@ def flag_notes(found: ExplanationValues) -> list[str]:
     return list(notes.values())
 
 
-def plan_words(name: str, *, several: bool) -> str:
-    """Meaning of a plan's discs.
-
-    Example:
-        >>> plan_words("recall", several=True), plan_words("cost", several=False)
-        ('moved in recall', 'moved')
-    """
-    return f"moved in {name}" if several else "moved"
-
-
-def signed_terms(found: ExplanationValues) -> list[tuple[str, float]]:
+def signed_terms(found: Explanation) -> list[tuple[str, float]]:
     """Terms of the score: all words together, and each remainder by its name."""
     return [("words", found.by_words), *((one.name, one.value) for one in found.remainders)]
 
 
-def decomposition(found: ExplanationValues, *, plain: bool = False) -> str:
-    """Sum of words and remainders, such as ``"words 0.72 - baseline 0.13 = score 0.59"``.
-
-    Args:
-        found: The explanation.
-        plain: Whether a hyphen stands for the minus sign, as in the numbers of a terminal.
-    """
+def decomposition(found: Explanation, *, plain: bool = False) -> str:
+    """Sum of words and remainders, such as ``"words 0.72 - baseline 0.13 = score 0.59"``; plain with a hyphen."""
     minus, parts = "-" if plain else MINUS, []
     for place, (name, value) in enumerate(signed_terms(found)):
         sign = "" if place == 0 and value >= 0 else f"{minus} " if value < 0 else "+ "
         parts.append(f"{sign}{name} {signed(abs(value), 4)}")
     return f"{' '.join(parts)} = score {signed(found.score, 4).replace(MINUS, minus)}"
+
+
+def tree_rows(trees: ExplainedTrees, *, kept_first: bool) -> list[tuple[str, str, str, float]]:
+    """Each edit with its words and its cost, those of kept words first or last."""
+    return [
+        (
+            one.kind,
+            "" if one.reference is None else one_line(trees.reference.words[one.reference]),
+            "" if one.hypothesis is None else one_line(trees.hypothesis.words[one.hypothesis]),
+            one.cost,
+        )
+        for one in sorted(trees.edits, key=lambda one: (one.kind == "kept") != kept_first)
+    ]

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from textmover.markdown import figure_label
-from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential
-from textmover.report.figures.panels import FORMATS, check_matplotlib, save_figure
+from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential, step_of
+from textmover.report.figures.panels import figure_path, save_figure
 from textmover.report.figures.svg import signed
-from textmover.types import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,13 +30,7 @@ TURN = 40
 
 
 class HeatGroup(NamedTuple):
-    """Rows of a heat map under a heading.
-
-    Attributes:
-        title: The heading; may be empty.
-        names: Of the rows.
-        values: For each row one value per column, NaN where there is none.
-    """
+    """Named rows of a heat map under a heading, which may be empty; values are NaN where there are none."""
 
     title: str
     names: Sequence[str]
@@ -47,22 +40,11 @@ class HeatGroup(NamedTuple):
 def draw_heat_map(
     groups: Sequence[HeatGroup], columns: Sequence[str], path: Path | str, *, title: str, low: str, high: str
 ) -> None:
-    """Draw values, of which 0 and 1 have a meaning, into a file that appears under its name only when it is complete.
+    """Draw values, of which 0 and 1 have a meaning (``low`` and ``high``), into a file.
 
     Cells are the darker blue the nearer they are to 1, as dark as it gets above 1, and orange below 0.
-
-    Args:
-        groups: At least one row in all.
-        columns: Their names, at least one.
-        path: Where to write; one of :data:`~textmover.report.figures.panels.FORMATS`.
-        title: Of the figure.
-        low: What 0 stands for.
-        high: What 1 stands for.
     """
-    check_matplotlib()
-    path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    path = figure_path(path)
     rows = [row for group in groups for row in group.values]
     if not rows or not columns:
         raise ValueError("Expected at least one row and one column, but got none.")
@@ -81,9 +63,8 @@ def shade(value: float) -> Shade | None:
     if math.isnan(value):
         return None
     if round(value, 2) < 0:
-        below, _ = diverging("light")
-        return below[min(DIVERGING - 1, int(-value * DIVERGING))]
-    return sequential("light")[min(SEQUENTIAL - 1, int(max(0.0, value) * SEQUENTIAL))]
+        return diverging("light")[0][step_of(-value, DIVERGING)]
+    return sequential("light")[step_of(value)]
 
 
 def _figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low: str, high: str) -> Figure:
@@ -101,15 +82,8 @@ def _figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low
     place, ticks = 0.0, []
     for group in groups:
         if group.title:
-            axes.text(
-                0,
-                place + 0.5 * BETWEEN,
-                figure_label(group.title),
-                va="center",
-                fontsize=9,
-                color=INK["light"],
-                style="italic",
-            )
+            heading = {"va": "center", "fontsize": 9, "color": INK["light"], "style": "italic"}
+            axes.text(0, place + 0.5 * BETWEEN, figure_label(group.title), **heading)
             place += BETWEEN
         for name, values in zip(group.names, group.values, strict=True):
             ticks.append((place + 0.5, name))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from textmover.report.figures.svg import Scale, axis_labels, coordinate, element, nice_ticks, padded, signed, svg
+from textmover.report.figures.svg import Scale, coordinate, element, padded, signed, svg, tick_labels
 
 WIDTH, LEAST_HEIGHT = 400.0, 262.0
 LEFT, RIGHT, TOP = 34.0, 268.0, 26.0
@@ -43,11 +43,7 @@ class BinLine(NamedTuple):
 
 
 def value_range(lines: Sequence[BinLine]) -> tuple[float, float]:
-    """Range that holds all values and the intervals that are drawn, with some room.
-
-    Args:
-        lines: Of one picture, or of several that are to be compared.
-    """
+    """Range that holds all values and the intervals that are drawn, with some room."""
     ends = [end for line in lines if not line.muted for pair in line.ends for end in pair]
     return padded([*(value for line in lines for value in line.values), *ends], 0.06)
 
@@ -60,7 +56,9 @@ def line_plot(
     axis: str = "",
     span: tuple[float, float] | None = None,
 ) -> str:
-    """Lines over bins, the names at their right ends.
+    """Lines over bins, the names at their right ends, as SVG.
+
+    A line comes to the front and the others fade where the pointer or the focus is; that needs no script.
 
     Args:
         lines: One for each metric.
@@ -68,9 +66,6 @@ def line_plot(
         title: What it shows, for those who do not see it.
         axis: What the values are.
         span: Range of the values, if it is not that of the lines.
-
-    Returns:
-        SVG. A line comes to the front and the others fade where the pointer or the focus is; that needs no script.
     """
     # Names that have a place of their own need not be pushed far: the picture grows with their number.
     below = BELOW + LINE_BELOW * max((len(texts) for texts in bins), default=0)
@@ -80,7 +75,12 @@ def line_plot(
     gap = (RIGHT - LEFT - 24) / max(1, len(bins) - 1)
     places = [LEFT + 24 + gap * index for index in range(len(bins))] if len(bins) > 1 else [(LEFT + RIGHT) / 2]
     parts = [element("text", html.escape(axis), class_="tick", x=0, y=11)] if axis else []
-    parts += [_grid(up), *_bins(bins, places, bottom)]
+    parts += tick_labels(up, 6, LEFT - 6, rule=f"H{RIGHT:g}", class_="grid")
+    for place, texts in zip(places, bins, strict=True):
+        for number, text in enumerate(texts):
+            style = "tick middle" if number else "tick strong middle"
+            at = bottom + 18 + LINE_BELOW * number
+            parts.append(element("text", html.escape(text), class_=style, x=place, y=at))
     drawn = [line for line in lines if any(math.isfinite(value) for value in line.values)]
     ends = [up.at(next(value for value in reversed(line.values) if math.isfinite(value))) for line in drawn]
     labels = spread(ends, LABEL_STEP, TOP + 2, bottom + 6)
@@ -92,13 +92,7 @@ def line_plot(
 
 
 def spread(places: Sequence[float], step: float, low: float, high: float) -> list[float]:
-    """Move labels apart that would overlap, each as little as the others allow.
-
-    Args:
-        places: Where each label would stand best.
-        step: Least distance.
-        low: No label stands below this, unless there are too many.
-        high: No label stands above this, unless there are too many.
+    """Move labels apart to a least distance within a range, each as little as the others allow.
 
     Example:
         >>> spread([5, 5, 20], 4, 0, 100), spread([0, 0], 4, 0, 100)
@@ -133,29 +127,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _grid(up: Scale) -> str:
-    ticks = nice_ticks(up.low, up.high, 6)
-    return "".join(
-        element("path", class_="grid", d=f"M{LEFT:g} {coordinate(up.at(tick))}H{RIGHT:g}")
-        + element("text", label, class_="tick end", x=LEFT - 6, y=up.at(tick) + 3.8)
-        for tick, label in zip(ticks, axis_labels(ticks), strict=True)
-    )
-
-
-def _bins(bins: Sequence[Sequence[str]], places: Sequence[float], bottom: float) -> list[str]:
-    return [
-        element(
-            "text",
-            html.escape(text),
-            class_="tick middle" if number else "tick strong middle",
-            x=place,
-            y=bottom + 18 + LINE_BELOW * number,
-        )
-        for texts, place in zip(bins, places, strict=True)
-        for number, text in enumerate(texts)
-    ]
-
-
 def _line(line: BinLine, places: Sequence[float], up: Scale, label: float, aside: float) -> str:
     """A line, its points and intervals, and its name, which a thin line leads to."""
     steps, dots, down = [], [], False
@@ -170,10 +141,8 @@ def _line(line: BinLine, places: Sequence[float], up: Scale, label: float, aside
         down = True
     if not line.muted:
         dots += [
-            element(
-                "path", class_="whisker", d=f"M{coordinate(place + aside)} {coordinate(up.at(low))}V{up.at(high):.1f}"
-            )
-            for place, (low, high) in zip(places, line.ends, strict=False)
+            element("path", class_="whisker", d=f"M{coordinate(x + aside)} {coordinate(up.at(low))}V{up.at(high):.1f}")
+            for x, (low, high) in zip(places, line.ends, strict=False)
             if math.isfinite(low)
         ]
     numbers = ", ".join(signed(value, 3) for value in line.values)

@@ -77,6 +77,15 @@ def check_matplotlib() -> None:
         ) from error
 
 
+def figure_path(path: Path | str) -> Path:
+    """A path that a figure can be written to."""
+    check_matplotlib()
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    return path
+
+
 def report_files(output: str, name: str) -> tuple[Path, Path]:
     """Paths of a table and its figure, from the one path that was given.
 
@@ -117,10 +126,7 @@ def draw_panels(
         InputError: If matplotlib is not installed, or the file cannot be written.
         ValueError: If there is no panel, or a line has another number of values.
     """
-    check_matplotlib()
-    path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"Expected a figure to end in {', '.join(FORMATS)}, but got {path}: give another name.")
+    path = figure_path(path)
     if not panels:
         raise ValueError("Expected at least one panel, but got none.")
     for line in (one for panel in panels for one in panel.lines):

@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.report.figures.svg import Scale, axis_labels, coordinate, element, nice_ticks, padded, signed, svg
+from textmover.report.figures.svg import (
+    Scale,
+    axis_labels,
+    coordinate,
+    element,
+    nice_ticks,
+    padded,
+    signed,
+    svg,
+    tick_labels,
+)
 
 Vector = NDArray[np.float64]
 
@@ -35,15 +45,9 @@ TAIL, STRETCH = 0.005, 0.5
 
 
 def hexagon_counts(x: Vector, y: Vector, radius: float) -> tuple[Vector, NDArray[np.int64]]:
-    """Count points in hexagons that stand on a corner; a point belongs to the hexagon whose centre is closest.
+    """Centres ``[m, 2]`` and counts ``[m]`` of the hexagons that hold points ``[n]``, ordered by place.
 
-    Args:
-        x: Places ``[n]``.
-        y: Places ``[n]``.
-        radius: From the centre of a hexagon to its corners.
-
-    Returns:
-        Centres ``[m, 2]`` and counts ``[m]`` of the hexagons that hold points, ordered by place.
+    Hexagons stand on a corner; a point belongs to the one whose centre is closest.
 
     Example:
         >>> centres, counts = hexagon_counts(np.array([0.0, 0.1, 9.0]), np.array([0.0, 0.1, 0.0]), 1.0)
@@ -61,12 +65,7 @@ def hexagon_counts(x: Vector, y: Vector, radius: float) -> tuple[Vector, NDArray
 
 
 def most_in_a_hexagon(ratings: Vector, scores: Vector) -> int:
-    """Points in the fullest hexagon of a plot; 0 where each has a dot of its own.
-
-    Args:
-        ratings: ``[n]``, finite.
-        scores: ``[n]``, finite.
-    """
+    """Points in the fullest hexagon of a plot; 0 where each has a dot of its own."""
     if len(ratings) <= FEW:
         return 0
     x, y, _, _ = _placed(ratings, scores, flipped=False)
@@ -74,13 +73,7 @@ def most_in_a_hexagon(ratings: Vector, scores: Vector) -> int:
 
 
 def shown_range(values: Vector) -> tuple[float, float]:
-    """Range of an axis: all values, but for lone outliers of many, which would squash the rest.
-
-    Args:
-        values: ``[n]``, finite.
-
-    Returns:
-        Lowest and highest value that is shown; equal ones, or zeros, where there is no more.
+    """Lowest and highest value that an axis shows: all of them, but for lone outliers, which would squash the rest.
 
     Example:
         >>> shown_range(np.append(np.arange(400.0), 9000.0)), shown_range(np.array([0.0, 50.0]))
@@ -98,14 +91,7 @@ def shown_range(values: Vector) -> tuple[float, float]:
 
 
 def outside_words(*axes: Vector) -> str:
-    """Number of segments outside a picture in words; empty for none.
-
-    Args:
-        axes: Values along each axis, ``[n]`` each.
-
-    Returns:
-        Such as ``"17 of 3,920 lie outside"``.
-    """
+    """Number of segments outside a picture, such as ``"17 of 3,920 lie outside"``; empty for none."""
     inside = _inside(*axes)
     lost = int((~inside).sum())
     return f"{lost:,} of {len(inside):,} lie{'s' if lost == 1 else ''} outside" if lost else ""
@@ -121,13 +107,7 @@ def _inside(*axes: Vector) -> NDArray[np.bool_]:
 
 
 def density_steps(most: int) -> list[int]:
-    """From how many segments on a hexagon gets the next depth of colour, in steps of about the same factor.
-
-    Args:
-        most: Segments in the fullest hexagon.
-
-    Returns:
-        Ascending numbers from 1, at most :data:`LEVELS`.
+    """Segments from which on a hexagon gets the next of at most :data:`LEVELS` depths, in steps of about one factor.
 
     Example:
         >>> density_steps(40), density_steps(3), density_steps(1)
@@ -138,11 +118,6 @@ def density_steps(most: int) -> list[int]:
     if factor == 2.0:
         steps = list(range(1, LEVELS + 1)) if most <= LEVELS else steps
     return [step for step in dict.fromkeys(steps) if step <= max(1, most)]
-
-
-def level_of(count: int, steps: Sequence[int]) -> int:
-    """Depth of colour of a hexagon, from 1."""
-    return sum(count >= step for step in steps)
 
 
 def step_labels(steps: Sequence[int]) -> list[str]:
@@ -163,17 +138,10 @@ def step_labels(steps: Sequence[int]) -> list[str]:
 
 
 def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[int], higher_is_better: bool) -> str:
-    """Scores of a metric (up) against ratings (right), better is up and right.
+    """Scores of a metric (up) against ratings (right) as SVG, better is up and right.
 
-    Args:
-        name: Of the metric.
-        ratings: ``[n]``, finite.
-        scores: ``[n]``, finite.
-        steps: From how many segments on hexagons are darker, the same for all plots of a page.
-        higher_is_better: False turns the axis of the scores round.
-
-    Returns:
-        SVG. Pearson's r and the line are of all segments together, those outside of :func:`shown_range` too.
+    Pearson's r and the line are of all segments together, those outside of :func:`shown_range` too. Hexagons are
+    darker from ``steps`` segments on.
     """
     x, y, across, up = _placed(ratings, scores, flipped=not higher_is_better)
     r = correlation(ratings, scores) if len(ratings) else math.nan
@@ -182,7 +150,7 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
     parts = [_frame(across, up)]
     if len(ratings) > FEW:
         centres, counts = hexagon_counts(x, y, RADIUS)
-        levels = np.array([level_of(count, steps) for count in counts.tolist()])
+        levels = np.searchsorted(steps, counts, side="right")
         corner = RADIUS * math.sqrt(3) / 2
         shape = "l{a} {b}v{c}l-{a} {b}-{a}-{b}v-{c}z".format(
             a=coordinate(corner), b=coordinate(RADIUS / 2), c=coordinate(RADIUS)
@@ -202,15 +170,9 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
 
 
 def distribution_plot(name: str, scores: Vector) -> str:
-    """Histogram of scores, with the median marked.
-
-    Args:
-        name: Of the metric, or of the ratings.
-        scores: ``[n]``, finite.
-    """
+    """Histogram of scores as SVG, with the median marked."""
     low, high = padded(shown_range(scores) if len(scores) else scores)
     across = Scale(low, high, FLAT_LEFT, RIGHT)
-    ticks = nice_ticks(low, high, 4)
     parts = []
     if len(scores):
         counts, edges = np.histogram(scores, bins=BINS, range=(low, high))
@@ -226,7 +188,7 @@ def distribution_plot(name: str, scores: Vector) -> str:
     else:
         said = "no scores"
     parts.append(element("path", class_="axis", d=f"M{coordinate(FLAT_LEFT)} {coordinate(FLAT_BOTTOM)}H{RIGHT:g}"))
-    parts += _ticks_across(across, ticks, FLAT_BOTTOM)
+    parts += _ticks_across(across, FLAT_BOTTOM)
     return svg(WIDTH, FLAT_HEIGHT, *parts, title=f"Distribution of {name}: {said}", class_="panel")
 
 
@@ -247,18 +209,14 @@ def _frame(across: Scale, up: Scale) -> str:
         element("text", "score", class_="tick middle", transform=f"translate(9 {middle:g}) rotate(-90)"),
     ]
     parts = [element("path", class_="axis", d=f"M{LEFT:g} {TOP:g}V{BOTTOM:g}H{RIGHT:g}")]
-    parts += _ticks_across(across, nice_ticks(across.low, across.high, 4), BOTTOM)
-    ticks = nice_ticks(up.low, up.high, 4)
-    parts += [
-        element("text", label, class_="tick end", x=LEFT - 5, y=up.at(tick) + 3.8)
-        for tick, label in zip(ticks, axis_labels(ticks), strict=True)
-    ]
+    parts += _ticks_across(across, BOTTOM)
+    parts += tick_labels(up, 4, LEFT - 5)
     return "".join([*parts, *names])
 
 
-def _ticks_across(across: Scale, ticks: list[float], bottom: float) -> list[str]:
+def _ticks_across(across: Scale, bottom: float) -> list[str]:
     """Labels below an axis, kept within the picture."""
-    parts = []
+    ticks, parts = nice_ticks(across.low, across.high, 4), []
     for tick, label in zip(ticks, axis_labels(ticks), strict=True):
         place, half = across.at(tick), 3.0 * len(label)
         side = "tick end" if place + half > WIDTH else "tick middle"

@@ -14,14 +14,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 class Scale(NamedTuple):
-    """From values to places.
-
-    Attributes:
-        low: Value at the start.
-        high: Value at the end, another one than at the start.
-        start: Place of the lowest value.
-        end: Place of the highest one.
-    """
+    """From values between two different ends to places."""
 
     low: float
     high: float
@@ -39,12 +32,7 @@ class Scale(NamedTuple):
 
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
-    """An element as text.
-
-    Args:
-        name: Its name, such as ``path``.
-        children: Elements, or text that is escaped already.
-        attributes: ``class_`` stands for ``class`` and ``stroke_width`` for ``stroke-width``; values are escaped.
+    """An element as text; children are escaped already, ``class_`` and ``stroke_width`` stand for their SVG names.
 
     Example:
         >>> element("text", "r", class_="a", x=1.26, title='<">')
@@ -58,15 +46,7 @@ def element(name: str, *children: str, **attributes: str | float) -> str:
 
 
 def svg(width: float, height: float, *children: str, title: str, class_: str) -> str:
-    """A picture that scales with its box.
-
-    Args:
-        width: In its own units.
-        height: In its own units.
-        children: Elements.
-        title: What it shows, for those who do not see it.
-        class_: Classes for the style sheet.
-    """
+    """A picture that scales with its box; its title says what it shows to those who do not see it."""
     box = f"0 0 {coordinate(width)} {coordinate(height)}"
     return element("svg", *children, class_=class_, viewBox=box, role="img", aria_label=title)
 
@@ -83,12 +63,7 @@ def coordinate(value: float) -> str:
 
 
 def signed(value: float, digits: int, *, plus: bool = False) -> str:
-    """A number with a true minus sign; a dash where there is none.
-
-    Args:
-        value: The number; may be NaN.
-        digits: Behind the point.
-        plus: Whether positive numbers carry a plus sign.
+    """A number with a true minus sign, and with a plus sign if asked for; a dash where there is none.
 
     Example:
         >>> signed(-0.26, 1), signed(0.5, 2, plus=True), signed(-0.001, 1), signed(float("nan"), 2)
@@ -103,14 +78,7 @@ def signed(value: float, digits: int, *, plus: bool = False) -> str:
 
 
 def padded(values: ArrayLike, share: float = 0.0) -> tuple[float, float]:
-    """Range of values with room around it, also if there is one value or none.
-
-    Args:
-        values: May hold NaN.
-        share: Room on each side, as a share of the range.
-
-    Returns:
-        Two different finite numbers.
+    """Range of values with a share of it as room on each side; two different numbers also for one value or none.
 
     Example:
         >>> padded([0, 10], 0.1), padded([3]), padded([]), padded([0])
@@ -129,15 +97,7 @@ def padded(values: ArrayLike, share: float = 0.0) -> tuple[float, float]:
 
 
 def nice_ticks(low: float, high: float, most: int) -> list[float]:
-    """Round values within a range, evenly spaced.
-
-    Args:
-        low: Start of the range.
-        high: Its end.
-        most: Largest number of ticks, at least 2.
-
-    Returns:
-        Multiples of 1, 2 or 5 times a power of ten; at least one.
+    """Multiples of 1, 2 or 5 times a power of ten within a range, at most so many (2 or more), and at least one.
 
     Example:
         >>> nice_ticks(0.13, 0.78, 4), nice_ticks(-2.4, 2.4, 5)
@@ -146,9 +106,10 @@ def nice_ticks(low: float, high: float, most: int) -> list[float]:
     power = math.floor(math.log10((high - low) / most))
     for exponent in range(power, power + 3):
         for factor in (1, 2, 5):
-            first, last = _multiples(low, high, factor, exponent)
+            step = float(f"{factor}e{exponent}")  # the closest float64
+            first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
             if last - first + 1 <= most and last >= first:
-                return [_scaled(factor * number, exponent) for number in range(first, last + 1)]
+                return [float(f"{factor * number}e{exponent}") for number in range(first, last + 1)]
     return [low]
 
 
@@ -168,30 +129,10 @@ def axis_labels(ticks: list[float]) -> list[str]:
 
 
 def tick_labels(scale: Scale, most: int, x: float, *, drop: float = 3.8, rule: str = "", class_: str = "") -> list[str]:
-    """Labels that end at a place left of an upright axis, with a rule across the picture where one is wanted.
-
-    Args:
-        scale: Of the axis.
-        most: Largest number of labels.
-        x: Their right end.
-        drop: How far their feet are below their ticks.
-        rule: Rest of the path of a rule that starts beside the label, such as ``H400``; none if empty.
-        class_: Of the rules.
-    """
+    """At most so many labels left of an upright axis that end at ``x``, and a rule beside each, such as ``H400``."""
     ticks, parts = nice_ticks(scale.low, scale.high, most), []
     for tick, label in zip(ticks, axis_labels(ticks), strict=True):
         height = scale.at(tick)
         parts += [element("path", class_=class_, d=f"M{x + 6:g} {coordinate(height)}{rule}")] if rule else []
         parts.append(element("text", label, class_="tick end", x=x, y=height + drop))
     return parts
-
-
-def _multiples(low: float, high: float, factor: int, exponent: int) -> tuple[int, int]:
-    """First and last number whose multiple lies in a range."""
-    step = _scaled(factor, exponent)
-    return math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-
-
-def _scaled(number: int, exponent: int) -> float:
-    """``number · 10^exponent``, the closest float64."""
-    return float(f"{number}e{exponent}")
