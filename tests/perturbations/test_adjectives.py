@@ -3,31 +3,8 @@ import pytest
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.words import AdjectiveTable, adjective_table, inflected
-from textmover.types import ParsedText
 
 TABLE = adjective_table()
-
-
-def by_tags(**tags: str):
-    def parse(text: str) -> ParsedText:
-        words, spans, at = text.replace(".", " .").split(), [], 0
-        for word in words:
-            at = text.index(word, at)
-            spans.append((at, at + len(word)))
-            at += len(word)
-        n = len(words)
-        return ParsedText(
-            tuple(words), tuple(words), tuple(tags.get(word, "X") for word in words), ("",) * n,
-            (-1, *range(n - 1)), ("root",) * n, tuple(spans),
-        )  # fmt: skip
-
-    return parse
-
-
-def results(text: str, name: str, degree: int = 1, parse=None) -> set[str | None]:
-    kinds = all_perturbations(parse)
-    made = (perturb(text, name, degree, seed=seed, perturbations=kinds) for seed in range(30))
-    return {None if one is None else one.text for one in made}
 
 
 @pytest.mark.parametrize(
@@ -35,9 +12,7 @@ def results(text: str, name: str, degree: int = 1, parse=None) -> set[str | None
     [
         ("It was a beautiful house.", "synonym", {"It was a lovely house."}),
         ("It was a beautiful house.", "antonym", {"It was an ugly house."}),
-        ("An expensive car stopped.", "antonym", {"A cheap car stopped.", "An inexpensive car stopped."} - {
-            "An inexpensive car stopped."
-        }),
+        ("An expensive car stopped.", "antonym", {"A cheap car stopped."}),
         ("It is the biggest storm of all.", "synonym", {"It is the largest storm of all."}),
         ("He has a bigger dog.", "antonym", {"He has a smaller dog."}),
         ("This is more expensive.", "synonym", {"This is more costly."}),
@@ -54,22 +29,20 @@ def results(text: str, name: str, degree: int = 1, parse=None) -> set[str | None
         ("", "antonym", {None}),
     ],
 )  # fmt: skip
-def test_known_results(text, name, expected):
+def test_known_results(results, text, name, expected):
     assert results(text, name) == expected
 
 
-def test_a_parse_decides():
+def test_a_parse_decides(results, tagged):
     text = "The light shone on the light table."
     assert results(text, "antonym") == {None}
-    assert results(text, "antonym", parse=by_tags(light="ADJ")) != {None}
-    assert results("It was a beautiful house.", "synonym", parse=by_tags(beautiful="NOUN")) == {None}
-    assert results("A poor man slept.", "antonym", parse=by_tags(poor="ADJ")) == {
-        "A rich man slept.",
-        "A wealthy man slept.",
-    }
+    assert results(text, "antonym", parse=tagged(light="ADJ")) != {None}
+    assert results("It was a beautiful house.", "synonym", parse=tagged(beautiful="NOUN")) == {None}
+    rich = {"A rich man slept.", "A wealthy man slept."}
+    assert results("A poor man slept.", "antonym", parse=tagged(poor="ADJ")) == rich
 
 
-def test_two_adjectives_and_no_more_than_there_are():
+def test_two_adjectives_and_no_more_than_there_are(results):
     assert results("A clever boy has an expensive car.", "antonym", 2) == {"A stupid boy has a cheap car."}
     assert results("A clever boy has a car.", "antonym", 2) == {None}
 
@@ -82,25 +55,16 @@ def test_severities_are_small_for_synonyms_and_large_for_antonyms():
     assert other > 0.45
 
 
-@pytest.mark.parametrize(
-    ("word", "forms"),
-    [
-        ("big", ("bigger", "biggest")),
-        ("happy", ("happier", "happiest")),
-        ("ugly", ("uglier", "ugliest")),
-        ("nice", ("nicer", "nicest")),
-        ("simple", ("simpler", "simplest")),
-        ("cheap", ("cheaper", "cheapest")),
-        ("thin", ("thinner", "thinnest")),
-        ("good", ("better", "best")),
-        ("friendly", (None, None)),
-        ("famous", (None, None)),
-        ("well-known", (None, None)),
-        ("tired", (None, None)),
-    ],
-)
-def test_degrees_of_adjectives(word, forms):
-    assert tuple(inflected(word, degree) for degree in (1, 2)) == forms
+FORMS = """
+    big bigger biggest; happy happier happiest; ugly uglier ugliest; nice nicer nicest; simple simpler simplest
+    cheap cheaper cheapest; thin thinner thinnest; good better best; friendly; famous; well-known; tired
+"""
+
+
+@pytest.mark.parametrize("forms", FORMS.strip().replace("\n", ";").split(";"))
+def test_degrees_of_adjectives(forms):
+    word, *expected = forms.split()
+    assert [inflected(word, degree) for degree in (1, 2)] == (expected or [None, None])
 
 
 def test_the_table_is_as_large_as_promised_and_sound():

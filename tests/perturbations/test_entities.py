@@ -4,26 +4,6 @@ from textmover.perturbations.entities import kind_of_name, names_in, names_of_ki
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import Phrase, WordPool
-from textmover.types import ParsedText
-
-
-def tagged(tags: dict[str, str]):
-    """A parser that knows the tag of each word, and takes off possessive endings and marks."""
-
-    def parse(text: str) -> ParsedText:
-        words, spans, at = [], [], 0
-        for token in text.replace("'s", " 's").replace(".", " .").replace(",", " ,").split():
-            at = text.index(token, at)
-            words.append(token)
-            spans.append((at, at + len(token)))
-            at += len(token)
-        n = len(words)
-        return ParsedText(
-            tuple(words), tuple(words), tuple(tags.get(word, "X") for word in words), ("",) * n,
-            (-1, *range(n - 1)), ("root",) * n, tuple(spans),
-        )  # fmt: skip
-
-    return parse
 
 
 def found(text: str, parse=None, texts=()) -> list[tuple[str, str]]:
@@ -61,8 +41,8 @@ def test_names_by_their_capitals(text, expected):
     assert found(text) == expected
 
 
-def test_names_by_a_parse_alone():
-    parse = tagged({"Will": "PROPN", "Rose": "PROPN", "Oslo": "PROPN"})
+def test_names_by_a_parse_alone(tagged):
+    parse = tagged(Will="PROPN", Rose="PROPN", Oslo="PROPN")
     assert found("Will saw Rose's dog.", parse) == [("Will", ""), ("Rose", "")]
     assert found("Petra saw Rose.", parse) == [("Rose", "")]
 

@@ -36,10 +36,6 @@ def made(name: str, degree: int) -> list[tuple[str, Perturbation]]:
     return [(text, item) for text, item in pairs if item is not None]
 
 
-def test_the_table_and_the_registry_name_the_same_types():
-    assert set(TABLE.grades) == {*PERTURBATIONS, "paraphrase"}
-
-
 @pytest.mark.parametrize(
     ("text", "name", "degree", "expected"),
     [

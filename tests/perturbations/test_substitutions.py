@@ -3,7 +3,6 @@ import pytest
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import WordPool
-from textmover.types import ParsedText
 
 NEAR = {
     "lazy": ["lazier", "idle"],
@@ -19,13 +18,7 @@ def near(word: str, sentence: str) -> list[str]:
     return NEAR.get(word, [])
 
 
-def results(text: str, name: str, degree: int = 1, **helpers) -> set[str | None]:
-    kinds = all_perturbations(**helpers)
-    made = (perturb(text, name, degree, seed=seed, perturbations=kinds) for seed in range(20))
-    return {None if one is None else one.text for one in made}
-
-
-def test_filler_takes_the_place_of_content_words():
+def test_filler_takes_the_place_of_content_words(results):
     assert results("The dog slept, again.", "random-word") == {"The AAA slept, again.", "The dog AAA, again."}
     assert results("The dog slept, again.", "random-word", 2) == {"The AAA AAA, again."}
     assert results("A dog slept.", "random-word", 2) == {"An AAA AAA."}
@@ -34,7 +27,7 @@ def test_filler_takes_the_place_of_content_words():
     assert results("An AAA AAA.", "random-word") == {None}
 
 
-def test_neighbours_of_the_same_form_take_the_place_of_words():
+def test_neighbours_of_the_same_form_take_the_place_of_words(results):
     text = "A fox jumps over the lazy dog."
     made = results(text, "substitute", neighbours=near)
     assert made == {
@@ -47,25 +40,13 @@ def test_neighbours_of_the_same_form_take_the_place_of_words():
     assert results("It was rebuilt.", "substitute", neighbours=near) == {None}
 
 
-def test_names_stay():
+def test_names_stay(results):
     assert results("Oslo likes Petra.", "substitute", neighbours=lambda word, _: ["other"]) == {None}
     assert results("We admire Petra.", "substitute", neighbours=lambda word, _: ["trust"]) == {"We trust Petra."}
 
 
-def test_a_parse_holds_the_part_of_speech():
-    tags = {"lazy": "ADJ", "idle": "VERB", "dog": "NOUN", "hound": "NOUN"}
-
-    def parse(text: str) -> ParsedText:
-        words, spans, at = text.replace(".", " .").split(), [], 0
-        for word in words:
-            at = text.index(word, at)
-            spans.append((at, at + len(word)))
-        n = len(words)
-        return ParsedText(
-            tuple(words), tuple(words), tuple(tags.get(word, "X") for word in words), ("",) * n,
-            (-1, *range(n - 1)), ("root",) * n, tuple(spans),
-        )  # fmt: skip
-
+def test_a_parse_holds_the_part_of_speech(results, tagged):
+    parse = tagged(lazy="ADJ", idle="VERB", dog="NOUN", hound="NOUN")
     assert results("The lazy dog.", "substitute", neighbours=near, parse=parse) == {"The lazy hound."}
 
 
