@@ -104,31 +104,33 @@ def test_a_file_beyond_the_bound_is_not_read(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "message"),
     [
-        (None, "a file at .*a.json, but there is none"),
-        (b'{\n"a": "\xff"}', "UTF-8, but got the byte 0xff in line 2"),
-        ('{"a": 1}'.encode("utf-16"), "UTF-8, but got the byte 0xff in line 1"),
+        ("none", "a file at .*none, but there is none"),
+        ("latin", "UTF-8, but got the byte 0xff in line 2"),
+        ("utf-16", "UTF-8, but got the byte 0xff in line 1"),
+        ("", "Expected a file, but got the folder"),
     ],
 )
-def test_a_file_that_cannot_be_read(tmp_path, content, message):
-    if content is not None:
-        (tmp_path / "a.json").write_bytes(content)
+@pytest.mark.parametrize("read", [read_json, read_yaml])
+def test_a_file_that_cannot_be_read(tmp_path, read, name, message):
+    (tmp_path / "latin").write_bytes(b'{\n"a": "\xff"}')
+    (tmp_path / "utf-16").write_bytes('{"a": 1}'.encode("utf-16"))
     with pytest.raises(InputError, match=message):
-        read_json(tmp_path / "a.json")
+        read(tmp_path / name)
 
 
-def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(InputError, match="Expected a file, but got the folder"):
-        read_yaml(tmp_path)
-
-
-def test_a_pipe_that_nobody_writes_to_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("opened", "missing"),
+    [(open_input, "writes to it"), (lambda path: atomic_file(path).__enter__(), "reads it")],
+    ids=["read", "written"],
+)
+def test_a_pipe_with_nobody_at_its_other_end_is_refused_and_leaves_nothing(tmp_path, monkeypatch, opened, missing):
     monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.1))
     os.mkfifo(tmp_path / "pipe")
     before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    with pytest.raises(InputError, match=r"nobody opened it within 0\.1 seconds: start what writes to it first"):
-        open_input(tmp_path / "pipe")
+    with pytest.raises(InputError, match=rf"nobody opened it within 0\.1 seconds: start what {missing} first"):
+        opened(tmp_path / "pipe")
     assert threading.active_count() == threads
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -141,16 +143,6 @@ def test_a_pipe_whose_writer_comes_later_is_read(tmp_path):
     writer.join()
 
 
-def test_a_pipe_that_nobody_reads_is_refused_and_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.1))
-    os.mkfifo(tmp_path / "pipe")
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    with pytest.raises(InputError, match=r"nobody opened it within 0\.1 seconds: start what reads it first"):
-        atomic_file(tmp_path / "pipe").__enter__()
-    assert threading.active_count() == threads
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def test_a_pipe_whose_reader_comes_later_is_written(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     found = []
@@ -160,6 +152,7 @@ def test_a_pipe_whose_reader_comes_later_is_written(tmp_path):
         stream.write("a: 1")
     reader.join()
     assert found == ["a: 1"]
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_nothing_else_loads_yaml_or_json_from_files():
