@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
-from types import MappingProxyType
 from typing import NamedTuple
 
 from textmover.perturbations.clauses import Parse, word_tags
@@ -20,12 +19,12 @@ MONTHS_THAT_ARE_WORDS = ("March", "May")
 @cache
 def _lists() -> Mapping[str, tuple[str, ...]]:
     raw = read_yaml(Path(__file__).with_name("names.yaml"))
-    return MappingProxyType({kind: listed(names) for kind, names in raw.items()})
+    return {kind: listed(names) for kind, names in raw.items()}
 
 
 @cache
 def _kinds() -> Mapping[str, str]:
-    return MappingProxyType({name: kind for kind, names in _lists().items() if kind != "titles" for name in names})
+    return {name: kind for kind, names in _lists().items() if kind != "titles" for name in names}
 
 
 def kind_of_name(name: str) -> str:

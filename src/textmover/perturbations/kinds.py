@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 from textmover.perturbations.clauses import Parse, Parses
 from textmover.perturbations.entities import entity
-from textmover.perturbations.passive_voice import active, passive
+from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, perturb
 from textmover.perturbations.phrases import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
@@ -34,43 +33,39 @@ class Kind(NamedTuple):
     needs: str = ""  # ``"parser"`` or ``"neighbours"`` where it cannot be made without; else empty
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "identity": Kind("the text as it is", "1"),
-        "repeat": Kind("words said twice in a row", "words"),
-        "swap": Kind("neighbouring words exchanged, or all words in random order", "pairs; 9: all words"),
-        "drop": Kind("words left out", "words"),
-        "insert": Kind("unrelated words put in", "words"),
-        "truncate": Kind("the end cut off", "per cent of the words"),
-        "replace": Kind("content words replaced by unrelated ones", "words"),
-        "number": Kind("figures and number words changed", "numbers"),
-        "negate": Kind("clauses turned into their opposite", "clauses"),
-        "unrelated": Kind("another sentence altogether", "1"),
-        "entity": Kind("names replaced by other names", "names"),
-        "synonym": Kind("adjectives replaced by synonyms", "adjectives"),
-        "antonym": Kind("adjectives replaced by antonyms", "adjectives"),
-        "random-word": Kind("content words replaced by AAA", "words"),
-        "substitute": Kind("words replaced by neighbours in embedding space", "words", "neighbours"),
-        "passive": Kind("an active clause in the passive", "1", "parser"),
-        "active": Kind("a passive clause in the active", "1", "parser"),
-    }
-)
+KINDS: Mapping[str, Kind] = {
+    "identity": Kind("the text as it is", "1"),
+    "repeat": Kind("words said twice in a row", "words"),
+    "swap": Kind("neighbouring words exchanged, or all words in random order", "pairs; 9: all words"),
+    "drop": Kind("words left out", "words"),
+    "insert": Kind("unrelated words put in", "words"),
+    "truncate": Kind("the end cut off", "per cent of the words"),
+    "replace": Kind("content words replaced by unrelated ones", "words"),
+    "number": Kind("figures and number words changed", "numbers"),
+    "negate": Kind("clauses turned into their opposite", "clauses"),
+    "unrelated": Kind("another sentence altogether", "1"),
+    "entity": Kind("names replaced by other names", "names"),
+    "synonym": Kind("adjectives replaced by synonyms", "adjectives"),
+    "antonym": Kind("adjectives replaced by antonyms", "adjectives"),
+    "random-word": Kind("content words replaced by AAA", "words"),
+    "substitute": Kind("words replaced by neighbours in embedding space", "words", "neighbours"),
+    "passive": Kind("an active clause in the passive", "1", "parser"),
+    "active": Kind("a passive clause in the active", "1", "parser"),
+}
 """Every perturbation, in the order in which they are listed."""
 
-ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = MappingProxyType(
-    {
-        "repetition": ("repeat", None),
-        "deletion": ("drop", None),
-        "shuffle": ("swap", (9,)),
-        "negation": ("negate", None),
-        "number-change": ("number", None),
-        "entity-replacement": ("entity", None),
-        "adjective-synonym": ("synonym", None),
-        "adjective-antonym": ("antonym", None),
-        "aaa": ("random-word", None),
-        "word-substitution": ("substitute", None),
-    }
-)
+ALIASES: Mapping[str, tuple[str, tuple[int, ...] | None]] = {
+    "repetition": ("repeat", None),
+    "deletion": ("drop", None),
+    "shuffle": ("swap", (9,)),
+    "negation": ("negate", None),
+    "number-change": ("number", None),
+    "entity-replacement": ("entity", None),
+    "adjective-synonym": ("synonym", None),
+    "adjective-antonym": ("antonym", None),
+    "aaa": ("random-word", None),
+    "word-substitution": ("substitute", None),
+}
 """Other names: the perturbation that is meant, and its degrees where not all of them are."""
 
 
@@ -101,7 +96,7 @@ def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None 
     if neighbours is not None:
         found["substitute"] = partial(substitute, neighbours, parse)
     if parse is not None:
-        found |= {"passive": partial(passive, parse), "active": partial(active, parse)}
+        found |= {"passive": partial(turned, to_passive, parse), "active": partial(turned, to_active, parse)}
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from random import Random
 
 from textmover.perturbations.clauses import PRONOUNS, Agreement, Chain, Clause, Parse, simple_clause
@@ -336,13 +337,14 @@ def _with_agent(clause: Clause, agent: str, behind: range) -> str:
     return clause.text[parsed.spans[behind.start - 1][1] : end] + f" by {agent}" + clause.text[end:]
 
 
-def passive(parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """The phrase in the passive, as a perturbation once ``parse`` is bound."""
-    new = to_passive(phrase.text, parse(phrase.text))
-    return None if new is None else Edit(new, ())
-
-
-def active(parse: Parse, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """The phrase in the active, as a perturbation once ``parse`` is bound."""
-    new = to_active(phrase.text, parse(phrase.text))
+def turned(
+    turn: Callable[[str, ParsedText], str | None],
+    parse: Parse,
+    phrase: Phrase,
+    degree: int,
+    rng: Random,
+    pool: WordPool,
+) -> Edit | None:
+    """The phrase in the other voice, as a perturbation once ``turn`` and ``parse`` are bound."""
+    new = turn(phrase.text, parse(phrase.text))
     return None if new is None else Edit(new, ())

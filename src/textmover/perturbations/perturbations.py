@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from types import MappingProxyType
 
 from textmover.perturbations.phrases import (
     AUXILIARIES,
@@ -238,20 +237,18 @@ def _unrelated(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit
     return Edit(others[int(rng.random() * len(others))], phrase.words) if others else None
 
 
-PERTURBATIONS: Mapping[str, Function] = MappingProxyType(
-    {
-        "identity": _identity,
-        "repeat": _repeat,
-        "swap": _swap,
-        "drop": _drop,
-        "insert": _insert,
-        "truncate": _truncate,
-        "replace": _replace,
-        "number": _number,
-        "negate": _negate,
-        "unrelated": _unrelated,
-    }
-)
+PERTURBATIONS: Mapping[str, Function] = {
+    "identity": _identity,
+    "repeat": _repeat,
+    "swap": _swap,
+    "drop": _drop,
+    "insert": _insert,
+    "truncate": _truncate,
+    "replace": _replace,
+    "number": _number,
+    "negate": _negate,
+    "unrelated": _unrelated,
+}
 
 
 @dataclass(frozen=True)
