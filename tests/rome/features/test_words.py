@@ -246,6 +246,18 @@ def test_it_can_be_saved_as_a_whole():
     assert torch.equal(again.ids(CORPUS), idf.ids(CORPUS))
 
 
+def test_reset_forgets_everything():
+    idf = WordIdf()
+    empty = idf.fingerprint
+    idf.add_words(CORPUS)
+    idf.reset(from_call=True)
+    assert not idf.fitted
+    assert idf.fingerprint == empty
+    assert bool(idf.from_call)
+    idf.add_words([["owl"], ["cat"]])
+    assert idf.ids([["owl", "cat", "the"]]).tolist() == [[0, 1, 2]]
+
+
 def test_white_space_alone_is_no_word():
     idf = WordIdf()
     idf.add_words([[" ", "tea"], ["\n"]])

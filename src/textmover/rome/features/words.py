@@ -130,6 +130,13 @@ class WordIdf(IdfTable):
         entries = sorted((word, counts[place]) for word, place in self._places.items())
         return hashlib.sha256(repr((entries, int(self.documents))).encode()).hexdigest()[:8]
 
+    def reset(self, *, from_call: bool = False) -> None:
+        """Forget everything, before a new fit."""
+        self._places = {}
+        self.words, self.counts = self.words[:0], self.counts[:1].zero_()
+        self.documents.zero_()
+        self.from_call.fill_(from_call)
+
     def add_words(self, texts: Iterable[Iterable[str]]) -> None:
         """Take further documents into the fit, each as its words."""
         counts, documents = self.counts[:-1].tolist(), 0
