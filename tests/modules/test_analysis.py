@@ -11,7 +11,6 @@ import torch
 from textmover.modules import MetricConfig
 from textmover.modules.analysis import (
     CENTERINGS,
-    TextTokens,
     analyse_layers,
     draw_pairs,
     read_tokens,
@@ -271,9 +270,3 @@ def test_arguments_out_of_range(parts):
 def test_a_tokenizer_that_tells_no_pieces(tiny_encoder):
     with pytest.raises(ValueError, match="a tokenizer that tells traits"):
         analyse_layers(assemble(MetricConfig(encoder=str(tiny_encoder))), TEXTS)
-
-
-def test_nothing_to_draw_from():
-    nothing = np.zeros(0, dtype=np.int64)
-    with pytest.raises(InputError, match="but got fewer"):
-        draw_pairs(TextTokens(nothing, nothing, nothing, np.zeros(0, dtype=bool), nothing), 5, 0)

@@ -13,7 +13,6 @@ from textmover.cli.main import main
 from textmover.modules import MetricModel
 from textmover.presets import PRESETS, preset_config
 from textmover.scoring import Scorer, load_checkpoint, precision, save_checkpoint
-from textmover.scoring.scorer import score
 from textmover.types import InputError
 
 VOCABULARY = """
@@ -244,12 +243,6 @@ def test_a_text_of_unknown_words_alone_is_empty(build, preset, alone):
         assert Counter(found.counts) == Counter(empty=int(empty.sum()), unknown=lacking)
 
 
-def test_unknown_words_that_are_dropped_change_nothing(build):
-    scorer = Scorer(build("wmd"))
-    found = scorer.score(["the zyx dog", "the dog"], ["an old qqq dog", "old dog"])
-    assert found.scores[0] == found.scores[1]
-
-
 def test_unknown_words_that_are_kept(table, build):
     one, other = ["the dog zyx"], ["the dog"]
     mean = {**table, "zyx": np.mean(list(table.values()), axis=0)}
@@ -324,22 +317,6 @@ def test_a_checkpoint_names_the_vectors_and_does_not_copy_them(build, file, tmp_
     assert dropped.encoder.vectors.unknown_words == dropped.tokenizer.vectors.unknown_words == "drop"
 
 
-def test_a_checkpoint_without_its_vectors_says_what_is_missing(build, file, tmp_path, cache):
-    folder = save_checkpoint(build("wmd"), tmp_path / "checkpoint", card="# card\n")
-    expected = Scorer(load_checkpoint(folder)).score(*texts()).scores.tolist()
-    moved = file.rename(tmp_path / "moved.txt")
-    cache.rename(tmp_path / "old cache")
-    with pytest.raises(InputError) as caught:
-        load_checkpoint(folder)
-    message = str(caught.value)
-    assert message.startswith(f"Expected the word vectors {file} (SHA-256 ")
-    assert message.endswith(f"put it there, or into {folder / 'encoder'}.")
-    assert "\n" not in message
-    moved.rename(folder / "encoder" / file.name)
-    file.write_text("another 1 2 3\n")  # whoever gave the checkpoint its vectors means those
-    assert Scorer(load_checkpoint(folder)).score(*texts()).scores.tolist() == expected
-
-
 def test_a_checkpoint_finds_vectors_that_were_named_from_another_folder(file, tmp_path, cache, monkeypatch):
     monkeypatch.chdir(tmp_path)
     metric = MetricModel.from_config(preset_config("wmd", encoder=file.name))
@@ -362,11 +339,6 @@ def test_static_vectors_have_one_arithmetic(file, monkeypatch, hardware, unknown
     expected = Scorer.from_pretrained("twmd", **options).score(hypotheses, references)
     assert scorer.score(hypotheses, references).scores.tolist() == expected.scores.tolist()
     assert str(scorer.signature) == str(expected.signature)
-
-
-def test_the_one_line_door_takes_a_file(file):
-    found = score(*texts(), "wmd", encoder=str(file))
-    assert found.scores.tolist() == Scorer.from_pretrained("wmd", encoder=str(file)).score(*texts()).scores.tolist()
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -407,35 +379,9 @@ def files(tmp_path):
     return paths
 
 
-def test_the_command_takes_a_file(run, files, file, build):
-    code, out, err = run("score", "-i", *files, "--model", "wmd", "--encoder", file.name)
-    assert code == 0
-    expected = Scorer(build("wmd")).score(*texts())
-    np.testing.assert_array_equal(np.float32(out.split()), np.float32(expected.scores))
-    assert f"Signature: {expected.signature}\n" in err
-
-
 def test_the_command_takes_policy_and_layers(run, files, file, build):
     flags = ("--unknown-words", "zero", "--aggregation", "single", "--stop-words", "english")
     code, out, _ = run("score", "-i", *files, "--model", "moverscore-smd", "--encoder", file, *flags, "--quiet")
     assert code == 0
     expected = Scorer(build("moverscore-smd", unknown_words="zero", stop_words="english")).score(*texts())
     np.testing.assert_array_equal(np.float32(out.split()), np.float32(expected.scores))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("the 1 2 3\ndog 1 2\n", "a word and 3 numbers, but line 2 holds 2"),
-        ("", "to hold word vectors, but it holds none"),
-        ("Some text.\n", "line 1 holds no numbers"),
-    ],
-)
-def test_a_file_that_holds_no_vectors_ends_the_command_in_one_sentence(run, files, file, text, said):
-    file.write_text(text)
-    code, out, err = run("score", "-i", *files, "--model", "wmd", "--encoder", file, "--quiet")
-    assert (code, out) == (2, "")
-    assert err.startswith("textmover: Expected ")
-    assert err.count("\n") == 1
-    assert said in err
-    assert str(file) in err

@@ -31,14 +31,6 @@ def test_a_trained_scorer_comes_back(fields, tmp_path):
     assert back.components.keys() == {"semantic", "length-ratio"}
 
 
-def test_a_scorer_that_is_not_finite_is_not_saved(fields, tmp_path):
-    metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-monotone")).eval()
-    metric.scorer.offset.data.fill_(float("nan"))
-    with pytest.raises(InputError, match=r"finite weights to save, but scorer\.offset holds NaN"):
-        save_checkpoint(metric, tmp_path / "rome", card="")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_overrides_of_a_checkpoint(fields, tmp_path):
     metric = RomeMetric.from_config(RomeConfig(**fields, scorer="new-paper", weights="uniform")).eval()
     folder = save_checkpoint(metric, tmp_path / "rome", card="")

@@ -67,16 +67,6 @@ def test_words_that_the_encoder_does_not_know_match_their_like_alone(rome):
     assert Scorer(metric).explain(hypotheses[0], references[0]).similarity[1].max() == 0
 
 
-def test_a_score_does_not_depend_on_its_batch_mates(rome):
-    metric = rome(weights="uniform")
-    together = scores(metric)
-    for row, (hypothesis, reference) in enumerate(zip(HYPOTHESES, REFERENCES, strict=True)):
-        alone = scores(metric, [hypothesis], [reference])
-        assert alone.scores[0] == pytest.approx(together.scores[row], abs=1e-6)
-        for name, values in alone.components.items():
-            assert values[0] == pytest.approx(together.components[name][row], abs=1e-6), name
-
-
 def test_batches_and_threads_of_any_size_give_the_same(rome):
     metric = rome(weights="uniform")
     many = [f"{one} {number}" for number in range(20) for one in HYPOTHESES]

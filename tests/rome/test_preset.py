@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from textmover import Scorer
-from textmover.presets import preset_config
 
 PARAPHRASE = ("Munich is situated in the south of Germany.", "Munich is located at the southern part of Germany.")
 PASSIVE = ("Elon Musk has founded Tesla Motors.", "Tesla motors is founded by Elon Musk.")
@@ -56,12 +55,6 @@ def test_the_signature_names_every_part(scorer):
     assert {"acceptability", "trees", "variant", "weights", "scorer"} <= set(entries)
 
 
-def test_a_score_is_the_same_in_any_company(scorer, found):
-    for row, (hypothesis, reference) in enumerate(EXAMPLES):
-        alone = scorer.score([hypothesis], [reference])
-        assert alone.scores[0] == pytest.approx(found.scores[row], abs=1e-6)
-
-
 def test_texts_of_any_kind_have_a_score(scorer):
     texts = ["", " ", "☕", "!?", "42", "word", "One. Two. Three.", "a " * 1500]
     result = scorer.score(texts, ["A cat sat there."] * len(texts))
@@ -86,7 +79,3 @@ def test_a_scorer_that_learned_from_other_parts_says_so(embedded, caplog):
     Scorer.from_pretrained("rome", multi_reference="mean")
     Scorer.from_pretrained("rome", change=1.0, scorer="mean")
     assert "trained on features" not in caplog.text
-
-
-def test_its_configuration_is_that_of_the_class():
-    assert preset_config("rome", theta=0.7).theta == 0.7

@@ -6,8 +6,6 @@ import logging
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -15,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.encoder import static_vectors, vector_files
 from textmover.modules.encoder import vector_files as vector_cache
 from textmover.modules.encoder.source import file_sha256
@@ -95,12 +92,6 @@ def test_every_format_gives_the_same(tmp_path, packed, header, end):
     assert list(vectors.vocabulary) == list(TABLE)
     np.testing.assert_array_equal(vectors.matrix, np.array(list(TABLE.values()), dtype=np.float32))
     np.testing.assert_allclose(vectors.mean, np.mean(list(TABLE.values()), axis=0), rtol=1e-6)
-
-
-def test_rows_are_memory_mapped(vectors):
-    assert isinstance(vectors.matrix, np.memmap)
-    assert vectors.matrix.mode == "r"
-    assert vectors.matrix.dtype == np.float32
 
 
 def test_words_may_hold_spaces_and_look_like_numbers(tmp_path):
@@ -492,15 +483,6 @@ def test_vectors_of_a_batch(vectors):
     assert not layer[~batch.mask].any()
 
 
-def test_vectors_do_not_depend_on_batch_mates(vectors):
-    texts = ["the dog", "", "the dog, the cat, Paris", "unknown"]
-    batch, together = encode(vectors, texts)
-    for row, text in enumerate(texts):
-        alone, layer = encode(vectors, [text])
-        assert torch.equal(alone.input_ids, batch.select([row]).input_ids)
-        assert torch.equal(layer[0], together[row, : layer.shape[1]])
-
-
 @pytest.mark.parametrize("texts", [[], [""], ["unheard of"]])
 def test_nothing_to_encode(vectors, texts):
     _, layer = encode(vectors, texts)
@@ -558,24 +540,3 @@ def test_copies_share_the_rows_and_pickles_open_them_again(tmp_path, no_parser):
         assert again.vectors.identity == vectors.identity
         assert torch.equal(again(words(batch.texts))[0], encoder(batch)[0])
         assert torch.equal(words(batch.texts).traits, batch.traits)
-
-
-@pytest.mark.slow
-def test_another_process_reads_the_same(vectors, tmp_path):
-    encoder, batch = StaticEncoder(vectors), WordTokenizer(vectors)(["the dog"])
-    (tmp_path / "job").write_bytes(pickle.dumps((encoder, batch)))
-    code = (
-        "import pickle, sys; encoder, batch = pickle.load(open(sys.argv[1], 'rb')); print(encoder(batch)[0].tolist())"
-    )
-    ran = subprocess.run([sys.executable, "-c", code, tmp_path / "job"], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip() == str(encoder(batch)[0].tolist())
-
-
-def test_words_that_are_near_are_cheap_to_move(vectors):
-    """What word mover's distance rests on: the nearest word is the related one, and a text is nearest to itself."""
-    _, layer = encode(vectors, ["the dog", "the cat", "the Paris"])
-    units = unit_vectors(layer)
-    nearest = [pairwise_similarity(units[:1], units[row : row + 1]).max(dim=2).values.mean() for row in range(3)]
-    assert nearest[0] == pytest.approx(1.0)
-    assert nearest[0] > nearest[1] > nearest[2]

@@ -13,22 +13,7 @@ from textmover.modules.encoder.windows import WINDOW_TOKENS, encode_windows, pla
 from textmover.modules.tokens.tokenizer import Tokenizer
 from textmover.types import InputError, TokenBatch
 
-WORDS = [
-    "the",
-    "old",
-    "town",
-    "has",
-    "one",
-    "long",
-    "street",
-    "with",
-    "many",
-    "small",
-    "market",
-    "where",
-    "people",
-    "walk",
-]
+WORDS = "the old town has one long street with many small market where people walk".split()  # noqa: SIM905 - a list that is read as text
 
 
 def long_text(words: int, start: int = 0) -> str:

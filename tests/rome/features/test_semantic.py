@@ -271,13 +271,6 @@ def test_uniform_weights_stand_in_where_all_are_0(idf):
     assert weights.tolist() == [[0.5, 0.5], [0, 1], [0, 0]]
 
 
-def test_weights_do_not_depend_on_batch_mates(idf):
-    together = word_weights(WORDS, MASK, idf)[0]
-    for row in range(3):
-        alone = word_weights(WORDS[row : row + 1], MASK[row : row + 1, : len(WORDS[row])], idf)[0]
-        torch.testing.assert_close(alone[0], together[row, : len(WORDS[row])], rtol=0, atol=0)
-
-
 def test_an_unknown_weighting_is_refused():
     with pytest.raises(InputError, match=r"`weighting` to be one of uniform, idf, tf-idf, but got 'bm25'\."):
         word_weights(WORDS, MASK, weighting="bm25")
@@ -294,18 +287,6 @@ def word_units(metric, texts, idf=None):
     words = [[text[start:end] for start, end in places] for text, places in zip(texts, spans, strict=True)]
     mask = taking_part(mask, words)
     return Units(vectors, mask, word_weights(words, mask, idf)[0])
-
-
-def test_from_texts_to_values(tiny_metric):
-    metric = tiny_metric(subwords="mean")  # the tokenizer gives traits
-    hypotheses = word_units(metric, ["the cat sat.", "the cat sat.", "!!", "", "tea"])
-    references = word_units(metric, ["The cat sat!", "rain", "the cat", "the cat", "tea"])
-    found = semantic_similarity(references, hypotheses)
-    assert found.empty.tolist() == [False, False, True, True, False]
-    assert found.value[[2, 3]].tolist() == [0, 0]
-    assert found.value[4].item() == pytest.approx(1)
-    assert found.alignment[0].tolist()[:3] == [0, 1, 2]
-    assert found.value[0] > found.value[1]
 
 
 @pytest.fixture(scope="module")

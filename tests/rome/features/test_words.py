@@ -1,7 +1,5 @@
 """Words of texts: their places, their vectors as means of pieces, and the table of their frequencies."""
 
-import io
-
 import pytest
 import torch
 from safetensors.torch import load, save
@@ -125,17 +123,6 @@ def test_words_behind_the_limit_keep_their_place_without_a_vector(tokenizer):
     assert (found[0, 22:] == 0).all()
 
 
-def test_spacys_words_have_vectors(tokenizer):
-    spacy = pytest.importorskip("spacy")
-    text = " Don't walk the cats, they're old!"
-    spans = [(word.idx, word.idx + len(word)) for word in spacy.blank("en")(text) if not word.is_space]
-    batch, offsets = tokenizer([text]), token_offsets(tokenizer, [text])
-    found, mask = word_vectors_of_spans(random_vectors(batch), batch, offsets, [spans])
-    assert written(text, spans) == ["Do", "n't", "walk", "the", "cats", ",", "they", "'re", "old", "!"]
-    assert mask.all()
-    assert (found.norm(dim=2) > 0).all()
-
-
 def test_words_do_not_depend_on_batch_mates(tokenizer):
     batch, offsets = tokenizer(TEXTS), token_offsets(tokenizer, TEXTS)
     vectors, spans = random_vectors(batch), word_spans(batch, offsets)
@@ -233,17 +220,6 @@ def test_a_checkpoint_brings_the_words_along(corpus):
     queries = [["größe", "the", "something"]]
     torch.testing.assert_close(again[1](again[1].ids(queries)), model[1](model[1].ids(queries)))
     again[1].add_words([["more"]])  # it can be fitted further
-
-
-def test_it_can_be_saved_as_a_whole():
-    idf = WordIdf()
-    idf.add_words(CORPUS)
-    buffer = io.BytesIO()
-    torch.save(idf, buffer)
-    buffer.seek(0)
-    again = torch.load(buffer, weights_only=False)
-    assert again.fingerprint == idf.fingerprint
-    assert torch.equal(again.ids(CORPUS), idf.ids(CORPUS))
 
 
 def test_reset_forgets_everything():

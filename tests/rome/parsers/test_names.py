@@ -78,17 +78,6 @@ def test_spans_are_of_the_text(parser):
         assert not [word for word in parsed.words if not word.strip()]
 
 
-def test_white_space_changes_no_tree(parser):
-    for text, parsed in zip(TEXTS, parser(TEXTS), strict=True):
-        (loose,) = parser(["\n " + text.replace(" ", " \n\t ") + "\u3000"])
-        assert (loose.words, loose.heads, loose.lemmas) == (parsed.words, parsed.heads, parsed.lemmas)
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\n", "\u3000\x85"])
-def test_text_without_words_has_an_empty_parse(parser, text):
-    assert len(parser([text])[0]) == 0
-
-
 @pytest.mark.parametrize(
     "text",
     [
