@@ -80,9 +80,8 @@ def build_layers(config: MetricConfig, layers: tuple[int, ...]) -> Layers:
     if config.aggregation == "scalar-mix":
         return ScalarMix(layers)
     if config.aggregation == "routing":
-        return Routing(
-            layers, config.routing_kernel, config.routing_step, config.routing_tolerance, config.routing_iterations
-        )
+        names = {"kernel": "kernel", "step": "step", "tolerance": "tolerance", "max_iterations": "iterations"}
+        return Routing(layers, **{name: getattr(config, f"routing_{field}") for name, field in names.items()})
     return SingleLayer(layers[0])
 
 

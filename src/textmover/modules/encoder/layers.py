@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from textmover.functional import unit_vectors
-from textmover.functional.aggregation import Kernel, power_mean, routing
+from textmover.functional.aggregation import power_mean, routing
 from textmover.types import InputError
 
 
@@ -60,10 +61,7 @@ class _UnitLayers(nn.Module):
 
 
 class PowerMeans(_UnitLayers):
-    """Power means of the unit vectors of several layers, side by side (:func:`~textmover.functional.power_mean`).
-
-    Reference: Zhao et al. 2019 (MoverScore), Eq. 4 and 5; Rücklé et al. 2018.
-    """
+    """Power means of the unit vectors of several layers, side by side (Zhao et al. 2019, MoverScore, Eq. 4 and 5)."""
 
     def __init__(self, layers: Sequence[int], powers: Sequence[float]) -> None:
         super().__init__(layers)
@@ -107,37 +105,20 @@ class ScalarMix(_UnitLayers):
 
 
 class Routing(_UnitLayers):
-    """Mode of the unit vectors of several layers by mean shift (:func:`~textmover.functional.routing`).
+    """Mode of the unit vectors of several layers by mean shift (Zhao et al. 2019, MoverScore, appendix A.2)."""
 
-    Reference: Zhao et al. 2019 (MoverScore), appendix A.2.
-    """
-
-    def __init__(
-        self,
-        layers: Sequence[int],
-        kernel: Kernel = "gaussian",
-        step: float = 1.0,
-        tolerance: float = 1e-5,
-        max_iterations: int = 20,
-    ) -> None:
+    def __init__(self, layers: Sequence[int], **options: Any) -> None:
         super().__init__(layers)
-        self.kernel: Kernel = kernel
-        self.step, self.tolerance, self.max_iterations = step, tolerance, max_iterations
+        self.options = {"kernel": "gaussian", "step": 1.0, "tolerance": 1e-5, "max_iterations": 20, **options}
 
     def signature_entries(self) -> dict[str, str]:
         """Layers, kernel, step, and when the iterations stop."""
-        options = (self.kernel, f"step{self.step:g}", f"to{self.tolerance:g}", f"max{self.max_iterations}")
-        return super().signature_entries() | {"routing": ",".join(options)}
+        stated = "{kernel},step{step:g},to{tolerance:g},max{max_iterations}".format(**self.options)
+        return super().signature_entries() | {"routing": stated}
 
     def forward(self, hidden_states: Sequence[Tensor]) -> Tensor:
         """Hidden states of the needed layers, ``[B, L, D]`` each, to token vectors ``[B, L, D]``."""
-        return routing(
-            self.unit_layers(hidden_states),
-            kernel=self.kernel,
-            step=self.step,
-            tolerance=self.tolerance,
-            max_iterations=self.max_iterations,
-        )
+        return routing(self.unit_layers(hidden_states), **self.options)
 
 
 def _ranges(layers: Sequence[int]) -> str:

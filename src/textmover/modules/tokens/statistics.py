@@ -127,10 +127,7 @@ class IdfTable(nn.Module):
 
 
 class Baseline(nn.Module):
-    """Mean recall, precision and F of unrelated texts, and the rescaling :math:`(x - b)/(1 - b)` by it.
-
-    Reference: Zhang et al. 2020 (BERTScore), section 3.
-    """
+    """Mean recall, precision and F of unrelated texts, and rescaling ``(x - b)/(1 - b)`` (Zhang et al. 2020)."""
 
     values: Tensor
     count: Tensor
