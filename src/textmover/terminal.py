@@ -1,14 +1,16 @@
-"""Tables and lines on standard output: aligned on a terminal, plain and unwrapped in a file or pipe."""
+"""Tables and lines on standard output: aligned on a terminal, plain and unwrapped in a file or pipe; progress bars."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -78,3 +80,23 @@ def print_line(stream: Console, line: str | Text) -> None:
     with stream.capture() as captured:
         stream.print(line)
     stream.file.write("".join(f"{one.rstrip()}\n" for one in captured.get().splitlines()))
+
+
+AdvancePart = Callable[[str, int, "int | None"], None]
+"""Called with the name of a part of the work, how much of it was finished since the last call, and its length."""
+
+
+@contextlib.contextmanager
+def progress_bars(*, shown: bool) -> Iterator[AdvancePart]:
+    """Show a bar for each part of the work on standard error, if that is a terminal, and if they may be ``shown``."""
+    stream = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def advance(part: str, done: int, total: int | None) -> None:
+            if part not in tasks:
+                tasks[part] = bar.add_task(part, total=total)
+            bar.update(tasks[part], advance=done)
+
+        yield advance

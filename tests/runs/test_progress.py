@@ -6,10 +6,8 @@ import sys
 import pytest
 
 from textmover.readers.streams import Row
-from textmover.runs.progress import Pace, ShardProgress, progress_bar
-from textmover.runs.score_summary import Tally
+from textmover.runs.progress import EVERY, Pace, PairCount, progress_bar
 from textmover.runs.shards.shards import Shard
-from textmover.runs.shards.streaming import Done
 
 
 class Terminal(io.StringIO):
@@ -67,19 +65,66 @@ def test_a_bar_is_shown_on_a_terminal_only(monkeypatch, terminal, shown, seen):
     assert bool(stream.getvalue()) == seen
 
 
-def test_shards_advance_while_they_are_scored():
-    told = []
-    progress = ShardProgress(lambda *step: told.append(step), systems=2)
-    rows = [Row(number, ("a", "b"), ("c",)) for number in range(1, 11)]
-    shards = [Shard(index, 1, rows, share) for index, share in enumerate((0.4, 0.8, None))]
-    done = [Done(shard, Tally(10, 0, "", (0.0, 0.0), {}, ("score",)), None) for shard in shards]
-    progress.within(shards[0], 5)
-    progress.within(shards[0], 10)
-    progress.finished(done[0])
-    progress.within(shards[1], 10)
-    progress.finished(done[1])
-    progress.within(shards[2], 1)
-    pairs, shares, _ = zip(*told, strict=True)
-    assert pairs == (5, 10, 5, 10, 10, 1)
-    assert shares[:5] == pytest.approx((0.1, 0.3, 0.4, 0.6, 0.8))
-    assert shares[5] is None
+class Counted:
+    """A count of pairs of two systems, its steps, what other processes have counted, and the time."""
+
+    def __init__(self) -> None:
+        self.pairs, self.now, self.looks = (0, 0), 0.0, 0
+        self.steps: list[tuple[int, float | None, bool]] = []
+        self.count = PairCount(2, lambda *step: self.steps.append(step), self.others, lambda: self.now)
+
+    def others(self) -> tuple[int, int]:
+        self.looks += 1
+        return self.pairs
+
+    def read(self, index: int, share: float | None) -> None:
+        rows = [Row(number, ("a", "b"), ("c",)) for number in range(1, 11)]
+        self.count.read(Shard(index, 10 * index + 1, rows, share))
+
+
+def test_shards_advance_while_they_are_scored_and_at_their_end():
+    counted = Counted()
+    for index, share in enumerate((0.4, 0.8, None)):
+        counted.read(index, share)
+        counted.count.within(5)
+        counted.count.within(10)
+        counted.count.finished(10, scored=index != 1)  # with the rows that were left out
+    pairs, shares, scored = zip(*counted.steps, strict=True)
+    assert pairs == (5, 10, 5) * 3
+    assert shares[:6] == pytest.approx((0.1, 0.3, 0.4, 0.5, 0.7, 0.8))
+    assert shares[6:] == (None,) * 3
+    assert scored == (True,) * 5 + (False,) + (True,) * 3
+
+
+def test_pairs_of_all_processes_are_counted_with_their_share_of_the_input():
+    counted = Counted()
+    counted.read(0, 0.25)  # so that there are 80 pairs
+    counted.pairs = (12, 20)
+    counted.count.within(8)
+    assert counted.steps == [(8, 0.1, True), (20, 0.35, False), (12, 0.5, True)]
+    counted.read(2, 0.5)  # there are 120
+    counted.pairs = (16, 20)
+    counted.now += EVERY
+    counted.count.look()
+    assert counted.steps[3:] == [(4, pytest.approx(44 / 120), True)]
+
+
+def test_the_others_are_looked_at_now_and_then_and_at_the_end():
+    counted = Counted()
+    for _ in range(10):
+        counted.count.within(1)
+    assert counted.looks == 1
+    counted.pairs = (5, 0)
+    counted.count.look(at_once=True)
+    assert counted.steps == [(1, None, True)] * 10 + [(5, None, True)]
+
+
+def test_more_pairs_than_expected_are_no_more_than_all():
+    counted = Counted()
+    counted.read(0, 1.0)
+    counted.pairs = (30, 0)
+    counted.count.look()
+    assert counted.steps == [(30, 1.0, True)]
+    counted.read(1, None)
+    counted.count.within(1)
+    assert counted.steps[-1] == (1, None, True)

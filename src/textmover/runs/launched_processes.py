@@ -45,13 +45,10 @@ def check_by_hand(nodes: int, option: str = "--num-nodes") -> None:
 
 
 class Launched:
-    """The processes that this one has started on its machine, watched in place of Lightning.
+    """The processes that this one has started on its machine through Lightning's launcher.
 
-    Lightning would kill this process too, without a word, when one of them ends early.
-
-    Args:
-        launcher: Lightning's, after it has started them; its own watch is switched off.
-        rank: The number of this process among all.
+    They are watched in place of Lightning, which would kill this process too, without a word, when one of them ends
+    early.
     """
 
     def __init__(self, launcher: Any, rank: int) -> None:
@@ -89,12 +86,7 @@ class Launched:
             process.wait()
 
     def wait_for(self, wanted: str, *, noted: bool) -> None:
-        """Until :meth:`arrived`, end this process where the others never come; the main thread waits in torch.
-
-        Args:
-            wanted: What is waited for.
-            noted: Whether to say so after a while.
-        """
+        """Until :meth:`arrived`, end this process where the others never come; the main thread waits in torch."""
         self._signals = os.pipe()
         for end in self._signals:
             os.set_blocking(end, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import sys
@@ -13,7 +12,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from textmover.files import atomic_bytes, check_output, growing_file
 from textmover.readers.candidates import Candidates
-from textmover.runs.shards.score_formats import SUFFIXES, compressed, split_suffix
+from textmover.runs.shards.score_formats import check_compression, compressed, format_of
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -39,14 +38,13 @@ def choose_output(format: str | None, path: str | None, inputs: Sequence[str]) -
     if path is None:
         return Output(format or "text", None)
     output = check_output(path, inputs)
-    meant = format or SUFFIXES.get(split_suffix(output), "text")
+    meant = format or format_of(output)
     if meant not in FORMATS:
         raise InputError(
             f"Expected an output of {', '.join(FORMATS)}, but got {output}: give another suffix, or name one with "
             "--format."
         )
-    with compressed(io.BytesIO(), output):  # says now rather than behind the last segment whether it can be done
-        pass
+    check_compression(output)
     return Output(meant, output)
 
 
@@ -69,10 +67,10 @@ def open_output(output: Output) -> Iterator[Write]:
     """
     path = output.path
     if path is None:
-        yield _writer(output.format, _print)
+        yield _writer(output.format, None)
     elif path.exists() and not path.is_file():  # a device or pipe
         with atomic_bytes(path) as raw, compressed(raw, path) as stream:
-            yield _writer(output.format, _encoder(stream))
+            yield _writer(output.format, stream)
     else:
         with _kept(output, path) as write:
             yield write
@@ -85,7 +83,7 @@ def _kept(output: Output, path: Path) -> Iterator[Write]:
     with growing_file(partial) as raw:
         try:
             with compressed(raw, path) as stream:
-                writer = _writer(output.format, _encoder(stream))
+                writer = _writer(output.format, stream)
 
                 def write(candidates: Candidates, choice: Choice) -> None:
                     nonlocal written, whole
@@ -114,63 +112,46 @@ def _kept(output: Output, path: Path) -> Iterator[Write]:
         raise InputError(f"{stopped} What was chosen before is not lost: {said}.") from stopped
 
 
-def _writer(format: str, put: Callable[[str], None]) -> Write:
-    """Writes choices in a format, a table's header before the first."""
+def _writer(format: str, stream: IO[bytes] | None) -> Write:
+    """Write choices in a format, a table's header before the first; no stream is standard output."""
     first = True
 
     def write(candidates: Candidates, choice: Choice) -> None:
         nonlocal first
+        header = ""
         if format == "tsv" and first:
-            named = ["id"] if candidates.named else []
-            put("\t".join([*named, "index", "utility", "utilities", "text"]) + "\n")
+            header = "\t".join([*_named(candidates, "id"), "index", "utility", "utilities", "text"]) + "\n"
         first = False
-        put(_LINES[format](candidates, choice) + "\n")
+        text = f"{header}{_line(format, candidates, choice)}\n"
+        if stream is not None:
+            stream.write(text.encode())
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
     return write
 
 
-def _text(_: Candidates, choice: Choice) -> str:
-    return choice.text
+def _named(candidates: Candidates, cell: str) -> list[str]:
+    return [cell] if candidates.named else []
 
 
-def _tsv(candidates: Candidates, choice: Choice) -> str:
-    named = [_cell(candidates.name)] if candidates.named else []
-    utilities = " ".join(f"{one:.9g}" for one in choice.utilities)
-    return "\t".join([*named, str(choice.index), f"{choice.utility:.9g}", utilities, choice.text])
-
-
-def _cell(value: object) -> str:
-    """A name as a cell: texts without what would break a row, other values as JSON."""
-    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _jsonl(candidates: Candidates, choice: Choice) -> str:
+def _line(format: str, candidates: Candidates, choice: Choice) -> str:
+    if format == "text":
+        return choice.text
+    name = candidates.name
+    if format == "tsv":
+        # A name without what would break a row; other values as JSON.
+        cell = " ".join(name.split()) if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
+        utilities = " ".join(f"{one:.9g}" for one in choice.utilities)
+        return "\t".join(
+            [*_named(candidates, cell), str(choice.index), f"{choice.utility:.9g}", utilities, choice.text]
+        )
     entries = {
-        **({"id": candidates.name} if candidates.named else {}),
+        **({"id": name} if candidates.named else {}),
         "index": choice.index,
-        "utility": _rounded(choice.utility),
+        "utility": float(f"{choice.utility:.9g}"),
         "text": choice.text,
-        "utilities": [_rounded(one) for one in choice.utilities.tolist()],
+        "utilities": [float(f"{one:.9g}") for one in choice.utilities.tolist()],
     }
     return json.dumps(entries, ensure_ascii=False, default=str)
-
-
-def _rounded(value: float) -> float:
-    """Nine significant digits, as scores are written."""
-    return float(f"{value:.9g}")
-
-
-_LINES = {"text": _text, "tsv": _tsv, "jsonl": _jsonl}
-
-
-def _encoder(stream: IO[bytes]) -> Callable[[str], None]:
-    def put(text: str) -> None:
-        stream.write(text.encode())
-
-    return put
-
-
-def _print(text: str) -> None:
-    # Looked up at each call: what stands for standard output may change.
-    sys.stdout.write(text)
-    sys.stdout.flush()

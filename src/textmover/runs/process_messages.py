@@ -15,15 +15,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]  # its types do not name them
 
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.runs.shards.shards import Shard
-    from textmover.runs.shards.streaming import Done
 
 BEAT = 0.5
 """Seconds between two signs of life."""
@@ -45,18 +41,10 @@ _OPEN: list[TCPStore] = []
 
 
 class Meeting:
-    """A place on the first process where the others leave word; all of them make one together.
+    """Messages from the other processes to the first, which has rank 0; all of them make one together.
 
     A process other than the first ends by itself within a second of the first one's end, however that came about, so
-    that nothing goes on working behind its back.
-
-    Args:
-        rank: Which process this is; 0 is the first.
-        world: How many there are.
-        broadcast: Gives all processes what the first one gave.
-
-    Attributes:
-        last_words: Called where the first process has ended without saying why.
+    that nothing goes on working behind its back. Where the first one has not said why, ``last_words`` is called before.
     """
 
     def __init__(self, rank: int, world: int, broadcast: Callable[[int], int]) -> None:
@@ -94,12 +82,7 @@ class Meeting:
                     self._untold[name] = 0
 
     def count(self, pairs: int, scored: bool) -> None:
-        """Let the first process know, with the next sign of life, of further pairs that this one has finished.
-
-        Args:
-            pairs: How many.
-            scored: Whether they were scored just now, rather than by an earlier run.
-        """
+        """Send the first process, with the next sign of life, a number of further pairs that this one has finished."""
         with self._counting:
             self._untold[SCORED if scored else KEPT] += pairs
 
@@ -171,11 +154,7 @@ class Meeting:
         return now - since > SILENCE
 
     def wait(self, meanwhile: Callable[[], None] = lambda: None) -> BaseException | None:
-        """Wait, in the first process, until all others have ended well, or one has failed, and why.
-
-        Args:
-            meanwhile: Called again and again until then.
-        """
+        """Wait, in the first process, until all others have ended well, or one has failed, and why."""
         while not self._store.check([f"end {rank}" for rank in range(1, self._world)]):
             failure = self.failure()
             if failure is not None:
@@ -194,9 +173,8 @@ class Meeting:
     def leave(self, *, well: bool) -> NoReturn:
         """End a process other than the first.
 
-        Args:
-            well: Whether its work is done. If not, it stays until the first process has said why and ended: launchers
-                that see another one end with an error would kill the first before it can.
+        If its work is not done, it stays until the first process has said why and ended: launchers that see another one
+        end with an error would kill the first before it can.
         """
         if not well:  # torch reports the lost connection as well
             self._explained = True
@@ -212,84 +190,3 @@ class Meeting:
         sys.stderr.flush()
         # Threads of gloo can outlive the interpreter's own end, which then aborts after all is done.
         os._exit(0)
-
-
-EVERY = 0.5
-"""Seconds between two looks at what the others have counted."""
-
-
-class ShardCount:
-    """Counts the pairs of the shards of one process, within them and at their end.
-
-    Args:
-        systems: Pairs to a row.
-        tell: Called with the pairs that were finished since the last call, and whether they were scored just now.
-    """
-
-    def __init__(self, systems: int, tell: Callable[[int, bool], None]) -> None:
-        self._systems, self._tell = systems, tell
-        self._told = 0
-
-    def within(self, _: Shard, pairs: int) -> None:
-        """So many further pairs of a shard are finished."""
-        self._told += pairs
-        self._tell(pairs, True)
-
-    def finished(self, done: Done) -> None:
-        """A shard is finished, or was before."""
-        self._tell(done.tally.rows * self._systems - self._told, done.scores is not None)
-        self._told = 0
-
-
-class AllPairs:
-    """Tells of the pairs that all processes have finished, in the first one.
-
-    Nothing waits for the others: what they have counted is looked up now and then.
-
-    Args:
-        systems: Pairs to a row.
-        counted: Gives the pairs that the others have scored so far, and those that they found scored.
-        advance: Called with pairs that are finished, the share of the input that all are behind with (``None`` where
-            its length is unknown), and whether they were scored just now.
-        clock: Seconds that pass.
-    """
-
-    def __init__(
-        self,
-        systems: int,
-        counted: Callable[[], tuple[int, int]],
-        advance: Callable[[int, float | None, bool], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._systems, self._counted, self._advance, self._clock = systems, counted, advance, clock
-        self._pairs = 0
-        self._heard = (0, 0)
-        self._total: float | None = None
-        self._next = clock()
-
-    def read(self, shard: Shard) -> None:
-        """The input has been read up to the end of a shard, of whichever process: how long is all of it?"""
-        pairs = (shard.first - 1 + len(shard.rows)) * self._systems
-        self._total = pairs / shard.share if shard.share else None
-
-    def own(self, pairs: int, scored: bool) -> None:
-        """So many further pairs are finished in this process."""
-        self._tell(pairs, scored)
-        self.look()
-
-    def look(self, *, at_once: bool = False) -> None:
-        """Tell of what the others have finished since the last look, unless that was a moment ago."""
-        if self._clock() < self._next and not at_once:
-            return
-        self._next = self._clock() + EVERY
-        before, self._heard = self._heard, self._counted()
-        scored, kept = (now - then for now, then in zip(self._heard, before, strict=True))
-        if kept:
-            self._tell(kept, False)
-        if scored:
-            self._tell(scored, True)
-
-    def _tell(self, pairs: int, scored: bool) -> None:
-        self._pairs += pairs
-        share = None if self._total is None else min(1.0, self._pairs / self._total)
-        self._advance(pairs, share, scored)

@@ -1,7 +1,4 @@
-"""A progress bar for work whose length may not be known: how much is done, how fast, and how long it will take.
-
-Progress bars for work of several parts, each of a known length.
-"""
+"""Progress of work whose length may be unknown: how much is done, how fast, and how long it will take."""
 
 from __future__ import annotations
 
@@ -11,24 +8,22 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from textmover.terminal import console
 
 if TYPE_CHECKING:
     from textmover.runs.shards.shards import Shard
-    from textmover.runs.shards.streaming import Done
 
 Advance = Callable[[int, "float | None", bool], None]
 """Called with pairs that are finished, the share of the input behind them, and whether they were scored just now."""
 
+EVERY = 0.5
+"""Seconds between two looks at the counts of other processes."""
+
 
 class Pace:
     """Speed of scoring.
-
-    Args:
-        clock: Seconds that pass.
-        unit: What is counted.
 
     Example:
         >>> seconds = iter([0.0, 10.0, 20.0])
@@ -71,84 +66,75 @@ class Pace:
         return ", ".join(said)
 
 
-class ShardProgress:
-    """Progress of :func:`progress_bar` by shards, within them and at their end.
+class PairCount:
+    """Finished pairs of this process, and of others that share the work, whose counts are looked up now and then.
 
     Args:
-        advance: From :func:`progress_bar`.
         systems: Pairs to a row.
+        advance: Called with every step.
+        others: Gives the pairs that other processes have scored, and those that they found scored.
+        clock: Seconds that pass.
     """
 
-    def __init__(self, advance: Advance, systems: int) -> None:
-        self._advance, self._systems = advance, systems
-        self._told = 0
-        self._share = 0.0
+    def __init__(
+        self,
+        systems: int,
+        advance: Advance,
+        others: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._systems, self._advance, self._others, self._clock = systems, advance, others, clock
+        self._pairs = self._within = 0
+        self._total: float | None = None
+        self._heard = (0, 0)
+        self._next = clock()
 
-    def within(self, shard: Shard, pairs: int) -> None:
-        """So many further pairs of a shard are finished."""
-        self._told += pairs
-        share = shard.share
-        if share is not None:
-            share = self._share + (share - self._share) * self._told / (len(shard.rows) * self._systems)
-        self._advance(pairs, share, True)
+    def read(self, shard: Shard) -> None:
+        """Estimate the length of the input, which has been read up to the end of a shard of any process."""
+        pairs = (shard.first - 1 + len(shard.rows)) * self._systems
+        self._total = pairs / shard.share if shard.share else None
 
-    def finished(self, done: Done) -> None:
-        """A shard is finished, or was before."""
-        self._advance(done.tally.rows * self._systems - self._told, done.shard.share, done.scores is not None)
-        self._told, self._share = 0, done.shard.share or 0.0
+    def within(self, pairs: int) -> None:
+        """Count further pairs of the shard that is being scored."""
+        self._within += pairs
+        self._step(pairs, True)
+        self.look()
+
+    def finished(self, rows: int, *, scored: bool) -> None:
+        """Count the rest of a shard of so many rows."""
+        self._step(rows * self._systems - self._within, scored)
+        self._within = 0
+        self.look()
+
+    def look(self, *, at_once: bool = False) -> None:
+        """Count the pairs that other processes have finished since the last look, unless that was a moment ago."""
+        if self._clock() < self._next and not at_once:
+            return
+        self._next = self._clock() + EVERY
+        before, self._heard = self._heard, self._others()
+        scored, kept = (now - then for now, then in zip(self._heard, before, strict=True))
+        if kept:
+            self._step(kept, False)
+        if scored:
+            self._step(scored, True)
+
+    def _step(self, pairs: int, scored: bool) -> None:
+        self._pairs += pairs
+        share = None if self._total is None else min(1.0, self._pairs / self._total)
+        self._advance(pairs, share, scored)
 
 
 @contextlib.contextmanager
 def progress_bar(name: str, *, shown: bool, unit: str = "pairs") -> Iterator[Advance]:
-    """Show a bar on standard error, if that is a terminal.
-
-    Args:
-        name: What is done.
-        shown: Whether it may be shown at all.
-        unit: What is counted.
-    """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn(name),
-        BarColumn(),
-        TextColumn("{task.fields[said]}"),
-        console=console,
-        transient=True,
-        disable=not (shown and console.is_terminal),
-    )
+    """Show a bar for ``name`` on standard error, if that is a terminal, and if it may be ``shown`` at all."""
+    stream = console(stderr=True)
+    columns = TextColumn(name), BarColumn(), TextColumn("{task.fields[said]}")
     pace = Pace(unit=unit)
-    with bar:
+    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
         task = bar.add_task(name, total=None, said="")
 
         def advance(pairs: int, share: float | None, scored: bool) -> None:
             pace.advance(pairs, share, scored)
             bar.update(task, said=pace.text(), total=None if share is None else 1.0, completed=share or 0.0)
-
-        yield advance
-
-
-AdvancePart = Callable[[str, int, int], None]
-"""Is told what is done, how much of it has been finished since the last call, and how much there is in all."""
-
-
-@contextlib.contextmanager
-def progress_bars(*, shown: bool) -> Iterator[AdvancePart]:
-    """Show a bar on standard error, if that is a terminal, for each thing that is done.
-
-    Args:
-        shown: Whether bars may be shown at all.
-    """
-    stream = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
-        tasks: dict[str, int] = {}
-
-        def advance(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], advance=done)  # type: ignore[arg-type]
 
         yield advance

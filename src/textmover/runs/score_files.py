@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING
 
 from textmover.files import atomic_file, check_output
-from textmover.runs.shards.score_formats import FORMATS, SUFFIXES, Layout, compressed, is_compressed, split_suffix
+from textmover.runs.shards.score_formats import FORMATS, Layout, check_compression, format_of, is_compressed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -54,23 +53,44 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--overwrite", action="store_true", help="throw away what an earlier run has left of --output")
 
 
+def add_process_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how many processes score."""
+    parser.add_argument(
+        "--devices",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes on each machine that share the work, each on a GPU of its own or on its part of the processor; "
+        "with --output",
+    )
+    parser.add_argument(
+        "--num-nodes",
+        type=int,
+        default=1,
+        metavar="M",
+        help="machines that share the work and a file system; start the command on each of them, see "
+        "docs/distributed.md",
+    )
+
+
 @dataclass(frozen=True)
 class Target:
-    """Path and format of the scores.
-
-    Attributes:
-        layout: How they are written.
-        only_mean: Whether the mean stands for all of them.
-        path: A file or folder; ``None`` is standard output.
-        folder: Whether it is a folder that keeps the shards.
-        in_parts: Whether shards are kept until all are finished; a device or pipe takes them as they come.
-    """
+    """Path and format of the scores; no path is standard output."""
 
     layout: Layout
     only_mean: bool
     path: Path | None = None
     folder: bool = False
+    """Whether the path is a folder that keeps the shards."""
     in_parts: bool = False
+    """Whether shards are kept until all are finished; a device or pipe takes them as they come."""
+
+    def __post_init__(self) -> None:
+        if self.only_mean and self.layout.format not in MEAN_FORMATS:
+            raise InputError(
+                f"Expected --only-mean together with --format text or json, but got {self.layout.format}: choose one "
+                "of them."
+            )
 
     @property
     def named(self) -> Path:
@@ -105,10 +125,9 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
         format = options.format or "text"
         if format == "parquet":
             raise InputError("Expected --format parquet together with --output FILE, but got no file: name it.")
-        return _checked(Target(Layout(format, systems), options.only_mean))
+        return Target(Layout(format, systems), options.only_mean)
     path = Path(options.output)
-    folder = _is_folder(options.output)
-    if folder:
+    if _is_folder(options.output):
         if options.format not in (None, "parquet"):
             raise InputError(
                 f"Expected Parquet in the folder {path}, but got --format {options.format}: leave it out, or give the "
@@ -116,21 +135,20 @@ def choose_target(options: argparse.Namespace, systems: tuple[str, ...], inputs:
             )
         if any(Path(one).is_dir() and path.resolve() == Path(one).resolve() for one in inputs):
             raise InputError(f"Expected `--output` to be a new folder, but got the input {path}: give another name.")
-        return _checked(Target(Layout("parquet", systems), options.only_mean, path, folder=True, in_parts=True))
+        return Target(Layout("parquet", systems), options.only_mean, path, folder=True, in_parts=True)
     check_output(path, inputs)
-    format = options.format or SUFFIXES.get(split_suffix(path), "text")
+    format = options.format or format_of(path)
     if format == "parquet" and is_compressed(path):
         raise InputError(
             f"Expected a Parquet file, which compresses its own columns, but got {path}: leave {path.suffix} out."
         )
-    with compressed(io.BytesIO(), path):  # says now rather than behind the last shard whether it can be compressed
-        pass
-    target = Target(Layout(format, systems), options.only_mean, path, in_parts=path.is_file() or not path.exists())
-    if not target.in_parts and (format == "parquet" or is_compressed(path)):
+    check_compression(path)
+    in_parts = path.is_file() or not path.exists()
+    if not in_parts and (format == "parquet" or is_compressed(path)):
         raise InputError(
             f"Expected a file for anything but plain text, but got the device or pipe {path}: give another."
         )
-    return _checked(target)
+    return Target(Layout(format, systems), options.only_mean, path, in_parts=in_parts)
 
 
 def _is_folder(output: str) -> bool:
@@ -141,81 +159,49 @@ def _is_folder(output: str) -> bool:
     return output.endswith(("/", "\\")) or is_parts(path) or is_free(path)
 
 
-def _checked(target: Target) -> Target:
-    if target.only_mean and target.layout.format not in MEAN_FORMATS:
-        raise InputError(
-            f"Expected --only-mean together with --format text or json, but got {target.layout.format}: choose one of "
-            "them."
-        )
-    return target
+class Sink:
+    """Takes finished shards in input order: into a stream as they come, or into the result when all are there."""
 
-
-class Sink(Protocol):
-    """Takes shards in input order."""
+    def __init__(self, target: Target, parts: Parts | None, stream: IO[str]) -> None:
+        self._target, self._parts, self._stream = target, parts, stream
+        self._encoded: list[bytes] = []
 
     def take(self, done: Done) -> None:
-        """Take a shard that is finished."""
+        """Write a shard, unless it is kept in its folder, or all of them are needed first."""
+        if self._parts is not None or self._target.only_mean:
+            return
+        if done.scores is None:
+            raise RuntimeError("Expected scores of a run without parts, but got none.")
+        layout = self._target.layout
+        encoded = layout.encode(done.scores.values)
+        if layout.format == "json":
+            self._encoded.append(encoded)
+            return
+        header = layout.header(done.tally.names) if done.shard == 0 else ""
+        self._stream.write(header + encoded.decode())
+        self._stream.flush()
 
     def finish(self, shards: int, summary: Summary) -> None:
-        """All shards have been taken."""
+        """Write what needs all shards."""
+        target, layout = self._target, self._target.layout
+        if self._parts is not None and target.folder:
+            self._parts.seal(shards, summary)
+        elif self._parts is not None:
+            self._parts.merge(target.named, shards, summary, only_mean=target.only_mean)
+        elif target.only_mean:
+            self._stream.write(layout.means(summary))
+        elif layout.format == "json":
+            self._stream.write(layout.whole(self._encoded, summary))
 
 
 @contextlib.contextmanager
 def open_sink(target: Target, parts: Parts | None) -> Iterator[Sink]:
     """Get ready to take shards; ``parts`` is where they are kept, if they are."""
-    if parts is not None:
-        yield _PartsSink(target, parts)
-    elif target.path is None:
-        yield _StreamSink(target, sys.stdout)
+    if parts is not None or target.path is None:
+        yield Sink(target, parts, sys.stdout)
     else:
         with atomic_file(target.path) as stream:
-            yield _StreamSink(target, stream)
-
-
-class _StreamSink:
-    """Writes shards as they come; what needs all of them, at the end."""
-
-    def __init__(self, target: Target, stream: IO[str]) -> None:
-        self._target = target
-        self._layout = target.layout
-        self._stream = stream
-        self._encoded: list[bytes] = []
-
-    def take(self, done: Done) -> None:
-        if done.scores is None:
-            raise RuntimeError("Expected scores of a run without parts, but got none.")
-        if self._target.only_mean:
-            return
-        encoded = self._layout.encode(done.scores.values)
-        if self._layout.format == "json":
-            self._encoded.append(encoded)
-            return
-        header = self._layout.header(done.tally.names) if done.shard.index == 0 else ""
-        self._stream.write(header + encoded.decode())
-        self._stream.flush()
-
-    def finish(self, shards: int, summary: Summary) -> None:
-        if self._target.only_mean:
-            self._stream.write(self._layout.means(summary))
-        elif self._layout.format == "json":
-            self._stream.write(self._layout.whole(self._encoded, summary))
-
-
-class _PartsSink:
-    """Leaves shards where they are until all of them are finished."""
-
-    def __init__(self, target: Target, parts: Parts) -> None:
-        self._target = target
-        self._parts = parts
-
-    def take(self, done: Done) -> None:
-        pass
-
-    def finish(self, shards: int, summary: Summary) -> None:
-        if self._target.folder:
-            self._parts.seal(shards, summary)
-        else:
-            self._parts.merge(self._target.named, shards, summary, only_mean=self._target.only_mean)
+            yield Sink(target, None, stream)
 
 
 @contextlib.contextmanager

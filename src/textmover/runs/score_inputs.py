@@ -3,71 +3,77 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import logging
-from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Sequence
 
+from textmover.modules.devices import machine_of
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import is_read_once, told_once
 from textmover.readers.streams import TableFile, TextFiles
-from textmover.runs.score_files import Target
+from textmover.runs.progress import PairCount, progress_bar
+from textmover.runs.score_files import Sink, Target, keeping, open_sink
+from textmover.runs.score_summary import Summary, Tally, check_any_left, summarize
+from textmover.runs.shards.folder import check_folder, locked
+from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
+from textmover.runs.shards.shards import Parts, Shard, describe, read_shards, rows_per_shard, texts_of
+from textmover.runs.shards.streaming import fit_on_rows, score_shards
+from textmover.scoring.engine.threads import read_ahead
+from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import load_scorer
 from textmover.types import InputError
-
-if TYPE_CHECKING:
-    from textmover.runs.score_summary import Summary
-    from textmover.runs.shards.shards import Parts, Shard
-    from textmover.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 
 
-def texts_and_scorer(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Scorer, Iterable[Shard], int]:
-    """The scorer, its statistics fitted, all shards of the input, and the rows of each."""
-    from textmover.runs.shards.shards import rows_per_shard
-
-    size = rows_per_shard(options.shard_size, len(rows.systems))
+def texts_and_scorer(
+    options: argparse.Namespace, rows: TextFiles | TableFile, held: contextlib.ExitStack
+) -> tuple[Scorer, Iterable[Shard]]:
+    """The scorer, its statistics fitted, and all shards of the input; they are read until ``held`` ends."""
+    reading = held.enter_context(contextlib.closing(_shards_of(rows, options)))
+    first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
     scorer = load_scorer(options)
-    if scorer.metric.fits_on_call:
-        fit_on_input(scorer, rows, options.model)
-    return scorer, shards_of(rows, size), size
-
-
-def shards_of(rows: TextFiles | TableFile, size: int) -> Generator[Shard, None, None]:
-    """The shards of the input, which a thread reads ahead; errors name the flags of the command line."""
-    from textmover.runs.shards.shards import read_shards
-    from textmover.scoring.engine.threads import read_ahead
-
-    with flags_named(), read_ahead(read_shards(rows, size)) as reading:
-        yield from reading
-
-
-def fit_on_input(scorer: Scorer, rows: TextFiles | TableFile, model: str) -> None:
-    """Fit the idf weights of a metric on the texts that it is to score."""
-    from textmover.runs.shards.streaming import fit_on_rows
-
+    if not scorer.metric.fits_on_call:
+        return scorer, itertools.chain(first, reading)
+    reading.close()  # to be read again from the start
     once = next(filter(is_read_once, rows.paths), None)
     if once is not None:
         raise InputError(
-            f"Expected files where {model} fits idf weights on the texts that it scores, but got {told_once(once)}, "
-            "which can be read only once: fit them on a corpus with `textmover fit-idf` and give the file with "
-            "--statistics FILE, or the texts themselves with --fit-on FILE."
+            f"Expected files where {options.model} fits idf weights on the texts that it scores, but got "
+            f"{told_once(once)}, which can be read only once: fit them on a corpus with `textmover fit-idf` and give "
+            "the file with --statistics FILE, or the texts themselves with --fit-on FILE."
         )
     with flags_named():
         fit_on_rows(scorer, rows)
+    return scorer, held.enter_context(contextlib.closing(_shards_of(rows, options)))
 
 
-def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Parts:
+def _size(options: argparse.Namespace, rows: TextFiles | TableFile) -> int:
+    return rows_per_shard(options.shard_size, len(rows.systems))
+
+
+def _shards_of(rows: TextFiles | TableFile, options: argparse.Namespace) -> Generator[Shard, None, None]:
+    """The shards of the input, which a thread reads ahead; errors name the flags of the command line."""
+    with flags_named(), read_ahead(read_shards(rows, _size(options, rows))) as reading:
+        yield from reading
+
+
+def lock_parts(target: Target, options: argparse.Namespace, held: contextlib.ExitStack, *, first: bool = True) -> None:
+    """Refuse a folder of shards that holds what may not be lost; the first process holds its lock for all."""
+    if first:
+        held.enter_context(locked(target.parts_folder, target.named))
+    check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
+
+
+def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, rows: TextFiles | TableFile) -> Parts:
     """Folder of the shards, not yet begun."""
-    from textmover.modules.devices import machine_of
-    from textmover.runs.shards.shards import Parts, describe
-
     device = scorer.metric.device
     without = ", without rows that lack references" if options.missing_references == "leave-out" else ""
     manifest = describe(
         scorer.signature,
         target.layout,
-        rows_per_shard=size,
+        rows_per_shard=_size(options, rows),
         batch_tokens=options.batch_tokens,
         device=device.type,
         references=options.reference_column,
@@ -76,21 +82,41 @@ def parts_of(target: Target, scorer: Scorer, options: argparse.Namespace, size: 
     return Parts(target.parts_folder, target.layout, manifest, machine_of(device))
 
 
-def check_scored(summary: Summary, parts: Parts | None) -> None:
-    """Refuse a result in which every row was left out; its shards, which hold nothing, are thrown away.
+def score_rows(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> tuple[Summary, int]:
+    """Score and write all rows in this process; the summary, and how many shards an earlier run had finished."""
+    with contextlib.ExitStack() as held:
+        if target.in_parts:
+            lock_parts(target, options, held)
+        scorer, shards = texts_and_scorer(options, rows, held)
+        parts = parts_of(target, scorer, options, rows) if target.in_parts else None
+        if parts is not None:
+            parts.begin(resume=options.resume, overwrite=options.overwrite)
+        held.enter_context(keeping(target, parts))
+        tallies, kept = [], 0
+        with open_sink(target, parts) as sink, progress_bar("scoring", shown=not options.quiet) as advance:
+            count = PairCount(len(rows.systems), advance)
+            for done in score_shards(scorer, shards, rows.systems, parts, count):
+                sink.take(done)
+                tallies.append(done.tally)
+                kept += done.scores is None
+            summary = finish(sink, tallies, scorer, rows.systems, parts)
+        scorer.warn(summary.counts)
+        return summary, kept
 
-    Args:
-        summary: Of all rows.
-        parts: Where shards are kept, if they are.
-    """
-    from textmover.runs.score_summary import check_any_left
 
+def finish(
+    sink: Sink, tallies: Sequence[Tally], scorer: Scorer, systems: tuple[str, ...], parts: Parts | None
+) -> Summary:
+    """Make the result of all shards and sum it up; where every row was left out, the shards are thrown away."""
+    summary = summarize(tallies, systems, str(scorer.signature))
     try:
         check_any_left(summary.rows, summary.skipped, summary.problem)
     except InputError:
         if parts is not None:
             parts.begin(overwrite=True)
         raise
+    sink.finish(len(tallies), summary)
+    return summary
 
 
 def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> None:
@@ -98,14 +124,11 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
 
     What an interruption has left beside the result is cleared away.
     """
-    from textmover.runs.shards.folder import locked
-    from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
-    from textmover.runs.shards.shards import texts_of
-
     path = target.named
-    scorer, shards, size = texts_and_scorer(options, rows)
-    parts = parts_of(target, scorer, options, size)
-    count, texts = texts_of(shards)
+    with contextlib.ExitStack() as held:
+        scorer, shards = texts_and_scorer(options, rows, held)
+        parts = parts_of(target, scorer, options, rows)
+        count, texts = texts_of(shards)
     if target.folder:
         receipt, scores = parts.sealed_receipt()
         check_same(path, receipt, parts.receipt(count, texts, scores))
@@ -117,11 +140,10 @@ def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, t
     if kept is not None:
         check_same(path, kept, parts.receipt(count, texts, digest_file(path), only_mean=target.only_mean))
     else:
+        compared = "holds something"
         if not target.only_mean or target.layout.format == "json":
             check_rows(path, target.layout, count)
             compared = "has as many rows as the input"
-        else:
-            compared = "holds something"
         logger.warning(
             "%s %s, but there is no %s that says which metric and texts it was made with, so these are not compared: "
             "--overwrite computes it again.",

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from textmover.readers.streams import Row, TextFiles
+from textmover.runs.progress import PairCount
 from textmover.runs.score_summary import summarize
 from textmover.runs.shards.score_formats import Layout
 from textmover.runs.shards.shards import Parts, Shard, describe, read_shards
-from textmover.runs.shards.streaming import fit_on_rows, score_shard, score_shards
+from textmover.runs.shards.streaming import Done, fit_on_rows, score_shard, score_shards
 from textmover.scoring import Scorer
 from textmover.scoring.engine.threads import read_ahead
 from textmover.types import InputError
@@ -35,6 +36,10 @@ def cut(*systems: list[str], references: list[str], size: int) -> list[Shard]:
         Shard(index, start + 1, rows[start : start + size], None)
         for index, start in enumerate(range(0, len(rows), size))
     ]
+
+
+def scored(scorer: Scorer, shards: Iterable[Shard], parts: Parts | None = None) -> list[Done]:
+    return list(score_shards(scorer, shards, ("h",), parts, PairCount(1, lambda *_: None)))
 
 
 @pytest.fixture(scope="module")
@@ -173,13 +178,13 @@ def test_what_the_metric_refuses_is_told_with_its_rows(tiny_encoder):
     scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), long_texts="error", backend="torch")
     shards = cut(["a"] * 3 + ["the cat " * 100], references=["a"] * 4, size=2)
     with pytest.raises(InputError, match=r"128 tokens.*\(in rows 3 to 4 of the input\)\.$"):
-        list(score_shards(scorer, shards, ("h",)))
+        scored(scorer, shards)
 
 
 def test_warnings_are_left_to_the_caller_who_knows_all_counts(tiny_encoder, caplog):
     scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), device="cpu", backend="torch")
     shards = cut(["", "a", "", "a"], references=["a"] * 4, size=2)
-    tallies = [done.tally for done in score_shards(scorer, shards, ("h",))]
+    tallies = [done.tally for done in scored(scorer, shards)]
     assert not caplog.records
     scorer.warn(summarize(tallies, ("h",), "").counts)
     assert [record.message.split()[:2] for record in caplog.records] == [["2", "segments"]]
@@ -265,7 +270,7 @@ def test_processes_may_share_the_shards(scorer, tmp_path):
         places[0].begin()
         for rank in reversed(range(world)):
             shards = (one for one in read_shards(rows, 8) if one.index % world == rank)
-            list(score_shards(scorer, shards, rows.systems, places[rank]))
+            scored(scorer, shards, places[rank])
         tallies = places[0].tallies(7)
         places[0].merge(tmp_path / "out", 7, summarize(tallies, rows.systems, str(scorer.signature)))
         contents.append((tmp_path / "out").read_bytes())
@@ -278,12 +283,12 @@ def test_finished_shards_are_not_scored_again(scorer, tmp_path, monkeypatch):
     layout = Layout("text", ("h",))
     parts = Parts(tmp_path / "out.parts", layout, describe(scorer.signature, layout))
     parts.begin()
-    list(score_shards(scorer, [shards[0], shards[2]], ("h",), parts))
-    scored = []
+    scored(scorer, [shards[0], shards[2]], parts)
+    again = []
     monkeypatch.setattr(
         "textmover.runs.shards.streaming.score_shard",
-        lambda *given: scored.append(given[1].index) or score_shard(*given),
+        lambda *given: again.append(given[1].index) or score_shard(*given),
     )
-    done = list(score_shards(scorer, shards, ("h",), parts))
-    assert scored == [1]
+    done = scored(scorer, shards, parts)
+    assert again == [1]
     assert [one.scores is None for one in done] == [True, False, True]

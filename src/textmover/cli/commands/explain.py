@@ -79,8 +79,8 @@ def run(options: argparse.Namespace) -> None:
 def _explained(scorer: Scorer, rows: Sequence[Row], *, of_file: bool, quiet: bool) -> Iterator[ExplainedLine]:
     """Explain row after row."""
     from textmover.report.explanation.values import ExplainedLine
-    from textmover.runs.progress import progress_bars
     from textmover.scoring.explain import explain_fitted
+    from textmover.terminal import progress_bars
 
     with progress_bars(shown=not quiet and len(rows) > 1 and not sys.stdout.isatty()) as advance:
         for row in rows:

@@ -25,8 +25,7 @@ from textmover.experiments.papers.score_cache import KeptScores, scores_folder
 from textmover.experiments.papers.table_blocks import Block, figure_block, layer_block, table_blocks
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
-from textmover.runs.progress import AdvancePart, progress_bars
-from textmover.terminal import print_table
+from textmover.terminal import AdvancePart, print_table, progress_bars
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)

@@ -38,8 +38,7 @@ from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import flags_named
 from textmover.report import check_matplotlib, report_files
-from textmover.runs.progress import progress_bars
-from textmover.terminal import print_table
+from textmover.terminal import print_table, progress_bars
 from textmover.types import InputError
 
 NAME = "robustness"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 import logging
 import sys
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, get_args
 
 from textmover.cli.console import set_up_logging
@@ -15,18 +12,13 @@ from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, refuse_ta
 from textmover.cli.options.metric import CACHE, metric_options
 from textmover.readers.lines import check_once
 from textmover.readers.streams import MissingReferences, OnError, TableFile, TextFiles
-from textmover.runs.progress import ShardProgress, progress_bar
-from textmover.runs.score_files import Target, add_output_options, choose_target, keeping, open_sink
-from textmover.runs.score_inputs import check_scored, confirm_complete, fit_on_input, parts_of, shards_of
-from textmover.runs.score_processes import add_process_options, score_in_processes, several
+from textmover.runs.score_files import Target, add_output_options, add_process_options, choose_target
 from textmover.runs.termination import heeding_termination
-from textmover.scoring.scorer_options import load_scorer, take_default
+from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.runs.score_summary import Summary
-    from textmover.runs.shards.shards import Parts, Shard
-    from textmover.scoring.scorer import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -61,50 +53,24 @@ def run(options: argparse.Namespace) -> None:
     set_up_logging(quiet=True)
     take_default(options)
     rows = _rows(options)
-    if several(options):
-        shared, whole, earlier = score_in_processes(options, rows)
-        _report(options, shared, whole, earlier)
+    if (options.devices, options.num_nodes) != (1, 1):
+        from textmover.runs.score_processes import score_in_processes
+
+        _report(options, *score_in_processes(options, rows))
         return
     # Not where several processes score: Lightning and the other processes have their own ways with signals.
     with heeding_termination():
-        _score_here(options, rows)
+        target = choose_target(options, rows.systems, rows.paths)
+        if options.fit_on is not None:
+            check_once([*rows.paths, options.fit_on])
+        # Not before it is known that the options make sense: this brings torch along.
+        from textmover.runs.score_inputs import confirm_complete, score_rows
 
-
-def _score_here(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
-    """Score in this process."""
-    target = choose_target(options, rows.systems, rows.paths)
-    if options.fit_on is not None:
-        check_once([*rows.paths, options.fit_on])
-    if options.resume and target.complete:
-        confirm_complete(options, rows, target)
-        _report(options, target, None, 0)
-        return
-    with contextlib.ExitStack() as held:
-        if target.in_parts:
-            # Not before it is known that the options make sense: these bring torch along.
-            from textmover.runs.shards.folder import check_folder, locked
-
-            held.enter_context(locked(target.parts_folder, target.named))
-            check_folder(target.parts_folder, resume=options.resume, overwrite=options.overwrite)
-        summary, kept = _scored(options, rows, target)
-    _report(options, target, summary, kept)
-
-
-def _scored(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> tuple[Summary, int]:
-    """Read, score and write; see :func:`_score`."""
-    from textmover.runs.shards.shards import rows_per_shard
-
-    size = rows_per_shard(options.shard_size, len(rows.systems))
-    with contextlib.ExitStack() as stack:
-        reading = stack.enter_context(contextlib.closing(shards_of(rows, size)))
-        first = list(itertools.islice(reading, 1))  # texts that cannot be used are refused before the metric is loaded
-        scorer = load_scorer(options)
-        if scorer.metric.fits_on_call:
-            reading.close()  # to be read again from the start
-            fit_on_input(scorer, rows, options.model)
-            first, reading = [], stack.enter_context(contextlib.closing(shards_of(rows, size)))
-        with _begun(target, scorer, options, size) as parts, keeping(target, parts):
-            return _score(scorer, itertools.chain(first, reading), target, parts, shown=not options.quiet)
+        if options.resume and target.complete:
+            confirm_complete(options, rows, target)
+            _report(options, target, None, 0)
+        else:
+            _report(options, target, *score_rows(options, rows, target))
 
 
 def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
@@ -130,40 +96,6 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
             f"Expected hypotheses and references behind -i, but got {options.input[0]} alone: add a second file."
         )
     return TextFiles((options.input[0],), tuple(options.input[1:]), options.on_error)
-
-
-@contextlib.contextmanager
-def _begun(target: Target, scorer: Scorer, options: argparse.Namespace, size: int) -> Iterator[Parts | None]:
-    """Open the folder of shards; ``None`` if shards are not kept."""
-    if not target.in_parts:
-        yield None
-        return
-    parts = parts_of(target, scorer, options, size)
-    parts.begin(resume=options.resume, overwrite=options.overwrite)
-    yield parts
-
-
-def _score(
-    scorer: Scorer, shards: Iterable[Shard], target: Target, parts: Parts | None, *, shown: bool
-) -> tuple[Summary, int]:
-    """Score and write; returns the summary and how many shards an earlier run had finished."""
-    from textmover.runs.score_summary import summarize
-    from textmover.runs.shards.streaming import score_shards
-
-    systems = target.layout.systems
-    tallies, kept = [], 0
-    with open_sink(target, parts) as sink, progress_bar("scoring", shown=shown) as advance:
-        progress = ShardProgress(advance, len(systems))
-        for done in score_shards(scorer, shards, systems, parts, progress.within):
-            sink.take(done)
-            tallies.append(done.tally)
-            kept += done.scores is None
-            progress.finished(done)
-        summary = summarize(tallies, systems, str(scorer.signature))
-        check_scored(summary, parts)
-        sink.finish(len(tallies), summary)
-    scorer.warn(summary.counts)
-    return summary, kept
 
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:

@@ -8,14 +8,13 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from textmover.readers.streams import Row
 from textmover.runs.score_summary import Tally
-from textmover.runs.shards.manifest import digest, digest_of, read_json
+from textmover.runs.shards.manifest import digest, joined, read_json
 from textmover.runs.shards.score_formats import FORMATS
 from textmover.types import InputError
 
@@ -29,7 +28,7 @@ LOCK = "_lock"
 _SUFFIXES = "|".join(FORMATS.values())
 _NAMES = rf"_(?:manifest|summary|merged|\d+)\.json|\d+\.(?:{_SUFFIXES})"
 _OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
-"""Names of files that a folder of parts may hold, half-written ones among them."""
+"""Names of files that a folder of shards may hold, half-written ones among them."""
 
 _CANNOT_LOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 """Errors of file systems without locks, such as some network file systems."""
@@ -37,15 +36,10 @@ _CANNOT_LOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 @contextlib.contextmanager
 def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
-    """Keep other runs out of a folder as long as this one works on it; several processes of a run have one lock.
+    """Keep other runs out of a folder, which is made if it is missing; ``output`` is its name in messages.
 
-    The operating system releases the lock when the process ends, however it does: what a killed one leaves is a file
-    that keeps nobody out. Afterwards neither that file nor a folder that is still empty is left.
-
-    Args:
-        folder: The folder, which is made if it is not there.
-        output: What the user calls the place.
-        patience: Seconds to wait for another run.
+    The operating system releases the lock when the process ends, however it does. Afterwards neither the lock's file
+    nor a folder that is still empty is left.
     """
     made = [parent for parent in folder.parents if not parent.exists()]
     if not folder.is_dir() or any(folder.iterdir()):  # else somebody has made it for the output
@@ -95,13 +89,7 @@ def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
 
 
 def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """Refuse a folder of parts that holds what may not be lost; this needs neither texts nor metric.
-
-    Args:
-        folder: The folder, which need not exist.
-        resume: Whether its shards are to be continued.
-        overwrite: Whether they may be thrown away.
-    """
+    """Refuse a folder of shards that holds what may not be lost; this needs neither texts nor metric."""
     files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     # Numbered files are ours only where something says so: a manifest comes before them and goes behind them.
     described = any(name in files for name in (MANIFEST, SUMMARY, MERGED))
@@ -126,13 +114,7 @@ def check_folder(folder: Path, *, resume: bool, overwrite: bool) -> None:
 
 
 def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
-    """Delete the files of a folder of parts, or only those that were being written when a run ended.
-
-    Args:
-        folder: The folder.
-        last: The file that goes last; it reveals what an interruption left.
-        half_written: Whether only files that were being written go.
-    """
+    """Delete the files of a folder of shards, or only half-written ones; ``last`` tells what an interruption left."""
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     for name in sorted(names, key=lambda name: name == last):
         if _OURS.fullmatch(name) and name != LOCK and (not half_written or name.startswith(".")):
@@ -142,11 +124,6 @@ def clear(folder: Path, last: str, *, half_written: bool = False) -> None:
 def is_free(folder: Path) -> bool:
     """Return whether a folder is empty, but for the lock of a run that was killed."""
     return folder.is_dir() and all(path.name == LOCK for path in folder.iterdir())
-
-
-def has_results_alone(folder: Path) -> bool:
-    """Return whether all files of a folder are those of a finished run: scores, manifest and summary."""
-    return all(path.name in (MANIFEST, SUMMARY) or path.name[0] not in "._" for path in folder.iterdir())
 
 
 def is_begun(folder: Path) -> bool:
@@ -176,24 +153,20 @@ ROW_DIGITS = 8
 
 @dataclass(frozen=True)
 class Record:
-    """Record of a finished shard, beside its file.
-
-    Attributes:
-        manifest: Digest of the manifest that it was scored under.
-        machine: Where it was scored, from :func:`~textmover.modules.devices.machine_of`.
-        first: Number of its first row.
-        texts: Digest of the texts of its rows.
-        rows: The beginnings of the digests of the rows, one after the other.
-        file: Digest of the file.
-        tally: What is known of the scores.
-    """
+    """Record of a finished shard, beside its file."""
 
     manifest: str
+    """Digest of the manifest that it was scored under."""
     machine: str
+    """Where it was scored, from :func:`~textmover.modules.devices.machine_of`."""
     first: int
+    """Number of its first row."""
     texts: str
+    """Digest of the texts of its rows."""
     rows: str
+    """The beginnings of the digests of the rows, one after the other."""
     file: str
+    """Digest of the file."""
     tally: Tally
 
     def dump(self) -> str:
@@ -206,51 +179,23 @@ class Record:
         """The record in a file; ``None`` where there is none, or the disk has damaged it."""
         try:
             entries = read_json(path)
-            told = entries.pop("record")
-            if told != digest(json.dumps(entries).encode()):
+            if entries.pop("record") != digest(json.dumps(entries).encode()):
                 return None
-            return cls(**{**entries, "tally": Tally.from_dict(entries["tally"])})
+            tally = {**entries["tally"], **{name: tuple(entries["tally"][name]) for name in ("sums", "names")}}
+            return cls(**{**entries, "tally": Tally(**tally)})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
     def changed(self, rows: Sequence[Row]) -> int:
         """The place of the first row that is not what it was; behind their end where there are less or no other."""
-        before, (_, digits) = _pieces(self.rows), digest_texts(rows)
-        now = _pieces(digits)
-        return next((place for place, one in enumerate(before) if now[place : place + 1] != [one]), len(before))
-
-
-class Finished(NamedTuple):
-    """Summary of all shards.
-
-    Attributes:
-        tallies: Of each.
-        machines: Where they were scored.
-        texts: Digest of the texts of all.
-        files: Digest of the digests of their files.
-    """
-
-    tallies: list[Tally]
-    machines: set[str]
-    texts: str
-    files: str
-
-
-def joined(digests: Iterable[str]) -> str:
-    """One digest of several."""
-    return digest_of(one.encode() for one in digests)
+        digits = digest_texts(rows)[1]
+        starts = range(0, len(self.rows), ROW_DIGITS)
+        differing = (one for one in starts if self.rows[one : one + ROW_DIGITS] != digits[one : one + ROW_DIGITS])
+        return next(differing, len(self.rows)) // ROW_DIGITS
 
 
 def digest_texts(rows: Sequence[Row]) -> tuple[str, str]:
     """Digest of all texts of the rows, and the beginnings of those of each."""
-    found = [_row_digest(row) for row in rows]
+    # As JSON no two rows give the same text.
+    found = [digest(json.dumps([row.hypotheses, row.references]).encode()) for row in rows]
     return joined(found), "".join(one[:ROW_DIGITS] for one in found)
-
-
-def _pieces(digits: str) -> list[str]:
-    return [digits[start : start + ROW_DIGITS] for start in range(0, len(digits), ROW_DIGITS)]
-
-
-def _row_digest(row: Row) -> str:
-    texts = json.dumps([row.hypotheses, row.references])  # no two rows give the same text
-    return digest(texts.encode())

@@ -1,7 +1,6 @@
-"""Receipts: what the result of a run was made from, so that ``--resume`` knows its own result again.
+"""Manifest of a result: its inputs and settings, which ``--resume`` compares before it continues.
 
-A folder of shards keeps its receipt in the files that describe it anyway; a single file has a hidden one beside it,
-since most formats have no room for it.
+A folder of shards holds its manifest in files of its own; a single file has a hidden one beside it.
 """
 
 from __future__ import annotations
@@ -25,23 +24,19 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Receipt:
-    """Inputs and settings of a result.
-
-    Attributes:
-        manifest: What its bytes depend on beside the texts.
-        rows: Rows of the input.
-        texts: Digest of their texts.
-        scores: Digest of the result; empty where there is none yet.
-    """
+    """Inputs and settings of a result."""
 
     manifest: Mapping[str, str]
+    """Everything that its bytes depend on beside the texts."""
     rows: int
     texts: str
-    scores: str = ""
+    """Digest of the texts of all rows."""
+    scores: str
+    """Digest of the result."""
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> Receipt:
-        """The receipt that JSON kept, among other entries."""
+        """The receipt among the entries of a JSON file."""
         return cls(*(entries[name] for name in ("manifest", "rows", "texts", "scores")))
 
 
@@ -51,7 +46,7 @@ def receipt_path(path: Path) -> Path:
 
 
 def write_receipt(path: Path, receipt: Receipt) -> None:
-    """Keep the receipt of a single file beside it."""
+    """Write the receipt of a single file beside it."""
     with atomic_file(receipt_path(path)) as stream:
         json.dump(asdict(receipt), stream, indent=1)
 
@@ -73,13 +68,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
-    """Refuse a result that is not the one of this run, or not what was written.
-
-    Args:
-        output: What the user calls the result.
-        found: Its receipt.
-        wanted: That of this run, and the digest of what is there.
-    """
+    """Refuse a result that another run has made, or that was changed since."""
     difference = first_difference(found.manifest, wanted.manifest)
     if difference is not None:
         name, before, now = difference
@@ -92,13 +81,7 @@ def check_same(output: Path, found: Receipt, wanted: Receipt) -> None:
 
 
 def check_rows(output: Path, layout: Layout, rows: int) -> None:
-    """Refuse a file that has no receipt and cannot be the result: all that can be compared is how many rows it has.
-
-    Args:
-        output: The file.
-        layout: How scores are written.
-        rows: Rows of the input.
-    """
+    """Refuse a file without a receipt that has another number of rows than the input."""
     try:
         found = _count(output, layout)
     except (InputError, ValueError, KeyError, TypeError, EOFError, OSError) as error:
@@ -115,7 +98,6 @@ def _other(output: Path, why: str) -> InputError:
 
 
 def _count(path: Path, layout: Layout) -> int:
-    """Rows of a file of scores."""
     if layout.format == "parquet":
         from pyarrow import parquet
 
@@ -123,10 +105,9 @@ def _count(path: Path, layout: Layout) -> int:
             return int(file.metadata.num_rows)
     if layout.format == "json":
         with open_bytes(path) as stream:
-            told = reading.load_json(stream.read(), str(path))
-        return int(told["n"]) + int(told.get("skipped", 0))
-    header = layout.header(("score",)).count("\n")
-    return sum(1 for _ in iter_lines(path)) - header
+            entries = reading.load_json(stream.read(), str(path))
+        return int(entries["n"]) + int(entries.get("skipped", 0))
+    return sum(1 for _ in iter_lines(path)) - layout.header(("score",)).count("\n")
 
 
 def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str, str] | None:
@@ -136,29 +117,26 @@ def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple
         >>> first_difference({"layer": "3"}, {"layer": "4"}), first_difference({}, {"T": "1"}), first_difference({}, {})
         (('layer', '3', '4'), ('T', 'nothing', '1'), None)
     """
-    for name in {**now, **before}:
-        pair = before.get(name, "nothing"), now.get(name, "nothing")
-        if pair[0] != pair[1]:
-            return name, *pair
-    return None
+    pairs = ((name, before.get(name, "nothing"), now.get(name, "nothing")) for name in {**now, **before})
+    return next((found for found in pairs if found[1] != found[2]), None)
 
 
 def digest(content: bytes) -> str:
     """Digest of contents."""
-    return digest_of((content,))
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def digest_of(pieces: Iterable[bytes]) -> str:
-    """The digest of pieces, as if they were in one."""
-    found = hashlib.blake2b(digest_size=16)
-    for piece in pieces:
-        found.update(piece)
-    return found.hexdigest()
+def joined(digests: Iterable[str]) -> str:
+    """One digest of several."""
+    return digest("".join(digests).encode())
 
 
 def digest_file(path: Path) -> str:
     """The digest of a file; empty if there is none."""
     if not path.is_file():
         return ""
+    found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
-        return digest_of(iter(lambda: stream.read(BLOCK), b""))
+        while block := stream.read(BLOCK):
+            found.update(block)
+    return found.hexdigest()

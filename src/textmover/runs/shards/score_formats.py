@@ -19,26 +19,11 @@ from textmover.files import atomic_bytes
 from textmover.runs.score_summary import Summary
 from textmover.types import InputError
 
-SUFFIXES: Mapping[str, str] = {
-    ".txt": "text",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".parquet": "parquet",
-}
-"""The format that each suffix of an output stands for; any other name stands for text."""
-
-FORMATS: Mapping[str, str] = {
-    "text": "txt",
-    "json": "json",
-    "jsonl": "jsonl",
-    "tsv": "tsv",
-    "csv": "csv",
-    "parquet": "parquet",
-}
+FORMATS: Mapping[str, str] = {"text": "txt", **{name: name for name in ("json", "jsonl", "tsv", "csv", "parquet")}}
 """Suffix of the shards of each format."""
+
+SUFFIXES: Mapping[str, str] = {**{f".{suffix}": format for format, suffix in FORMATS.items()}, ".ndjson": "jsonl"}
+"""The format that each suffix of an output stands for; any other name stands for text."""
 
 COMPRESSIONS = (".gz", ".zst")
 
@@ -53,13 +38,7 @@ Values = Mapping[str, np.ndarray]
 class Layout:
     """Layout of written scores.
 
-    Attributes:
-        format: ``text``, ``json``, ``jsonl``, ``tsv``, ``csv`` or ``parquet``.
-        systems: What the systems are called. With several of them, text and tables have the score of each in a column
-            of its own; JSON keeps all values.
-
-    Raises:
-        InputError: If the format is unknown, or a system's name breaks a header.
+    With several systems, text and tables have the score of each in a column; JSON keeps all values.
     """
 
     format: str
@@ -77,47 +56,34 @@ class Layout:
         """Whether there is more than one system."""
         return len(self.systems) > 1
 
-    def columns(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The columns of a table: the systems, or the values of a single one."""
+    def _columns(self, names: Iterable[str]) -> tuple[str, ...]:
         return self.systems if self.several else tuple(names)
 
     def header(self, names: Iterable[str]) -> str:
         """Header above all rows, if there is one; ``names`` are the values of each row."""
-        if self.format == "text":
-            return "\t".join(self.systems) + "\n" if self.several else ""
-        if self.format == "tsv":
-            return "\t".join(self.columns(names)) + "\n"
+        text = io.StringIO()
         if self.format == "csv":
-            text = io.StringIO()
-            CsvWriter(text).writerow(self.columns(names))
-            return text.getvalue()
-        return ""
+            CsvWriter(text).writerow(self._columns(names))
+        elif self.format == "tsv" or (self.format == "text" and self.several):
+            text.write("\t".join(self._columns(names)) + "\n")
+        return text.getvalue()
 
     def encode(self, values: Values) -> bytes:
         """The bytes of a shard, without a header."""
         if self.format == "parquet":
-            return _parquet_bytes(self.columns(values), _table(values))
+            return _parquet_bytes(self._columns(values), _table(values))
         if self.format == "json":
             return json.dumps({name: _nulls(array.T) for name, array in values.items()}).encode()
         if self.format == "jsonl":
-            return "".join(self._objects(values)).encode()
+            lists = {name: _nulls(array if self.several else array[:, 0]) for name, array in values.items()}
+            rows = (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
+            return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
         between = "," if self.format == "csv" else "\t"
         table = values["score"] if self.format == "text" else _table(values)
         return "".join(between.join(f"{value:.9g}" for value in row) + "\n" for row in table.tolist()).encode()
 
-    def _objects(self, values: Values) -> Iterator[str]:
-        lists = {name: _nulls(array if self.several else array[:, 0]) for name, array in values.items()}
-        for row in zip(*lists.values(), strict=True):
-            yield json.dumps(dict(zip(lists, row, strict=True))) + "\n"
-
     def merge(self, parts: Iterable[Path], path: Path, summary: Summary) -> None:
-        """Make one file of the shards; it appears under its name only when it is complete.
-
-        Args:
-            parts: The files of the shards in order.
-            path: The file, compressed if its name says so.
-            summary: Of all rows.
-        """
+        """Make one file of those of the shards in order; it appears under its name only when it is complete."""
         with atomic_bytes(path) as raw, compressed(raw, path) as stream:
             if self.format == "parquet":
                 _merge_parquet(parts, stream)
@@ -153,14 +119,21 @@ def is_compressed(path: Path) -> bool:
     return path.suffix.lower() in COMPRESSIONS
 
 
-def split_suffix(path: Path) -> str:
-    """The suffix that says the format of a file.
+def format_of(path: Path) -> str:
+    """The format that the name of a file stands for.
 
     Example:
-        >>> split_suffix(Path("scores.JSONL.gz")), split_suffix(Path("scores.txt"))
-        ('.jsonl', '.txt')
+        >>> format_of(Path("scores.JSONL.gz")), format_of(Path("scores"))
+        ('jsonl', 'text')
     """
-    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
+    suffix = (path.with_suffix("") if is_compressed(path) else path).suffix
+    return SUFFIXES.get(suffix.lower(), "text")
+
+
+def check_compression(path: Path) -> None:
+    """Refuse a file that cannot be compressed as its name says, before the work rather than after it."""
+    with compressed(io.BytesIO(), path):
+        pass
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""Shards: the unit of batching, of writing and of going on after an interruption.
+"""Shards: the unit of batching, of writing and of resuming.
 
 A shard is a fixed number of rows of the input. Its scores depend on its own texts alone, and its file is complete or
-not there, so that a run that was interrupted, or several processes that share the work, write the same files as one
-unbroken run.
+not there, so that an interrupted run, or several processes that share the work, write the same files as one unbroken
+run.
 """
 
 from __future__ import annotations
@@ -27,17 +27,22 @@ from textmover.runs.shards.folder import (
     MANIFEST,
     MERGED,
     SUMMARY,
-    Finished,
     Record,
     check_folder,
     clear,
     digest_texts,
-    has_results_alone,
     is_begun,
-    joined,
     kept_shards,
 )
-from textmover.runs.shards.manifest import Receipt, digest, digest_file, first_difference, read_json, write_receipt
+from textmover.runs.shards.manifest import (
+    Receipt,
+    digest,
+    digest_file,
+    first_difference,
+    joined,
+    read_json,
+    write_receipt,
+)
 from textmover.runs.shards.score_formats import FORMATS, Layout
 from textmover.scoring.engine.engine import JOINT_PAIRS
 from textmover.types import InputError, Signature
@@ -47,30 +52,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Shard:
-    """Some consecutive rows of the input.
-
-    Attributes:
-        index: Which shard it is, counted from 0.
-        first: Number of its first row in the input, counted from 1.
-        rows: The rows.
-        share: How much of the input has been read behind it; ``None`` where nobody knows.
-    """
+    """Some consecutive rows of the input."""
 
     index: int
+    """Number of the shard, from 0."""
     first: int
+    """Number of its first row in the input, from 1."""
     rows: list[Row]
     share: float | None
+    """Share of the input that has been read at its end; ``None`` if unknown."""
 
 
 class ShardScores(NamedTuple):
-    """Scores of a shard.
-
-    Attributes:
-        values: float64 ``[rows, systems]`` by name, NaN in the rows that were left out.
-        tally: What is known of them without the values.
-    """
+    """Scores of a shard."""
 
     values: Mapping[str, np.ndarray]
+    """By name, float64 ``[rows, systems]``, NaN in the rows that were left out."""
     tally: Tally
 
 
@@ -111,13 +108,7 @@ def texts_of(shards: Iterable[Shard]) -> tuple[int, str]:
 
 
 def describe(signature: Signature, layout: Layout, **settings: object) -> dict[str, str]:
-    """Everything that the bytes of a shard depend on beside its texts, for :class:`Parts`.
-
-    Args:
-        signature: Of the metric, with its statistics fitted.
-        layout: How scores are written.
-        **settings: What else they depend on, such as rows to a shard and tokens to a batch.
-    """
+    """The manifest: everything that the bytes of a shard depend on beside its texts."""
     return {
         "textmover": __version__,
         "torch": torch.__version__,
@@ -135,12 +126,6 @@ class Parts:
     are there, one calls :meth:`merge` or :meth:`seal`. Whoever lets several runs loose on a folder locks it
     (:func:`~textmover.runs.shards.folder.locked`); a shard that was scored under another manifest is not taken even
     where nobody did.
-
-    Args:
-        folder: The folder.
-        layout: How scores are written.
-        manifest: What the shards depend on beside their texts, from :func:`describe`.
-        machine: Where this process scores, from :func:`~textmover.modules.devices.machine_of`.
     """
 
     def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "") -> None:
@@ -151,12 +136,7 @@ class Parts:
         self._manifest_digest = digest(json.dumps(self.manifest, sort_keys=True).encode())
 
     def begin(self, *, resume: bool = False, overwrite: bool = False) -> None:
-        """Make the folder ready, or go on with what is there.
-
-        Args:
-            resume: Keep the shards that are there.
-            overwrite: Throw them away.
-        """
+        """Make the folder ready: keep the shards that are there, or throw them away."""
         check_folder(self.folder, resume=resume, overwrite=overwrite)
         if resume and is_begun(self.folder):
             self._check_manifest()
@@ -191,114 +171,90 @@ class Parts:
         return kept_shards(self.folder)
 
     def finished(self, shard: Shard) -> Tally | None:
-        """Record of a written shard; ``None`` if it has to be scored."""
+        """The tally of a written shard; ``None`` if it has to be scored."""
         record = self._record(shard.index)
         if record is None:
             return None
         if digest_texts(shard.rows)[0] != record.texts:
-            raise self._changed(shard, record)
+            row = record.changed(shard.rows)
+            line = f" (line {shard.rows[row].line})" if row < len(shard.rows) else ", behind its end"
+            raise self._other_input(f"differs from row {shard.first + row}{line} on")
         # A file that the disk lost or damaged after it was written is made again.
         return record.tally if digest_file(self.file(shard.index)) == record.file else None
 
-    def _changed(self, shard: Shard, record: Record) -> InputError:
-        row = record.changed(shard.rows)
-        line = f" (line {shard.rows[row].line})" if row < len(shard.rows) else ", behind its end"
+    def _other_input(self, how: str) -> InputError:
         return InputError(
-            f"Expected the input to be the one that the shards in {self.folder} were scored from, but it differs from "
-            f"row {shard.first + row}{line} on: restore it, or start again with --overwrite."
+            f"Expected the input to be the one that the shards in {self.folder} were scored from, but it {how}: "
+            "restore it, or start again with --overwrite."
         )
 
     def write(self, shard: Shard, scores: ShardScores) -> None:
-        """Write a shard: first its file, then the record that makes it count.
-
-        Raises:
-            InputError: If the disk is full or refuses it.
-        """
+        """Write a shard: first its file, then the record that makes it count."""
         content = self.layout.encode(scores.values)
         texts, rows = digest_texts(shard.rows)
-        file = digest(content)
-        record = Record(self._manifest_digest, self.machine, shard.first, texts, rows, file, scores.tally)
+        known = self._manifest_digest, self.machine, shard.first, texts, rows
+        record = Record(*known, digest(content), scores.tally)
         if not (self.folder / MANIFEST).is_file():  # somebody has deleted the folder meanwhile
             self._write_manifest()
         with atomic_bytes(self.file(shard.index)) as stream:
             stream.write(content)
-        with atomic_file(self._record_file(shard.index)) as stream:
-            stream.write(record.dump())
+        with atomic_file(self._record_file(shard.index)) as text:
+            text.write(record.dump())
 
     def tallies(self, shards: int) -> list[Tally]:
-        """Summary of each shard.
+        """Summary of each of all shards."""
+        return [record.tally for record in self._records(shards)]
 
-        Args:
-            shards: How many the input has.
-        """
-        return self._finished(shards).tallies
-
-    def _finished(self, shards: int) -> Finished:
+    def _records(self, shards: int) -> list[Record]:
         beyond = next(filter(None, (self._record(index) for index in self.kept() if index >= shards)), None)
         if beyond is not None:
-            raise InputError(
-                f"Expected the input to be the one that the shards in {self.folder} were scored from, but it ends "
-                f"before them (from row {beyond.first} on): restore it, or start again with --overwrite."
-            )
-        tallies, machines, texts, files = [], set(), [], []
+            raise self._other_input(f"ends before them (from row {beyond.first} on)")
+        records = []
         for index in range(shards):
             record = self._record(index)
             if record is None:
                 raise InputError(
                     f"Expected {shards} shards in {self.folder}, but number {index} is missing: continue with --resume."
                 )
-            tallies.append(record.tally)
-            machines.add(record.machine)
-            texts.append(record.texts)
-            files.append(record.file)
-        return Finished(tallies, machines, joined(texts), joined(files))
+            records.append(record)
+        return records
 
     def merge(self, path: Path, shards: int, summary: Summary, *, only_mean: bool = False) -> None:
-        """Make one file of all shards, beside it the receipt, and remove the folder.
-
-        Args:
-            path: The file.
-            shards: How many the input has.
-            summary: Of all rows.
-            only_mean: Whether the file holds the mean alone.
-        """
-        found = self._checked(shards)
+        """Make one file of all shards, or of the mean alone, with the receipt beside it, and remove the folder."""
+        texts, _ = self._checked(shards)
         if only_mean:
             with atomic_file(path) as stream:
                 stream.write(self.layout.means(summary))
         else:
             self.layout.merge(map(self.file, range(shards)), path, summary)
-        write_receipt(path, self.receipt(summary.rows, found.texts, digest_file(path), only_mean=only_mean))
+        write_receipt(path, self.receipt(summary.rows, texts, digest_file(path), only_mean=only_mean))
         self.remove()
 
     def seal(self, shards: int, summary: Summary) -> None:
-        """Leave the files of the shards as the result, beside a summary in place of their records.
-
-        Args:
-            shards: How many the input has.
-            summary: Of all rows.
-        """
-        found = self._checked(shards)
+        """Leave the files of the shards as the result, beside a summary in place of their records."""
+        texts, files = self._checked(shards)
         entries = {**summary.entries(), "shards": shards, "rows": summary.rows}
         with atomic_file(self.folder / SUMMARY) as stream:
-            json.dump({**entries, "texts": found.texts, "scores": found.files}, stream, indent=1)
+            json.dump({**entries, "texts": texts, "scores": files}, stream, indent=1)
         self.tidy()
 
-    def _checked(self, shards: int) -> Finished:
-        """Records of all shards, after their files have been checked."""
-        found = self._finished(shards)
-        if self._files(shards) != found.files:
+    def _checked(self, shards: int) -> tuple[str, str]:
+        """Digests of all texts and of all files, which have to be as they were written."""
+        records = self._records(shards)
+        files = joined(record.file for record in records)
+        if self._files(shards) != files:
             raise InputError(
                 f"Expected the files in {self.folder} to be those that this run has written, but one has changed since "
                 "or is missing: continue with --resume, which makes it again."
             )
-        if len(found.machines) > 1:
+        machines = {record.machine for record in records}
+        if len(machines) > 1:
             logger.warning(
                 "Shards were scored on processors of several kinds (%s): scores are the same up to rounding, rather "
                 "than to the last digit.",
-                ", ".join(sorted(found.machines)),
+                ", ".join(sorted(machines)),
             )
-        return found
+        return joined(record.texts for record in records), files
 
     def receipt(self, rows: int, texts: str, scores: str, *, only_mean: bool = False) -> Receipt:
         """The receipt of a result that is made of these shards."""
@@ -318,8 +274,9 @@ class Parts:
 
     @property
     def untidy(self) -> bool:
-        """Whether a sealed folder holds more than its making leaves behind in the end."""
-        return not has_results_alone(self.folder)
+        """Whether a sealed folder holds more than scores, manifest and summary."""
+        names = (path.name for path in self.folder.iterdir())
+        return any(name not in (MANIFEST, SUMMARY) and name[0] in "._" for name in names)
 
     def tidy(self) -> None:
         """Delete what an interruption may have left of a sealed folder's making."""
