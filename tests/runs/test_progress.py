@@ -5,9 +5,7 @@ import sys
 
 import pytest
 
-from textmover.readers.streams import Row
 from textmover.runs.progress import EVERY, Pace, PairCount, progress_bar
-from textmover.runs.shards.shards import Shard
 
 
 class Terminal(io.StringIO):
@@ -78,8 +76,7 @@ class Counted:
         return self.pairs
 
     def read(self, index: int, share: float | None) -> None:
-        rows = [Row(number, ("a", "b"), ("c",)) for number in range(1, 11)]
-        self.count.read(Shard(index, 10 * index + 1, rows, share))
+        self.count.read(10 * index + 10, share)
 
 
 def test_shards_advance_while_they_are_scored_and_at_their_end():

@@ -217,7 +217,12 @@ class MetricModel(ConfiguredMetric):
                 f"{type(hypotheses).__name__} and {type(references).__name__}."
             )
         with torch.autocast(references.vectors.device.type, enabled=False):
-            return self._scores(hypotheses, references)
+            values, flags = self.pair_values(hypotheses, references)
+            recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
+            score = {"recall": recall, "precision": precision, "f": f}[self.config.score]
+            score = score if self.calibration is None else self.calibration(score)
+            sides = (precision, recall, f) if self.matching.has_sides else ()
+            return PairScores(score, *sides, flags=flags)
 
     forward = pair_scores
 
@@ -255,7 +260,7 @@ class MetricModel(ConfiguredMetric):
         """Several references as one text whose tokens are all of theirs, for ``multi_reference="all"``."""
         texts = [one for one in references if isinstance(one, TokenEmbeddings)]
         joined = TokenEmbeddings.concatenate(texts)
-        return self._with_self_similarity(joined)
+        return self._with_self_similarity(joined) if self.is_relative else joined
 
     @property
     def statistics(self) -> dict[str, CorpusMean | IdfTable | Baseline]:
@@ -324,17 +329,17 @@ class MetricModel(ConfiguredMetric):
             scaled = self.matching.unit_vectors and not self.weighting.pools
             kept = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
             unknown = batch.unknown if self.config.unknown_tokens == "apart" else None
-            return self._with_self_similarity(
-                TokenEmbeddings(kept, batch.mask, batch.special, batch.input_ids, traits=batch.traits, unknown=unknown)
+            found = TokenEmbeddings(
+                kept, batch.mask, batch.special, batch.input_ids, traits=batch.traits, unknown=unknown
             )
+            return self._with_self_similarity(found) if self.is_relative else found
 
     def _with_self_similarity(self, tokens: TokenEmbeddings) -> TokenEmbeddings:
-        if not self.is_relative:
-            return tokens
         roles: tuple[Role, ...] = ("reference", "hypothesis") if self.weighting.roles_differ else ("reference",)
         values = []
+        unlike = tokens if tokens.unknown is None else apart(tokens, tokens)[0]
         for role in roles:
-            side = self.weighting(apart(tokens, tokens)[0], role)
+            side = self.weighting(unlike, role)
             values.append(torch.stack(self._match(side, side)[:3], dim=1))
         return replace(tokens, self_similarity=torch.stack([values[0], values[-1]], dim=1))
 
@@ -360,15 +365,6 @@ class MetricModel(ConfiguredMetric):
             values, defined = self._relative(values, own_reference, own_hypothesis)
             flags["undefined"] = ~defined.all(dim=1) & ~empty
         return torch.where(empty[:, None], self.matching.nothing, values), flags
-
-    def _scores(self, hypotheses: TokenEmbeddings, references: TokenEmbeddings) -> PairScores:
-        values, flags = self.pair_values(hypotheses, references)
-        recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
-        score = {"recall": recall, "precision": precision, "f": f}[self.config.score]
-        score = score if self.calibration is None else self.calibration(score)
-        if not self.matching.has_sides:
-            return PairScores(score, flags=flags)
-        return PairScores(score, precision, recall, f, flags=flags)
 
     def _relative(self, values: Tensor, own_reference: Tensor, own_hypothesis: Tensor) -> tuple[Tensor, Tensor]:
         """Values relative to those of each text with itself, and where that is defined."""

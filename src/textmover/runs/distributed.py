@@ -31,6 +31,8 @@ from textmover.scoring.cache.hidden_states import flush_all
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
+LIGHTNING = ("pytorch_lightning", "lightning_fabric")
+
 
 @dataclass(frozen=True)
 class Work:
@@ -70,7 +72,8 @@ class Processes:
     """
 
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
-        logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
+        for name in LIGHTNING:
+            logging.getLogger(name).setLevel(logging.ERROR)
         for name, value in (("devices", devices), ("num-nodes", nodes)):
             if value < 1:
                 raise InputError(f"Expected `--{name}` to be at least 1, but got {value}: give a larger number.")
@@ -208,7 +211,7 @@ class _Member:
             if lost is not None:
                 raise lost
             self.shards += 1
-            self.count.read(shard)
+            self.count.read(shard.end, shard.share)
             if shard.index % self.strategy.world_size == self.rank:
                 yield shard
 

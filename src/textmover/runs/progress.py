@@ -6,14 +6,10 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn
 
 from textmover.terminal import console
-
-if TYPE_CHECKING:
-    from textmover.runs.shards.shards import Shard
 
 Advance = Callable[[int, "float | None", bool], None]
 """Called with pairs that are finished, the share of the input behind them, and whether they were scored just now."""
@@ -89,10 +85,9 @@ class PairCount:
         self._heard = (0, 0)
         self._next = clock()
 
-    def read(self, shard: Shard) -> None:
-        """Estimate the length of the input, which has been read up to the end of a shard of any process."""
-        pairs = (shard.first - 1 + len(shard.rows)) * self._systems
-        self._total = pairs / shard.share if shard.share else None
+    def read(self, rows: int, share: float | None) -> None:
+        """Estimate the length of the input, of which so many rows have been read, by any process."""
+        self._total = rows * self._systems / share if share else None
 
     def within(self, pairs: int) -> None:
         """Count further pairs of the shard that is being scored."""

@@ -7,6 +7,7 @@ import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -62,14 +63,18 @@ class FixedBatches(Engine):
         super().__init__(metric, cache=False)
         self.size = size
 
-    def _batches(self, count):
-        return (list(range(start, min(start + self.size, count))) for start in range(0, count, self.size))
+    def score(self, *given):
+        def batches(count):
+            return (list(range(start, min(start + self.size, count))) for start in range(0, count, self.size))
 
-    def _token_batches(self, texts):
-        return ((rows, self.metric.tokenize([texts[row] for row in rows])) for rows in self._batches(len(texts)))
+        def token_batches(tokenize, texts, _):
+            return ((rows, tokenize([texts[row] for row in rows])) for rows in batches(len(texts)))
 
-    def _pair_batches(self, lengths):
-        return self._batches(len(lengths))
+        with (
+            patch("textmover.scoring.engine.text_features.token_batches", token_batches),
+            patch("textmover.scoring.engine.engine.pair_batches", lambda lengths, *_: batches(len(lengths))),
+        ):
+            return super().score(*given)
 
 
 @pytest.fixture(scope="module")

@@ -109,10 +109,10 @@ class TokenWeighting(nn.Module):
 
         Texts without a token that is known are empty, unless both texts of the pair are the same.
         """
+        if references.unknown is None and hypotheses.unknown is None:
+            return self(references, "reference"), self(hypotheses, "hypothesis")
         references, hypotheses = apart(references, hypotheses)
         reference, hypothesis = self(references, "reference"), self(hypotheses, "hypothesis")
-        if references.unknown is None:
-            return reference, hypothesis
         other = ~same_tokens(references, hypotheses)
         return reference._replace(empty=reference.empty & other), hypothesis._replace(empty=hypothesis.empty & other)
 
@@ -130,17 +130,17 @@ class TokenWeighting(nn.Module):
         else:
             weighted = present & ordinary
             matchable = present if choice == "targets" else weighted
-        weights, unweighted = self._weights(tokens, role, weighted)
+        weights, unweighted = weighted.to(tokens.vectors.dtype), weighted.new_zeros(len(weighted))
+        if self.tables:
+            weights, unweighted = self._weights(tokens, role, weighted, weights)
         empty = ~(weighted & (ordinary if tokens.unknown is None else ordinary & (tokens.unknown == 0))).any(dim=1)
-        units = _at_least_one(self._units(Units(tokens.vectors, matchable, weights), tokens))
+        units = Units(tokens.vectors, matchable, weights)
+        units = _at_least_one(self._units(units, tokens) if self.pools else units)
         total = units.weights.sum(dim=1, keepdim=True)
         return Side(units.vectors, units.mask, units.weights / torch.where(total > 0, total, 1.0), empty, unweighted)
 
-    def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor) -> tuple[Tensor, Tensor]:
+    def _weights(self, tokens: TokenEmbeddings, role: Role, weighted: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Raw weights of the tokens, and for which texts uniform ones had to stand in."""
-        uniform = weighted.to(tokens.vectors.dtype)
-        if not self.tables:
-            return uniform, weighted.new_zeros(len(weighted))
         ids = token_keys(tokens)
         weights = self.table(role)(ids).to(uniform) * uniform
         if self.frequency:
@@ -151,8 +151,6 @@ class TokenWeighting(nn.Module):
 
     def _units(self, units: Units, tokens: TokenEmbeddings) -> Units:
         """Words and n-grams of the tokens, where they are asked for."""
-        if not self.pools:
-            return units
         if self.subwords == "mean" and tokens.traits is not None:
             units = words(units, (tokens.traits & TokenTrait.CONTINUATION) == 0)
         units = ngrams(compact(units), self.ngram)

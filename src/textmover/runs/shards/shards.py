@@ -62,6 +62,11 @@ class Shard:
     share: float | None
     """Share of the input that has been read at its end; ``None`` if unknown."""
 
+    @property
+    def end(self) -> int:
+        """Number of its last row in the input."""
+        return self.first - 1 + len(self.rows)
+
 
 class ShardScores(NamedTuple):
     """Scores of a shard."""

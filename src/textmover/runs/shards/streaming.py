@@ -29,7 +29,7 @@ def score_shards(
 ) -> Iterator[Done]:
     """Score shards one after the other, and write each into ``parts``; those that are there are not scored again."""
     for shard in shards:
-        count.read(shard)
+        count.read(shard.end, shard.share)
         scores = None
         tally = None if parts is None else parts.finished(shard)
         if tally is None:
@@ -71,8 +71,8 @@ def score_shard(
     except InputError as error:
         if shard.index == 0 and len(systems) == 1:
             raise
-        last = shard.first + len(shard.rows) - 1
-        raise InputError(f"{str(error).rstrip('.')} (in rows {shard.first} to {last} of the input).") from error
+        where = f"(in rows {shard.first} to {shard.end} of the input)"
+        raise InputError(f"{str(error).rstrip('.')} {where}.") from error
     tally = Tally(
         rows=len(shard.rows),
         skipped=len(shard.rows) - len(rows),

@@ -20,7 +20,7 @@ from textmover.scoring.engine.out_of_memory import NoRoomError
 from textmover.scoring.engine.pairs import PairTable, Progress, check_finite, unusual
 from textmover.scoring.engine.text_features import ENCODING, Reference, TextTable, TextWork
 from textmover.scoring.engine.threads import spread, worker_count
-from textmover.types import InputError, PairScores, SegmentMetric, TokenBatch
+from textmover.types import InputError, PairScores, SegmentMetric
 
 logger = logging.getLogger(__name__)
 
@@ -68,14 +68,10 @@ class _Window:
 
 
 class Engine(TextWork):
-    """Runs a metric over lists of segments.
+    """Runs a metric over lists of segments; see :class:`~textmover.scoring.scorer.Scorer` for the arguments.
 
-    Args:
-        metric: The metric; a ``torch.nn.Module`` on the device to use. It is put into evaluation mode while it scores.
-        batch_tokens: Tokens to an encoder batch, padding included; :func:`default_batch_tokens` if ``None``. Where they
-            are too many for the memory of a GPU, what is kept there goes first; then they are halved until they fit.
-        cache: Keep the features of texts between calls.
-        cache_bytes: Memory that the kept features may take, on the device of the metric.
+    The metric is put into evaluation mode while it scores. Where ``batch_tokens`` are too many for the memory of a GPU,
+    what is kept there goes first; then they are halved until they fit.
     """
 
     def __init__(
@@ -105,9 +101,7 @@ class Engine(TextWork):
     def matching_by(self, metric: SegmentMetric, features: str = "") -> Iterator[Engine]:
         """Let the engine score with another metric on the same encoder in place of its own.
 
-        Args:
-            metric: The metric.
-            features: Names what its features of texts depend on beside the texts; kept features of another name go.
+        ``features`` names what its features of texts depend on beside the texts; kept features of another name go.
         """
         with self.lock:
             if features != self._features:
@@ -143,22 +137,18 @@ class Engine(TextWork):
             warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
             by_pair: Give the values of every pair of a hypothesis and one of its references, not one per segment.
 
-        Returns:
-            Values in input order.
-
         Raises:
             InputError: If the metric gives a value that is not a finite number, or a text is too long for the memory
                 of the GPU.
         """
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
-            windows = (
-                self._window(hypotheses[rows], references[rows], rows.start, on_progress)
-                for rows in self._windows(hypotheses, references)
-            )
-            for window in _in_flight(windows, self._ahead):
-                parts.append(self._finished(window, by_pair))
-                window.progress.reach(1.0)
+            waiting: deque[_Window] = deque()
+            for rows in self._windows(hypotheses, references):
+                waiting.append(self._window(hypotheses[rows], references[rows], rows.start, on_progress))
+                if len(waiting) > self._ahead:
+                    parts.append(self._finished(waiting.popleft(), by_pair))
+            parts += [self._finished(window, by_pair) for window in waiting]
         counts = sum((part.counts for part in parts), Counter())
         if warn:
             self.warn(counts)
@@ -181,7 +171,12 @@ class Engine(TextWork):
         groups: list[tuple[Reference, ...]] = [(tuple(texts),) if together else tuple(texts) for texts in references]
         owners = np.repeat(np.arange(len(hypotheses)), [len(group) for group in groups])
         pairs = [(one, reference) for one, group in zip(hypotheses, groups, strict=True) for reference in group]
-        table = self._text_table(_distinct_texts(pairs), progress)
+        distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
+        texts: dict[str, None] = {}
+        for hypothesis, reference in distinct:
+            texts[hypothesis] = None
+            texts.update(dict.fromkeys((reference,) if isinstance(reference, str) else reference))
+        table = self._text_table(list(texts), progress)
         if table is None:
             if together:
                 raise InputError(
@@ -190,9 +185,10 @@ class Engine(TextWork):
                 )
             scored, where = self._score_jointly(pairs, progress), np.arange(len(pairs))
         else:
-            distinct = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
-            self._add_joined(table, [reference for _, reference in distinct])
-            scored = self._score_pairs(list(distinct), table, progress)
+            if together:
+                self._add_joined(table, list(dict.fromkeys(map(tuple, references))))
+            rows = np.array([[table.rows[text] for text in pair] for pair in distinct]).reshape(-1, 2)
+            scored = self._match_pairs(table, rows, progress)
             where = np.array([distinct[pair] for pair in pairs])
         return _Window(scored, where, owners, start, progress)
 
@@ -204,6 +200,7 @@ class Engine(TextWork):
         check_finite(values, owners + window.start)
         if not by_pair:
             values = {name: self._combine(array, owners) for name, array in values.items()}
+        window.progress.reach(1.0)
         return RawScores(values, Counter({name: int(array.sum()) for name, array in flags.items() if array.any()}))
 
     def score_within(
@@ -279,17 +276,14 @@ class Engine(TextWork):
             stop = min(start + WINDOW, len(hypotheses))
             texts = [[one, *more] for one, more in zip(hypotheses[start:stop], references[start:stop], strict=True)]
             sizes = np.cumsum([sum(map(len, group)) for group in texts])
-            most = WINDOW_BYTES / (self.metric.token_bytes * self._tokens_to_a_character(texts))
+            # Tokens to a character, from at least every twentieth text.
+            some = [text for group in texts[:: max(1, len(texts) // SAMPLE)] for text in group[:2]]
+            tokens = int(self.metric.tokenize(some).mask.sum())
+            rate = max(tokens / max(1, sum(map(len, some))), 0.05)
+            most = WINDOW_BYTES / (self.metric.token_bytes * rate)
             count = max(1, int(np.searchsorted(sizes, most, side="right")))
             yield slice(start, start + count)
             start += count
-
-    def _tokens_to_a_character(self, texts: Sequence[Sequence[str]]) -> float:
-        """Estimate tokens per character from at least every twentieth text."""
-        every = max(1, len(texts) // SAMPLE)
-        some = [text for group in texts[::every] for text in group[:2]]
-        tokens = int(self.metric.tokenize(some).mask.sum())
-        return max(tokens / max(1, sum(map(len, some))), 0.05)
 
     def _combine(self, values: np.ndarray, owners: np.ndarray) -> np.ndarray:
         """One value per segment from those of its references."""
@@ -299,41 +293,32 @@ class Engine(TextWork):
         best = np.maximum if self.metric.higher_is_better else np.minimum
         return best.reduceat(values, starts)
 
-    def _score_pairs(self, pairs: list[tuple[str, Reference]], table: TextTable, progress: Progress) -> PairTable:
-        where = np.array([[table.rows[text] for text in pair] for pair in pairs]).reshape(-1, 2)
-        return self._match_pairs(table, where, progress)
-
     def _match_pairs(
         self, table: TextTable, where: np.ndarray, progress: Progress, before: int = 0, total: int | None = None
     ) -> PairTable:
         """Match the pairs of texts ``[P, 2]``, of ``total`` of a window of which those ``before`` them are matched."""
         scored = PairTable(len(where))
-
-        def match(rows: list[int]) -> list[tuple[list[int], PairScores]]:
-            return self._match(table, where, rows)
-
-        batches = self._pair_batches(table.lengths[where])
+        batches = pair_batches(table.column("lengths")[where], PAIR_TOKENS * self.batch_tokens, self._block)
+        match = functools.partial(self._match, table, where)
         matched, total = before, total or len(where)
         for found in spread(match, batches, worker_count(self.metric.device)):
             for rows, scores in found:
                 scored.put(rows, scores)
                 matched += len(rows)
             progress.reach(ENCODING + (1 - ENCODING) * matched / total)
-        scored.put_flag("truncated", table.truncated[where].any(axis=1))
-        scored.put_flag("unknown", (table.unknown[where] > 0).any(axis=1))
+        scored.put_flag("truncated", table.column("truncated")[where].any(axis=1))
+        scored.put_flag("unknown", (table.column("unknown")[where] > 0).any(axis=1))
         return scored
 
-    def _pair_batches(self, lengths: np.ndarray) -> Iterator[list[int]]:
-        return pair_batches(lengths, PAIR_TOKENS * self.batch_tokens, self._block)
-
     def _match(self, table: TextTable, where: np.ndarray, rows: list[int]) -> list[tuple[list[int], PairScores]]:
-        def scores() -> PairScores:
-            return self.metric.pair_scores(*(table.pad(where[rows, side]) for side in (0, 1)))
-
         try:
-            return [(rows, self._in_room(scores, last=len(rows) == 1))]
+            for attempt in self._attempts(last=len(rows) == 1):
+                with attempt:
+                    scores = self.metric.pair_scores(*(table.pad(where[rows, side]) for side in (0, 1)))
         except NoRoomError as error:
             halves = self._halves(len(rows), error)
+        else:
+            return [(rows, scores)]
         self._block = max(1, self._block // 2)
         logger.warning("Out of memory on %s: going on with fewer pairs at a time.", self.metric.device)
         return [one for half in halves for one in self._match(table, where, [rows[place] for place in half])]
@@ -344,9 +329,10 @@ class Engine(TextWork):
         for start in range(0, len(pairs), JOINT_PAIRS):
             rows = list(range(start, min(start + JOINT_PAIRS, len(pairs))))
             sides = [self.metric.tokenize([str(pairs[row][side]) for row in rows]) for side in (0, 1)]
-            read = functools.partial(_read_together, self.metric, *sides)
             try:
-                scores = self._in_room(read, last=True)
+                for attempt in self._attempts(last=True):
+                    with attempt:
+                        scores = self.metric.pair_scores(*(side.to(self.metric.device) for side in sides))
             except NoRoomError as error:  # fewer of them would have other scores
                 raise InputError(
                     f"Expected room in the memory of {self.metric.device} for the {len(rows)} pairs that are read "
@@ -364,26 +350,3 @@ class Engine(TextWork):
             if name not in self._warned:
                 self._warned.add(name)
                 logger.warning("%s.", unusual(name, number, list(self._examples)))
-
-
-def _in_flight(windows: Iterator[_Window], ahead: int) -> Iterator[_Window]:
-    """Windows in order, each once the work of ``ahead`` later ones has been handed over too."""
-    waiting: deque[_Window] = deque()
-    for window in windows:
-        waiting.append(window)
-        if len(waiting) > ahead:
-            yield waiting.popleft()
-    yield from waiting
-
-
-def _read_together(metric: SegmentMetric, hypotheses: TokenBatch, references: TokenBatch) -> PairScores:
-    return metric.pair_scores(hypotheses.to(metric.device), references.to(metric.device))
-
-
-def _distinct_texts(pairs: Sequence[tuple[str, Reference]]) -> list[str]:
-    """All texts of the pairs, each once, in order."""
-    found: dict[str, None] = {}
-    for hypothesis, reference in pairs:
-        found[hypothesis] = None
-        found.update(dict.fromkeys((reference,) if isinstance(reference, str) else reference))
-    return list(found)

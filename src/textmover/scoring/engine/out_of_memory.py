@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -18,14 +17,12 @@ SIGNS = (
 )
 """Out-of-memory messages that do not come from torch's own allocator."""
 
-Result = TypeVar("Result")
-
 
 class NoRoomError(RuntimeError):
     """The device ran out of memory; the work that failed holds none of it any more."""
 
 
-def is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Return whether an error says that a device lacks memory, whichever library raised it.
 
     Example:
@@ -40,31 +37,42 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def in_room(
-    work: Callable[[], Result], device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False
-) -> Result:
-    """Return the result of some work; after an out-of-memory error, free its memory and the allocator's.
+class Attempt:
+    """A context that holds back an out-of-memory error."""
 
-    It is tried again, once, if anything that others have kept there was let go.
+    lack: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        """Hold an error back that says that memory lacks."""
+        if is_out_of_memory(error):
+            self.lack = error.with_traceback(None) if error else None  # its frames hold the tensors of the attempt
+        return self.lack is not None
+
+
+def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Iterator[Attempt]:
+    """Contexts in which to do some work, until it succeeds; each frees the memory of the last one and the allocator's.
+
+    Work is tried again, once, if anything that others have kept on the device was let go.
 
     Args:
-        work: The work.
         device: Where it takes memory.
         last: Whether it can be made no smaller: it is tried again then, since the allocator may have set aside,
             in other sizes, what it lacked.
         spare: Lets go of what is kept there and can be made again, and tells whether there was any.
+
+    Raises:
+        NoRoomError: If there is no room.
     """
-    lack: BaseException | None = None
     for again in (True, False):
-        try:
-            return work()
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            lack = error.with_traceback(None)  # its frames hold the tensors of the attempt
+        attempt = Attempt()
+        yield attempt
+        if attempt.lack is None:
+            return
         again = again and (spare() or last)
         if device.type == "cuda":
             torch.cuda.empty_cache()
         if not again:
-            break
-    raise NoRoomError(str(lack)) from lack
+            raise NoRoomError(str(attempt.lack)) from attempt.lack

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from textmover.scoring.cache.text_cache import TextCache
 from textmover.scoring.engine.batches import encoded_in_rows, row_groups, token_batches
-from textmover.scoring.engine.out_of_memory import NoRoomError, in_room
+from textmover.scoring.engine.out_of_memory import Attempt, NoRoomError, attempts
 from textmover.scoring.engine.pairs import Progress
 from textmover.scoring.engine.threads import read_ahead, spread, worker_count
 from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatures, TokenBatch
@@ -22,19 +22,15 @@ from textmover.types import InputError, PackedFeatures, SegmentMetric, TextFeatu
 
 @dataclass(frozen=True, eq=False)
 class TextChunk:
-    """Features of texts, and what the engine has to know of them.
-
-    Attributes:
-        features: What the metric keeps of them.
-        lengths: Tokens of each, int64 ``[N]``.
-        truncated: Whether each was cut, bool ``[N]``.
-        unknown: Tokens of each that the encoder does not know, int64 ``[N]``.
-    """
+    """Features of ``N`` texts, and what the engine has to know of them."""
 
     features: PackedFeatures
     lengths: np.ndarray
+    """Tokens of each, int64 ``[N]``."""
     truncated: np.ndarray
+    """Whether each was cut, bool ``[N]``."""
     unknown: np.ndarray
+    """Tokens of each that the encoder does not know, int64 ``[N]``."""
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -73,20 +69,9 @@ class TextTable:
         features = [chunk.features for chunk in self._chunks]
         return type(features[0]).pad(features, [self._places[row] for row in rows])
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each text."""
-        return np.concatenate([chunk.lengths for chunk in self._chunks])
-
-    @property
-    def truncated(self) -> np.ndarray:
-        """Whether each text was cut."""
-        return np.concatenate([chunk.truncated for chunk in self._chunks])
-
-    @property
-    def unknown(self) -> np.ndarray:
-        """Tokens of each text that the encoder does not know."""
-        return np.concatenate([chunk.unknown for chunk in self._chunks])
+    def column(self, name: str) -> np.ndarray:
+        """``lengths``, ``truncated`` or ``unknown`` of all texts."""
+        return np.concatenate([getattr(chunk, name) for chunk in self._chunks])
 
 
 logger = logging.getLogger(__name__)
@@ -104,10 +89,7 @@ ROW_CHARACTERS = 8
 """Characters to a token of texts that may stand side by side; longer texts are not tried."""
 
 ENCODING = 0.9
-"""Share of the work on a window that is behind us when its texts are encoded, as progress counts it."""
-
-
-Result = TypeVar("Result")
+"""Share of the work on a window that is done when its texts are encoded, as progress counts it."""
 
 
 def default_batch_tokens(device: torch.device) -> int:
@@ -116,18 +98,7 @@ def default_batch_tokens(device: torch.device) -> int:
 
 
 class TextWork:
-    """The half of an engine that reads texts.
-
-    Args:
-        metric: The metric, on the device to use.
-        batch_tokens: Tokens to a batch of the encoder; :func:`default_batch_tokens` if ``None``.
-        cache_bytes: Memory that the features of texts may take between calls; 0 keeps none.
-
-    Where the device lacks memory, what is kept there is let go before anything else.
-
-    Raises:
-        InputError: If a batch could hold no token.
-    """
+    """The half of an engine that reads texts; where the device lacks memory, what is kept there goes first."""
 
     def __init__(self, metric: SegmentMetric, *, batch_tokens: int | None, cache_bytes: int) -> None:
         if batch_tokens is not None and batch_tokens < 1:
@@ -141,7 +112,10 @@ class TextWork:
     def _text_table(self, texts: list[str], progress: Progress) -> TextTable | None:
         """Features of each text, from the cache or made now; ``None`` if pairs are read together."""
         table = TextTable()
-        for names, chunk in self._in_room(lambda: self._cache.find(texts), last=True):
+        for attempt in self._attempts(last=True):
+            with attempt:
+                kept = self._cache.find(texts)
+        for names, chunk in kept:
             table.add(names, chunk)
         missing = [text for text in texts if text not in table.rows]
         encoded_characters, characters = 0, sum(map(len, missing))
@@ -164,7 +138,7 @@ class TextWork:
                 # One thread more than compute at a time: while it uses what was made, the back-end goes on.
                 for parts in encoded_in_rows(groups, runner, self._encode, self.batch_tokens, self._workers + 1):
                     yield from (([short[row] for row in rows], chunk) for rows, chunk in parts)
-        with read_ahead(self._token_batches(texts), AHEAD) as batches:
+        with read_ahead(token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens), AHEAD) as batches:
             for parts in spread(self._encode, batches, self._workers):
                 yield from (([texts[row] for row in rows], chunk) for rows, chunk in parts)
 
@@ -173,16 +147,17 @@ class TextWork:
         encoder = self.metric.runnable_encoder
         return worker_count(self.metric.device) if encoder is None or encoder.concurrent else 1
 
-    def _token_batches(self, texts: Sequence[str]) -> Generator[tuple[list[int], TokenBatch], None, None]:
-        return token_batches(self.metric.tokenize, texts, lambda: self.batch_tokens)
-
     def _encode(self, given: tuple[list[int], TokenBatch]) -> list[tuple[list[int], TextChunk | None]]:
         """Rows as they were given, and what is needed of their texts; in parts where the device lacks memory."""
         rows, batch = given
         try:
-            return [(rows, self._in_room(lambda: self._packed(batch), last=len(batch) == 1))]
+            for attempt in self._attempts(last=len(batch) == 1):
+                with attempt:
+                    chunk = self._packed(batch)
         except NoRoomError as error:
             halves = self._halves(len(batch), error)
+        else:
+            return [(rows, chunk)]
         longest = int(batch.lengths.max())
         self.batch_tokens = max(1, min(self.batch_tokens, len(batch) * longest) // 2)
         logger.warning(
@@ -191,12 +166,8 @@ class TextWork:
         parts = [([rows[place] for place in half], batch.select(half)) for half in halves]
         return [one for part in parts for one in self._encode(part)]
 
-    def _in_room(self, work: Callable[[], Result], *, last: bool) -> Result:
-        """Run some work on the device; see :func:`~textmover.scoring.engine.out_of_memory.in_room`.
-
-        Where it finds no room, what is kept on the device goes first, since it can be made again.
-        """
-        return in_room(work, self.metric.device, last=last, spare=self._let_go)
+    def _attempts(self, *, last: bool) -> Iterator[Attempt]:
+        return attempts(self.metric.device, last=last, spare=self._let_go)
 
     def _let_go(self) -> bool:
         """Let go of features, and of hidden states that metrics share; whether there were any."""
@@ -213,9 +184,9 @@ class TextWork:
 
     def _packed(self, batch: TokenBatch) -> TextChunk | None:
         features = self.metric.text_features(batch.to(self.metric.device, non_blocking=True))
-        lengths = batch.lengths.numpy()
         if features is None:
             return None
+        lengths = batch.lengths.numpy()
         return TextChunk(features.pack(lengths), lengths, np.array(batch.truncated), self._unknown(batch))
 
     def _unknown(self, batch: TokenBatch) -> np.ndarray:
@@ -236,31 +207,24 @@ class TextWork:
             ) from error
         return range(size // 2), range(size // 2, size)
 
-    def _add_joined(self, table: TextTable, references: Sequence[Reference]) -> None:
-        """Several references as one text; a single one is itself."""
-        groups = [group for group in dict.fromkeys(references) if not isinstance(group, str)]
+    def _add_joined(self, table: TextTable, groups: Sequence[tuple[str, ...]]) -> None:
+        """Add several references as one text; a single one is itself."""
         for group in groups:
+            rows = [table.rows[text] for text in group]
             if len(group) == 1:
-                table.rows[group] = table.rows[group[0]]
-        joined = [group for group in groups if len(group) > 1]
-        if not joined:
-            return
-        for group in joined:
-            table.add([group], self._joined(table, group))
-
-    def _joined(self, table: TextTable, group: tuple[str, ...]) -> TextChunk:
-        rows = [table.rows[text] for text in group]
-        lengths, truncated = table.lengths[rows].sum(keepdims=True), np.array([table.truncated[rows].any()])
-        unknown = table.unknown[rows].sum(keepdims=True)
-
-        def packed() -> PackedFeatures:
-            return self.metric.join([table.pad([row]) for row in rows]).pack(lengths)
-
-        try:
-            return TextChunk(self._in_room(packed, last=True), lengths, truncated, unknown)
-        except NoRoomError as error:
-            raise InputError(
-                f"Expected references that the memory of {self.metric.device} has room for, but {len(group)} of a "
-                "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
-                "score on the CPU with --device cpu."
-            ) from error
+                table.rows[group] = rows[0]
+                continue
+            lengths, truncated, unknown = (table.column(name)[rows] for name in ("lengths", "truncated", "unknown"))
+            total = lengths.sum(keepdims=True)
+            try:
+                for attempt in self._attempts(last=True):
+                    with attempt:
+                        packed = self.metric.join([table.pad([row]) for row in rows]).pack(total)
+            except NoRoomError as error:
+                raise InputError(
+                    f"Expected references that the memory of {self.metric.device} has room for, but {len(group)} of a "
+                    "segment are too long together: set `max_length`, choose 'best' or 'mean' as `multi_reference`, or "
+                    "score on the CPU with --device cpu."
+                ) from error
+            chunk = TextChunk(packed, total, np.array([truncated.any()]), unknown.sum(keepdims=True))
+            table.add([group], chunk)

@@ -50,11 +50,7 @@ def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) 
         >>> list(spread(lambda item: item * item, range(5), workers=2))
         [0, 1, 4, 9, 16]
     """
-
-    def guarded(item: Item) -> Result:
-        with torch.inference_mode():  # which each thread has to enter for itself
-            return work(item)
-
+    guarded: Callable[[Item], Result] = torch.inference_mode()(work)  # which each thread has to enter for itself
     items = iter(items)
     first = list(itertools.islice(items, 2))
     items = itertools.chain(first, items)
