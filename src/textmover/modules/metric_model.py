@@ -221,8 +221,9 @@ class MetricModel(ConfiguredMetric):
             recall, precision, f = (values if self.baseline is None else self.baseline(values)).unbind(dim=1)
             score = {"recall": recall, "precision": precision, "f": f}[self.config.score]
             score = score if self.calibration is None else self.calibration(score)
-            sides = (precision, recall, f) if self.matching.has_sides else ()
-            return PairScores(score, *sides, flags=flags)
+            if not self.matching.has_sides:
+                return PairScores(score, flags=flags)
+            return PairScores(score, precision, recall, f, flags=flags)
 
     forward = pair_scores
 
