@@ -326,7 +326,9 @@ class MetricModel(ConfiguredMetric):
 
     def _features(self, vectors: Tensor, batch: TokenBatch) -> TokenEmbeddings:
         with torch.autocast(vectors.device.type, enabled=False):
-            centred = self.centering(vectors, self.weighting.takes_part(batch))
+            centred = vectors
+            if self.centering.mode != "none":
+                centred = self.centering(vectors, self.weighting.takes_part(batch))
             scaled = self.matching.unit_vectors and not self.weighting.pools
             kept = (unit_vectors(centred) if scaled else centred) * batch.mask[:, :, None]
             unknown = batch.unknown if self.config.unknown_tokens == "apart" else None

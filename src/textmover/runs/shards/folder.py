@@ -158,7 +158,7 @@ class Record:
     manifest: str
     """Digest of the manifest that it was scored under."""
     machine: str
-    """Where it was scored, from :func:`~textmover.modules.devices.machine_of`."""
+    """Kind of processor that it was scored on, from :func:`~textmover.modules.devices.machine_of`."""
     first: int
     """Number of its first row."""
     texts: str

@@ -16,9 +16,6 @@ import torch
 MOST = 8
 """Workers at most; on larger processors each has several threads of its own."""
 
-PATIENCE = 0.1
-"""Seconds after which a thread that waits for room looks whether anybody still wants what it reads."""
-
 FAREWELL = 0.5
 """Seconds that the end of a reading thread is waited for; one that hangs on standard input ends with the process."""
 
@@ -99,26 +96,22 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
         ...     print(list(squares))
         [0, 1, 4, 9]
     """
-    waiting: queue.Queue[Item | _End] = queue.Queue(ahead)
+    waiting: queue.SimpleQueue[Item | _End] = queue.SimpleQueue()
+    room = threading.Semaphore(ahead)
     unwanted = threading.Event()
-
-    def put(item: Item | _End) -> bool:
-        while not unwanted.is_set():
-            with contextlib.suppress(queue.Full):
-                waiting.put(item, timeout=PATIENCE)
-                return True
-        return False
 
     def work() -> None:
         end = _End()
         try:
             with contextlib.closing(items):
                 for item in items:
-                    if not put(item):
+                    room.acquire()
+                    if unwanted.is_set():
                         return
+                    waiting.put(item)
         except BaseException as error:  # whatever it is, the reader of the items has to hear of it
             end = _End(error)
-        put(end)
+        waiting.put(end)
 
     def taken() -> Iterator[Item]:
         while True:
@@ -127,6 +120,7 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
                 if item.error is not None:
                     raise item.error
                 return
+            room.release()
             yield item
 
     thread = threading.Thread(target=work, name="reader", daemon=True)
@@ -135,4 +129,5 @@ def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[I
         yield taken()
     finally:
         unwanted.set()
+        room.release()
         thread.join(FAREWELL)
