@@ -53,14 +53,6 @@ def test_the_rated_examples_are_drawn_from_the_types_that_were_there():
     assert set(shipped_table().grades) == set(TABLE.grades)
 
 
-@pytest.mark.parametrize("name", FURTHER)
-def test_severities_do_not_fall_with_degree_or_share(name):
-    for share in (0.0, 0.1, 0.3, 1.0):
-        along = [TABLE.severity(name, degree, share) for degree in TABLE.degrees(name)]
-        assert along == sorted(along)
-        assert all(0 < one <= TABLE.ceilings[name] <= 1 for one in along)
-
-
 def test_severities_are_ordered_as_people_would():
     least = {name: TABLE.severity(name, 1, 0.1) for name in FURTHER}
     assert max(least[name] for name in ("passive", "active", "synonym")) < 0.1
