@@ -132,7 +132,6 @@ def _check_options(
 
 
 def _agreement(group: Group, protocol: Protocol, permutations: int, seed: int) -> Agreement:
-    """The group under the protocol."""
     if protocol.statistic == "darr":
         return PreferenceAgreement(group)
     if protocol.statistic == "soft-accuracy":
@@ -201,7 +200,6 @@ def _draws(
 def _p_values(
     kept: Sequence[Agreement], active: NDArray[np.bool_], metrics: int, permutations: int, seed: int, notes: list[str]
 ) -> Vector:
-    """One-sided p-values of all pairs of metrics."""
     nothing = np.full((metrics, metrics), np.nan)
     if not permutations or metrics < 2:
         return nothing

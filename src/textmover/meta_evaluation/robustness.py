@@ -104,8 +104,6 @@ class _Drawn:
 
 
 class _Judge:
-    """The scores of one metric, and what follows from them."""
-
     def __init__(
         self, versions: Versions, scores: Vector, times: Vector, keeping: frozenset[str], yardstick: str, seed: int
     ) -> None:
@@ -160,7 +158,6 @@ class _Judge:
         spearman: Interval = UNKNOWN,
         tau: float = math.nan,
     ) -> KindRobustness:
-        """Figures of a kind, or of one of its degrees."""
         return KindRobustness(
             kind,
             degree,

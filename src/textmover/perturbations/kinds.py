@@ -190,7 +190,6 @@ def perturb_texts(
 def _versions(
     text: str, name: str, degree: int, versions: int, seed: int, pool: WordPool, kinds: Mapping[str, Function]
 ) -> list[Perturbation]:
-    """Distinct results of one perturbation."""
     found: dict[str, Perturbation] = {}
     for attempt in range(1 if versions == 1 else ATTEMPTS * versions):
         made = perturb(text, name, degree, seed=seed + attempt, pool=pool, perturbations=kinds)

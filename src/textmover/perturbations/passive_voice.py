@@ -154,7 +154,6 @@ def to_active(text: str, parsed: ParsedText) -> str | None:
 
 
 def _lemma(clause: Clause) -> str:
-    """The verb's dictionary form."""
     word, lemma = clause.lower(clause.verb), clause.parsed.lemmas[clause.verb].lower()
     return lemma if lemma in IRREGULAR else VERB_OF.get(word, lemma)
 
@@ -166,7 +165,6 @@ def _is_somebody(clause: Clause, place: int) -> bool:
 
 
 def _can_be_passive(clause: Clause, target: int, verb: str) -> bool:
-    """Return whether verb, subject and object are of the kind that makes a sound passive."""
     parsed, subject, patient = clause.parsed, clause.span(clause.subject), clause.span(target)
     if subject is None or patient is None or not subject.stop <= clause.verb < patient.start:
         return False
@@ -246,7 +244,6 @@ def _in_case(clause: Clause, words: range, head: int, cases: dict[str, str]) -> 
 
 
 def _opened(start: str, subject: str) -> str:
-    """Words before the subject, and the subject, capitalised if it opens the sentence."""
     return start + (subject if start.strip() else subject[:1].upper() + subject[1:])
 
 
@@ -276,7 +273,6 @@ def _participle_of(clause: Clause, verb: str, chain: Chain) -> str | None:
 
 
 def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
-    """Auxiliaries and participle of the passive."""
     if chain.progressive and (chain.perfect or chain.modal):  # *has been being done* is nobody's English
         return None
     person, plural = agreement
@@ -290,7 +286,6 @@ def _passive_group(chain: Chain, agreement: Agreement, done: str) -> str | None:
 
 
 def _active_group(chain: Chain, agreement: Agreement, verb: str) -> str:
-    """Auxiliaries and verb of the active."""
     person, plural = agreement
     third = person == 3 and not plural
     last = present(verb) if chain.progressive else participle(verb) if chain.perfect else verb

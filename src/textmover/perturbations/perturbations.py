@@ -197,7 +197,6 @@ def _wrong_integer(value: int, year: bool, rng: Random) -> int:
 
 
 def _wrong(number: str, rng: Random) -> str:
-    """A clearly different number in the same form."""
     lower = number.lower()
     if ":" in lower:
         hours = [hour for hour in range(1, 24) if abs(hour - int(lower.split(":")[0])) >= 2]

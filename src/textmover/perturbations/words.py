@@ -75,7 +75,6 @@ def _fits(word: str, other: str) -> bool:
 
 
 def _tag_after(phrase: Phrase, place: int, other: str, parse: Parse) -> str:
-    """The part of speech of the new word in the new sentence."""
     return word_tags(Phrase.parse(with_words(phrase, {place: other}).text, WordPool()), parse)[place]
 
 
@@ -170,7 +169,6 @@ def _by_others(
     *,
     denied: bool = True,
 ) -> Edit | None:
-    """The first ``degree`` adjectives of a random order for which there is another."""
     tags = word_tags(phrase, parse) if parse is not None else None
     present = {word.core.lower() for word in phrase.words}
     new: dict[int, str] = {}
@@ -222,7 +220,6 @@ def _degrees(adjectives: frozenset[str]) -> dict[str, tuple[str, int]]:
 
 
 def _looks_like_one(base: str, form: int, before: str, following: str) -> bool:
-    """Return whether a word is an adjective as far as its neighbours show."""
     if base in adjective_table().unsure_alone:
         return False
     if form and not following:  # *he ran quicker*
@@ -231,6 +228,5 @@ def _looks_like_one(base: str, form: int, before: str, following: str) -> bool:
 
 
 def _is_denied(phrase: Phrase, place: int) -> bool:
-    """Return whether a negation stands shortly before."""
     near = {word.core.lower().replace("’", "'") for word in phrase.words[max(0, place - 4) : place]}
     return bool(near & NEGATIVE) or any(word.endswith("n't") for word in near)

@@ -153,7 +153,6 @@ class CandidateTable(Followed):
 
 
 def _texts(row: TableRow, column: str) -> tuple[str, ...]:
-    """The texts of a list, each of them checked."""
     return tuple(row._replace(cells={column: text}).text(column) for text in _list(row, column, "texts"))
 
 

@@ -88,7 +88,6 @@ def _read(path: str, columns: Sequence[str] | None, format: str | None, split: s
 
 
 def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> SystemScores:
-    """The scores of a table, a row for each segment."""
     unknown = [name for name in columns or () if name not in table.columns]
     if unknown:
         raise InputError(
@@ -162,7 +161,6 @@ def _is_number(text: str) -> bool:
 
 
 def _score(value: object, place: str, way_out: str = "correct it") -> float:
-    """A finite number."""
     nothing = value is None or value == ""
     if nothing or str(value).strip().lower() == "nan":
         way_out = "systems are compared on segments that all have a score, so leave that segment out of every system"
@@ -227,7 +225,6 @@ def read_system_table(
 
 
 def _systems(row: TableRow, column: str, separator: str | None) -> list[str]:
-    """The systems of a row."""
     value = row.group(column)
     names = [value] if separator is None else value.split(separator)
     if not all(names):
@@ -255,7 +252,6 @@ def _kept(groups: Sequence[str], systems: Sequence[str], path: str) -> tuple[lis
 def _check_once(
     named: Sequence[tuple[TableRow, str]], items: Sequence[str], groups: Sequence[str], item: str | None
 ) -> None:
-    """Make sure that no system has two outputs for an item."""
     keys = [(group, name, one) for group, (_, name), one in zip(groups, named, items, strict=True)]
     twice = next((key for key, count in Counter(keys).items() if count > 1), None)
     if twice is None:

@@ -73,7 +73,6 @@ def is_table(path: str | Path) -> bool:
 
 
 def _format_of(name: str) -> str:
-    """Format that a path stands for."""
     path = Path(name)
     if name.startswith(HUB_PREFIX) or _is_saved_data_set(path):
         return "hub"
@@ -98,13 +97,11 @@ def _format_of(name: str) -> str:
 
 
 def _format_of_suffix(path: Path) -> str | None:
-    """Format of a file by its name; ``None`` if it is none of a table."""
     packed = path.suffix.lower() in COMPRESSIONS
     return FORMATS.get(path.with_suffix("").suffix.lower() if packed else path.suffix.lower())
 
 
 def _parquet_tables(name: str, wanted: Collection[str] | None, position: Position | None) -> Iterator[Table]:
-    """A Parquet file, or those of a folder; only the wanted columns are read."""
     import pyarrow
     from pyarrow import parquet
 
@@ -163,7 +160,6 @@ def _batch_cells(name: str, batch: Any, before: int) -> list[Cells | InputError]
 
 
 def _report(position: Position, files: int, of: int, share: float) -> None:
-    """So many files are read, and this share of the next."""
     position.follow(lambda: (files + share) / of)
 
 
@@ -199,12 +195,10 @@ def _hub_table(name: str, split: str, wanted: Collection[str] | None) -> Table:
 
 
 def _needed(columns: Sequence[str], wanted: Collection[str] | None) -> list[str]:
-    """The columns to read: all, or those of them that are wanted."""
     return [column for column in columns if wanted is None or column in wanted]
 
 
 def _is_saved_data_set(path: Path) -> bool:
-    """Return whether `datasets` wrote this folder with ``save_to_disk``."""
     single = (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
     return single or (path / "dataset_dict.json").is_file()
 

@@ -192,7 +192,6 @@ TEXT_TABLES: Mapping[str, Callable[[str, Iterable[str | LineError]], Table]] = {
 
 
 def _json_object(name: str, number: int, line: str) -> Cells | InputError:
-    """The object of a line, or why there is none."""
     try:
         found = load_json(line, f"line {number} of {name}")
     except NotJsonError:

@@ -137,7 +137,6 @@ def _labels(judgements: Judgements, protocol: Protocol) -> tuple[str, ...]:
 
 
 def _torn(judgements: Judgements, protocol: Protocol) -> int:
-    """Number of preferences across groups."""
     if protocol.statistic != "darr" or judgements.preferences is None:
         return 0
     labels = _labels(judgements, protocol)

@@ -162,7 +162,6 @@ def _by_scipy(x: Vector, y: Vector, variant: Literal["b", "c"]) -> Vector:
 
 
 def _size(x: Vector, counts: Counts | None) -> Vector:
-    """Number of scores in each row or draw."""
     return np.asarray(x.shape[-1] if counts is None else counts.sum(axis=1), dtype=np.float64)
 
 

@@ -262,7 +262,6 @@ def _comparison(
 
 
 def _mean_and_margin(draws: Vector) -> tuple[float, float]:
-    """Mean and half the width of the 95 % interval."""
     low, high = interval_of(draws)
     return float(draws.mean()), (high - low) / 2
 

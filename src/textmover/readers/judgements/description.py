@@ -288,14 +288,12 @@ def built_in_descriptions() -> dict[str, SetDescription]:
 
 
 def _built_in_files() -> dict[str, Any]:
-    """The files that the package ships, by the name of the description."""
     folder = files("textmover.readers.judgements") / "sets"
     found = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
     return {one.name.removesuffix(".yaml"): one for one in found}
 
 
 def _parsed(found: object, origin: str) -> SetDescription:
-    """The description that a YAML file holds."""
     if not isinstance(found, dict):
         raise InputError(
             f"Expected {origin} to hold keys with values, but got {type(found).__name__}: write lines such as "
@@ -317,7 +315,6 @@ def _parsed(found: object, origin: str) -> SetDescription:
 
 
 def _base(name: object, origin: str) -> SetDescription | None:
-    """The built-in description that a file is based on."""
     known = _built_in_files()
     if name is None:
         return None

@@ -119,13 +119,11 @@ def read_tac(path: str | Path, *, minimum_sentences: int = 2, name: str | None =
 
 
 def _sentences(entry: object, place: str) -> list[str]:
-    """The sentences of a summary."""
     sentences = part(entry, "text", list, place)
     return [part(sentence, None, str, f"sentence {number} of {place}") for number, sentence in enumerate(sentences, 1)]
 
 
 def _rating(entry: object, key: str, place: str) -> float:
-    """A finite rating of a summary."""
     value = part(entry, None, dict, place).get(key)
     number = math.nan if isinstance(value, str) else as_number(value)
     if not math.isfinite(number):
@@ -213,7 +211,6 @@ def read_coco_captions(
 
 
 def _rated(path: str | Path, dimensions: Sequence[str], system: str) -> dict[str, tuple[float, ...]]:
-    """The ratings of each system."""
     if not dimensions:
         raise InputError("Expected `dimensions` to name columns, but got none: name one.")
     wanted = {system: "system"} | dict.fromkeys(dimensions, "dimensions")
@@ -233,7 +230,6 @@ def _rated(path: str | Path, dimensions: Sequence[str], system: str) -> dict[str
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """The file of each system's captions, by the name of the system."""
     if not folder.is_dir():
         raise InputError(f"Expected a folder of systems at {folder}, but there is none: correct the path.")
     found: dict[str, Path] = {}
@@ -258,7 +254,6 @@ def _caption(entry: object, place: str) -> _Caption:
 
 
 def _captions(path: Path) -> dict[int, str]:
-    """The caption of each image."""
     found: dict[int, str] = {}
     for place, entry in enumerate(part(read_document(path), None, list, str(path)), start=1):
         one = _caption(entry, f"entry {place} of {path}")

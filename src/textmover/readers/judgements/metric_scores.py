@@ -117,7 +117,6 @@ def _check_count(path: str | Path, count: int, judgements: Judgements) -> None:
 
 
 def _key_columns(path: str | Path, table: CellTable, keys: Mapping[str, str] | None) -> dict[str, str]:
-    """The columns of group, item and system, as far as the table has them."""
     if unknown := set(keys or {}) - set(ROLES):
         raise InputError(
             f"Expected `keys` to name columns of {', '.join(ROLES)}, but got {named(sorted(unknown))}: correct it."
@@ -130,7 +129,6 @@ def _key_columns(path: str | Path, table: CellTable, keys: Mapping[str, str] | N
 def _metric_scores(
     path: str | Path, table: CellTable, keys: Mapping[str, str], metrics: Sequence[str] | None, order: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The scores of each metric in the order of the set."""
     if metrics is not None:
         check_columns(str(path), table.columns, [("metrics", metric) for metric in metrics])
     way_out = CORRECT

@@ -194,7 +194,6 @@ class _Folder:
         return path
 
     def _aligned(self, pair: str, test_set: str, path: Path) -> _Output:
-        """An output with what belongs to it, once it is clear that all have as many lines."""
         source, target = pair.split("-")
         reference_path = self._path / "references" / f"{test_set}-{source}{target}-ref.{target}"
         source_path = self._path / "sources" / f"{test_set}-{source}{target}-src.{source}"

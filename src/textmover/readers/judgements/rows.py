@@ -95,7 +95,6 @@ def repeated_rows(judgements: Judgements) -> int:
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[float, ...]]) -> dict[str, np.ndarray]:
-    """Numbers by name, float64."""
     table = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     return {name: np.ascontiguousarray(table[:, place]) for place, name in enumerate(names)}
 
@@ -207,7 +206,6 @@ def _check(table: str, columns: Sequence[str], wanted: Mapping[str, str] | None,
 
 
 def _row(row: TableRow, wanted: Mapping[str, str] | None) -> TableRow:
-    """The row with the cells that are wanted."""
     if wanted is None:
         return row
     return row._replace(cells={column: _value(row, column) for column in wanted})

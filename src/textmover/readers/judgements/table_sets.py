@@ -143,8 +143,6 @@ def _columns_named(columns: Sequence[str]) -> str:
 def _judged(
     row: TableRow, description: SetDescription, references: tuple[str, ...], present: Collection[str]
 ) -> JudgedText:
-    """The text of a row with all that is known of it."""
-
     def text(column: str | None) -> str:
         return row.group(column) if column is not None and column in present else ""
 
