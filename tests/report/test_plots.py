@@ -10,6 +10,7 @@ import pytest
 from textmover.report.explanation import figure as explanation_figure
 from textmover.report.figures.colours import INK, PAPER, diverging, metric_colours, sequential
 from textmover.report.figures.lines import BinLine, line_plot, spread, value_range
+from textmover.report.figures.scales import axis_labels, nice_ticks, padded
 from textmover.report.figures.scatter import (
     density_steps,
     distribution_plot,
@@ -20,7 +21,6 @@ from textmover.report.figures.scatter import (
     shown_range,
     step_labels,
 )
-from textmover.report.figures.svg import axis_labels, nice_ticks, padded
 from textmover.report.templating import template_text
 
 THEMES = {"light": 0, "dark": 1}

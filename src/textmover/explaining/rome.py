@@ -32,15 +32,7 @@ MEANINGS = {
 def explain_rome(
     metric: RomeMetric, hypothesis: str, reference: str, components: Mapping[str, float], *, empty: bool
 ) -> dict[str, Any]:
-    """Explain RoMe's score of a pair: fields of :class:`~textmover.report.explanation.values.Explanation`.
-
-    Args:
-        metric: The metric, in evaluation mode.
-        hypothesis: The text that is judged.
-        reference: What it is compared with.
-        components: Score and features of the pair.
-        empty: Whether a side has no words.
-    """
+    """Fields of an :class:`~textmover.report.explanation.values.Explanation` of RoMe's score of a pair."""
     found, given = (metric.text_features(metric.tokenize([one]).to(metric.device)) for one in (hypothesis, reference))
     vectors = (one.vectors for one in apart(given, found))
     cosines = pairwise_similarity(*map(unit_vectors, vectors))[0]

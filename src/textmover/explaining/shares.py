@@ -38,12 +38,7 @@ UNSAID = 1e-5
 
 
 class Shares(NamedTuple):
-    """A score in parts.
-
-    Attributes:
-        contributions: What each pair of words adds, float64 ``[M, N]``.
-        remainders: What is added beside the words.
-    """
+    """A score as contributions of pairs of words, float64 ``[M, N]``, and what is added beside the words."""
 
     contributions: np.ndarray
     remainders: tuple[Step, ...]
@@ -56,15 +51,7 @@ def transport_shares(
     shape: tuple[int, int],
     score: float,
 ) -> Shares:
-    """The score of a transport metric by pairs of words.
-
-    Args:
-        metric: The metric.
-        matches: Its values with their plans; none where a side is empty.
-        own: The value of reference and hypothesis with themselves, where the score is relative to them.
-        shape: Words of reference and hypothesis.
-        score: What the parts add up to.
-    """
+    """The score of a transport metric by pairs of words; ``own`` are the values of the texts with themselves."""
     if not matches:
         return Shares(np.zeros(shape), (Step("empty", score, "a side has nothing to match"),))
     config = metric.config
@@ -141,14 +128,7 @@ def _whole(cells: np.ndarray, rest: Sequence[Step], score: float) -> Shares:
 
 
 def rome_shares(metric: RomeMetric, match: ExplainedMatch, values: Mapping[str, float], *, empty: bool) -> Shares:
-    """The score of RoMe: the semantic feature by pairs of words, every other feature as a whole.
-
-    Args:
-        metric: The metric.
-        match: The plan of the semantic feature.
-        values: Score and features of the pair.
-        empty: Whether a side has no words.
-    """
+    """The score of RoMe: the semantic feature by pairs of words, every other feature as a whole."""
     score = values["score"]
     if empty:
         return Shares(np.zeros(match.plan.shape), (Step("empty", score, "a side has no words"),))
@@ -174,14 +154,7 @@ def feature_shares(metric: RomeMetric, values: Mapping[str, float]) -> dict[str,
 
     For the mean it is a feature's value by their number. A network :math:`g` is not linear, so each feature gets its
     Shapley value, the mean over all orders of what it adds to those before it, where absent features are 0; these add
-    up to :math:`g(F) - g(0)`.
-
-    Args:
-        metric: The metric.
-        values: The features.
-
-    Returns:
-        Shares by feature, and as ``network`` what the network gives where all are 0.
+    up to :math:`g(F) - g(0)`, which stands beside them as ``network``.
 
     Reference:
         Shapley 1953; Lundberg and Lee 2017.

@@ -33,14 +33,7 @@ class _Read(NamedTuple):
 def explain_transport(
     metric: MetricModel, hypothesis: str, reference: str, components: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Explain the words of a pair: fields of :class:`~textmover.report.explanation.values.Explanation`.
-
-    Args:
-        metric: The metric, in evaluation mode.
-        hypothesis: The text that is judged.
-        reference: What it is compared with.
-        components: The values of the pair: ``score`` and, where the metric has sides, precision, recall and F.
-    """
+    """Fields of an :class:`~textmover.report.explanation.values.Explanation` of a pair with these components."""
     texts = reference, hypothesis
     batches = [metric.tokenize([text]).to(metric.device) for text in texts]
     features = [_features(metric, batch) for batch in batches]

@@ -31,13 +31,7 @@ IDEOGRAPHS = (("\u2e80", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003
 
 
 class TokenWords(NamedTuple):
-    """Words of a text and the tokens that they have.
-
-    Attributes:
-        words: The words, special tokens among them.
-        spans: Where they stand in the text; ``None`` for special tokens.
-        of_token: The word of each token, int64 ``[L]``.
-    """
+    """Words of a text, special tokens among them, their spans in it (if any), and the word of each token ``[L]``."""
 
     words: tuple[str, ...]
     spans: tuple[Span | None, ...]
@@ -49,11 +43,6 @@ def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenW
 
     Pieces that follow each other without a space are one word, as far as they are letters and digits; punctuation
     marks, ideographs and special tokens are words of their own.
-
-    Args:
-        metric: Its tokenizer made the tokens.
-        batch: The one text as tokens.
-        text: The same as it was given.
     """
     length = int(batch.mask[0].sum())
     if not isinstance(metric.tokenizer, Tokenizer):
@@ -143,9 +132,6 @@ def unrelated_closeness(metric: MetricModel) -> float:
     Encoders differ in it: of all-MiniLM-L6-v2 it is .2 to .4 by what it was trained on, of encoders whose vectors all
     point the same way .9 and more. It is taken over the words of eight sentences, each beside those of seven pairs
     that it does not belong to.
-
-    Args:
-        metric: The metric, in evaluation mode.
     """
     vectors, counted = [], []
     for place, role in enumerate(ROLES):
@@ -173,16 +159,9 @@ def unrelated_closeness(metric: MetricModel) -> float:
 def counterparts(
     matches: Sequence[ExplainedMatch], similarity: np.ndarray, texts: tuple[ExplainedText, ExplainedText], floor: float
 ) -> tuple[tuple[WordPair, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The words that belong together, and those of each side that have no counterpart.
+    """The words that belong together, largest flow first, and those of reference and hypothesis without a counterpart.
 
-    Args:
-        matches: The values of the matching with their plans; none where a side is empty.
-        similarity: Cosines of the words, ``[M, N]``.
-        texts: Reference and hypothesis.
-        floor: What a word has to be closer to a word of the other side than (see :func:`unrelated_closeness`).
-
-    Returns:
-        The pairs, those with the largest flow first, and the words of reference and hypothesis that are left over.
+    A counterpart has to be closer than ``floor`` (see :func:`unrelated_closeness`).
     """
     if not matches:
         return (), (_taking(texts[0]), _taking(texts[1]))
@@ -216,13 +195,6 @@ def _lonely(
     Either no word draws on them most, or they are no closer to any word than half of all pairs of words are, or than
     words of unrelated texts come to be: what is left over of both texts has to go somewhere, and would vouch for one
     another. A word that stands in the other text as it is has a counterpart, as often as it stands there.
-
-    Args:
-        text: The text, of ``m`` words.
-        other: The other one, of ``n`` words.
-        drawn: What each word of the other text draws from those of this one, ``[m, n]``.
-        similarity: Cosines, ``[m, n]``.
-        floor: How close words of unrelated texts come to be.
     """
     own, others = _taking(text), _taking(other)
     if not own or not others:
@@ -261,16 +233,10 @@ class WordAlignment:
 
 
 def align_words(metric: SegmentMetric, hypothesis: str, reference: str) -> WordAlignment | None:
-    """Match the words of two texts as a metric matches their tokens.
+    """Match the words of two texts as a fitted metric matches their tokens.
 
-    Args:
-        metric: The metric, fitted.
-        hypothesis: The text that is judged.
-        reference: What it is compared with.
-
-    Returns:
-        The alignment; ``None`` for metrics that match no single tokens (sentences, n-grams, words as means of their
-        pieces), over static vectors, or whose tokenizer cannot say where a token stands.
+    ``None`` for metrics that match no single tokens (sentences, n-grams, words as means of their pieces), over static
+    vectors, or whose tokenizer cannot say where a token stands.
     """
     if not isinstance(metric, MetricModel) or metric.weighting.pools or not isinstance(metric.tokenizer, Tokenizer):
         return None

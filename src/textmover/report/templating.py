@@ -11,7 +11,7 @@ import numpy as np
 
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
 from textmover.report.figures.colours import diverging, metric_colours, sequential
-from textmover.report.figures.svg import Scale, coordinate, padded, signed
+from textmover.report.figures.scales import Scale, coordinate, padded, signed
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -60,6 +60,11 @@ def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), sc
     }
     text = _environment().get_template(template).render(**own, **values) + "\n"
     return text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not a character of UTF-8
+
+
+def picture(template: str, **values: Any) -> str:
+    """A picture as SVG, for the filter ``drawn`` of pages."""
+    return _environment().get_template(template).render(**values)
 
 
 @functools.cache

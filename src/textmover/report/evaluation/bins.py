@@ -19,7 +19,7 @@ from textmover.meta_evaluation import (
 from textmover.meta_evaluation.agreement.groups import Selection, draw_labels
 from textmover.report.evaluation.wording import STATISTIC_NAMES, plural
 from textmover.report.figures.lines import BinLine, line_plot, value_range
-from textmover.report.figures.svg import signed
+from textmover.report.figures.scales import signed
 from textmover.types import Judgements
 
 QUARTILE_NAMES = ("lowest", "low", "high", "highest")
@@ -52,14 +52,8 @@ def bin_views(
 ) -> dict[str, Any]:
     """Agreement by length and by quartile of the rating, as the template reads it.
 
-    Args:
-        scores: ``[n]`` by metric, from the best to the worst; higher is better.
-        colours: Number of each metric's colour.
-        selection: The rows that count.
-        evaluation: Options of the intervals, and the baseline.
-        groups: Group of each row; ``None`` pools all.
-        statistic: A correlation.
-        lengths: Length of each row and what is counted; words of the first reference if ``None``.
+    Scores ``[n]`` come by metric, from the best to the worst, higher is better; lengths with what they count, words of
+    the first reference if ``None``. Without groups all rows are pooled.
     """
     values, unit = _lengths(selection.judgements) if lengths is None else lengths
     options = IntervalOptions(

@@ -132,15 +132,13 @@ def largest_disagreements(
                 f"{len(metric.scores)}: score the same texts in the same order."
             )
         known = np.isfinite(metric.scores) & np.isfinite(ratings)
-        metric_z, rating_z = np.full(len(ratings), np.nan), np.full(len(ratings), np.nan)
+        z = np.full((2, len(ratings)), np.nan)
         for members in groups.values():
             rows = members[known[members]]
-            if not len(rows) or min(np.ptp(metric.scores[rows]), np.ptp(ratings[rows])) == 0:
-                known[rows] = False  # no unit to measure a difference in
-                continue
-            metric_z[rows] = standard_scores(metric.scores[rows]) * (1 if metric.higher_is_better else -1)
-            rating_z[rows] = standard_scores(ratings[rows])
-        difference = np.where(known, metric_z - rating_z, 0.0)
+            if len(rows) and min(np.ptp(metric.scores[rows]), np.ptp(ratings[rows])) > 0:
+                z[0, rows] = standard_scores(metric.scores[rows]) * (1 if metric.higher_is_better else -1)
+                z[1, rows] = standard_scores(ratings[rows])
+        difference = np.nan_to_num(z[0] - z[1])
         order = np.argsort(-difference, kind="stable")
         too_high = [row for row in order[:count].tolist() if difference[row] > 0]
         too_low = [row for row in order[::-1][:count].tolist() if difference[row] < 0]
@@ -148,8 +146,8 @@ def largest_disagreements(
             Disagreement(
                 metric=metric.name,
                 row=row,
-                metric_z=float(metric_z[row]),
-                rating_z=float(rating_z[row]),
+                metric_z=float(z[0, row]),
+                rating_z=float(z[1, row]),
                 score=float(metric.scores[row]),
                 rating=float(ratings[row]),
                 group=judgements.groups[row],

@@ -14,7 +14,7 @@ from scipy.spatial.distance import squareform
 from textmover.meta_evaluation import Evaluation
 from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.colours import DIVERGING, step_of
-from textmover.report.figures.svg import MINUS, signed
+from textmover.report.figures.scales import MINUS, signed
 
 P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))
 """Up to a p-value, the step of the heat map."""

@@ -30,6 +30,7 @@ from textmover.report.evaluation.wording import (
     set_title,
     shown_groups,
 )
+from textmover.report.figures.scales import Scale, padded
 from textmover.report.figures.scatter import (
     density_steps,
     distribution_plot,
@@ -38,7 +39,6 @@ from textmover.report.figures.scatter import (
     scatter_plot,
     step_labels,
 )
-from textmover.report.figures.svg import Scale, padded
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements
 

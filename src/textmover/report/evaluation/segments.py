@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from textmover.report.evaluation.disagreements import Alignment, Disagreement, Link
 from textmover.report.evaluation.matrices import compact
 from textmover.report.figures.lines import shortened
-from textmover.report.figures.svg import Scale, padded
+from textmover.report.figures.scales import Scale, padded
 from textmover.types import Judgements
 
 WORDS = 60
@@ -143,14 +143,7 @@ def _word(word: str, links: Sequence[Link], others: Sequence[str]) -> ShownWord:
 def segment_views(
     disagreements: Sequence[Disagreement], names: Sequence[str], fold: int, judgements: Judgements
 ) -> list[dict[str, Any]]:
-    """By metric, those rated too high and those rated too low.
-
-    Args:
-        disagreements: What is shown.
-        names: Of the metrics, in the order in which they are shown.
-        fold: Characters of a text that may be folded away.
-        judgements: The set that the segments are rows of.
-    """
+    """By metric in the order of the names, those rated too high and those rated too low; texts are folded."""
     by_metric: dict[str, list[Disagreement]] = {name: [] for name in names}
     for one in disagreements:
         by_metric.setdefault(one.metric, []).append(one)
@@ -188,9 +181,7 @@ def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any
 
 def _where(one: Disagreement, judgements: Judgements) -> str:
     """Identity of a segment: group, item and system if known, and row."""
-    parts = [one.group]
-    parts += [f"item {one.item}"] if one.item is not None else []
-    parts += [f"system {one.system}"] if one.system is not None else []
+    known = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
     # Rows that the reader left out are not counted, so the row of the file is another one.
     read = f" of the {len(judgements):,} that were read" if judgements.left_out else ""
-    return " · ".join([*parts, f"row {one.row + 1:,}{read}"])
+    return " · ".join([one.group, *known, f"row {one.row + 1:,}{read}"])

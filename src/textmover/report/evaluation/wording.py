@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from textmover.meta_evaluation import LEVELS, Evaluation, Exclusion, MetricAgreement
 from textmover.report.document import DIGITS
-from textmover.report.figures.svg import signed
+from textmover.report.figures.scales import signed
 from textmover.types import Judgements
 
 SIGNIFICANT = 0.05
@@ -78,14 +78,7 @@ def overview_rows(evaluations: Sequence[Evaluation]) -> list[tuple[str, list[flo
 
 
 def headline(evaluation: Evaluation) -> str:
-    """The result in a sentence: the metric that agrees best, and those that no test tells from it.
-
-    Args:
-        evaluation: What was found.
-
-    Returns:
-        Such as ``"Best: twmd, 0.671 (0.655 to 0.688), of 15 metrics on 3,920 segments."``.
-    """
+    """Name the best metric, such as ``"Best: twmd, 0.671, of 15 metrics on 3,920 segments"``, and its equals."""
     best = evaluation.ranked()[0]
     if math.isnan(best.value):
         return f"No metric has a value on {plural(evaluation.n, 'segment')}."
@@ -109,9 +102,11 @@ def remarks(evaluation: Evaluation, further: Sequence[str] = ()) -> list[str]:
     """
     groups = f" in {plural(len(evaluation.groups), 'group')}" if len(evaluation.groups) > 1 else ""
     units = {one.units for one in evaluation.metrics if not math.isnan(one.value)}
+    statistic = STATISTIC_NAMES[evaluation.protocol.statistic]
+    if statistic[0].isascii():  # a Greek letter is a symbol and stays as it is
+        statistic = statistic[0].upper() + statistic[1:]
     found = [
-        f"{plural(evaluation.n, 'segment')}{groups}. {_capital(STATISTIC_NAMES[evaluation.protocol.statistic])}, "
-        f"{_level(evaluation)}{_over_units(evaluation, units)}."
+        f"{plural(evaluation.n, 'segment')}{groups}. {statistic}, {_level(evaluation)}{_over_units(evaluation, units)}."
     ]
     if evaluation.protocol.pair_rate != 1:
         found.append(f"Ties calibrated on a share of {evaluation.protocol.pair_rate:g} of the pairs.")
@@ -141,11 +136,6 @@ def file_remarks(judgements: Judgements) -> list[str]:
     return [f"Not read from the file: {plural(sum(judgements.left_out.values()), 'row')} ({listed})."]
 
 
-def _capital(text: str) -> str:
-    """Text at the start of a sentence; a Greek letter is a symbol and stays as it is."""
-    return text[:1].upper() + text[1:] if text[:1].isascii() else text
-
-
 def _level(evaluation: Evaluation) -> str:
     """Units of the statistic; a single group has no mean."""
     if evaluation.protocol.statistic == "soft-accuracy":
@@ -167,23 +157,20 @@ def _over_units(evaluation: Evaluation, units: set[int]) -> str:
 
 
 def _unit(evaluation: Evaluation) -> str:
-    if evaluation.protocol.statistic in ("darr", "soft-accuracy"):
-        return {"darr": "preference", "soft-accuracy": "pair of systems"}[evaluation.protocol.statistic]
+    statistics = {"darr": "preference", "soft-accuracy": "pair of systems"}
     levels = {"per-item": "item", "per-system": "system", "systems": "system"}
-    return levels.get(evaluation.protocol.level, "group")
+    protocol = evaluation.protocol
+    return statistics.get(protocol.statistic) or levels.get(protocol.level, "group")
 
 
 def _on_chance(evaluation: Evaluation) -> list[str]:
     """Source of intervals, ranks and marks."""
     found = []
     if any(not math.isnan(one.low) for one in evaluation.metrics):
-        lost = ""
-        if evaluation.undefined_samples:
-            lost = f"; {plural(evaluation.undefined_samples, 'sample')} of a group had no value and were left out"
-        found.append(
-            f"{100 * evaluation.level:g} % intervals: bootstrap, {evaluation.samples:,} draws, "
-            f"seed {evaluation.seed}{lost}."
-        )
+        undefined = plural(evaluation.undefined_samples, "sample")
+        lost = f"; {undefined} of a group had no value and were left out" if evaluation.undefined_samples else ""
+        drawn = f"bootstrap, {evaluation.samples:,} draws, seed {evaluation.seed}{lost}"
+        found.append(f"{100 * evaluation.level:g} % intervals: {drawn}.")
     if any(one.rank is not None for one in evaluation.metrics):
         found.append(
             f"Ranks: metrics share one unless a permutation test tells them apart (PERM-BOTH, "

@@ -16,7 +16,7 @@ from textmover.report.explanation.wording import decomposition, flag_notes
 from textmover.report.figures.colours import INK, SEQUENTIAL, diverging, sequential
 from textmover.report.figures.heat_map import shade
 from textmover.report.figures.panels import check_matplotlib, figure_path, fonts_for, save_figure
-from textmover.report.figures.svg import signed
+from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

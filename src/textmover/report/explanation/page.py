@@ -14,7 +14,7 @@ from textmover.markdown import one_line
 from textmover.report.explanation.grid import blank_words
 from textmover.report.explanation.wording import flag_notes, signed_terms, tree_rows
 from textmover.report.figures.colours import SEQUENTIAL, step_of
-from textmover.report.figures.svg import signed
+from textmover.report.figures.scales import signed
 from textmover.report.templating import render_page
 from textmover.types import InputError
 

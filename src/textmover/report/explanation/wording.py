@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textmover.markdown import one_line
-from textmover.report.figures.svg import MINUS, signed
+from textmover.report.figures.scales import MINUS, signed
 
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedTrees, Explanation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textmover.markdown import figure_label
 from textmover.report.figures.colours import DIVERGING, INK, SEQUENTIAL, Shade, diverging, sequential, step_of
 from textmover.report.figures.panels import figure_path, save_figure
-from textmover.report.figures.svg import signed
+from textmover.report.figures.scales import signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

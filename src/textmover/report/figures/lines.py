@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from textmover.report.figures.svg import Scale, coordinate, element, padded, signed, svg, tick_labels
+from textmover.report.figures.scales import Scale, coordinate, padded, signed
+from textmover.report.templating import picture
 
-WIDTH, LEAST_HEIGHT = 400.0, 262.0
+LEAST_HEIGHT = 262.0
 LEFT, RIGHT, TOP = 34.0, 268.0, 26.0
 BELOW, LINE_BELOW = 12.0, 14.0
 """Room below, and for each line of the labels of the bins."""
@@ -25,15 +25,7 @@ BESIDE = 4.0
 
 
 class BinLine(NamedTuple):
-    """A metric's line.
-
-    Attributes:
-        name: Of the metric.
-        colour: Number of its colour.
-        values: Agreement in each bin; NaN leaves a gap.
-        ends: Ends of the interval in each bin, NaN where there is none; shown where the line is not muted.
-        muted: Whether it stays in the background until it is pointed at.
-    """
+    """A metric's values by bin, NaN for a gap, and the ends of their intervals, which a muted line does not show."""
 
     name: str
     colour: int
@@ -56,16 +48,9 @@ def line_plot(
     axis: str = "",
     span: tuple[float, float] | None = None,
 ) -> str:
-    """Lines over bins, the names at their right ends, as SVG.
+    """Lines over bins, the names at their right ends, as SVG; below each bin stand its lines of text.
 
     A line comes to the front and the others fade where the pointer or the focus is; that needs no script.
-
-    Args:
-        lines: One for each metric.
-        bins: Lines of text below each bin, the same number for all.
-        title: What it shows, for those who do not see it.
-        axis: What the values are.
-        span: Range of the values, if it is not that of the lines.
     """
     # Names that have a place of their own need not be pushed far: the picture grows with their number.
     below = BELOW + LINE_BELOW * max((len(texts) for texts in bins), default=0)
@@ -74,21 +59,34 @@ def line_plot(
     up = Scale(*(value_range(lines) if span is None else span), bottom, TOP)
     gap = (RIGHT - LEFT - 24) / max(1, len(bins) - 1)
     places = [LEFT + 24 + gap * index for index in range(len(bins))] if len(bins) > 1 else [(LEFT + RIGHT) / 2]
-    parts = [element("text", html.escape(axis), class_="tick", x=0, y=11)] if axis else []
-    parts += tick_labels(up, 6, LEFT - 6, rule=f"H{RIGHT:g}", class_="grid")
-    for place, texts in zip(places, bins, strict=True):
-        for number, text in enumerate(texts):
-            style = "tick middle" if number else "tick strong middle"
-            at = bottom + 18 + LINE_BELOW * number
-            parts.append(element("text", html.escape(text), class_=style, x=place, y=at))
     drawn = [line for line in lines if any(math.isfinite(value) for value in line.values)]
     ends = [up.at(next(value for value in reversed(line.values) if math.isfinite(value))) for line in drawn]
     labels = spread(ends, LABEL_STEP, TOP + 2, bottom + 6)
     shown = [line for line in drawn if not line.muted and line.ends]
+    series = []
     for line, label in sorted(zip(drawn, labels, strict=True), key=lambda one: not one[0].muted):
         aside = BESIDE * (shown.index(line) - (len(shown) - 1) / 2) if line in shown else 0.0
-        parts.append(_line(line, places, up, label, aside))
-    return svg(WIDTH, height, *parts, title=title, class_="lines")
+        series.append({"line": line, "label": label, **_path(line, places, up, aside)})
+    values = {"bins": list(zip(places, bins, strict=True)), "bottom": bottom, "up": up, "series": series}
+    return picture("lines.svg.j2", title=title, axis=axis, height=height, **values)
+
+
+def _path(line: BinLine, places: Sequence[float], up: Scale, aside: float) -> dict[str, Any]:
+    """The path of a line with its points and intervals, and its values and name in words."""
+    steps, points = [], []
+    for place, (x, value) in enumerate(zip(places, line.values, strict=True)):
+        if math.isfinite(value):
+            points.append((x, up.at(value)))
+            joined = place > 0 and math.isfinite(line.values[place - 1])
+            steps.append(f"{'L' if joined else 'M'}{coordinate(x)} {coordinate(points[-1][1])}")
+    bounds = zip(places, line.ends, strict=False) if not line.muted else ()
+    return {
+        "path": "".join(steps),
+        "points": points,
+        "whiskers": [(x + aside, up.at(low), up.at(high)) for x, (low, high) in bounds if math.isfinite(low)],
+        "numbers": ", ".join(signed(value, 3) for value in line.values),
+        "short": shortened(line.name, LONGEST_LABEL),
+    }
 
 
 def spread(places: Sequence[float], step: float, low: float, high: float) -> list[float]:
@@ -125,37 +123,3 @@ def shortened(text: str, most: int) -> str:
         ('moverscore', 'moverscor…')
     """
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _line(line: BinLine, places: Sequence[float], up: Scale, label: float, aside: float) -> str:
-    """A line, its points and intervals, and its name, which a thin line leads to."""
-    steps, dots, down = [], [], False
-    last = (0.0, 0.0)
-    for place, value in zip(places, line.values, strict=True):
-        if not math.isfinite(value):
-            down = False
-            continue
-        last = (place, up.at(value))
-        steps.append(f"{'L' if down else 'M'}{coordinate(place)} {coordinate(last[1])}")
-        dots.append(element("circle", cx=place, cy=last[1], r=2.6))
-        down = True
-    if not line.muted:
-        dots += [
-            element("path", class_="whisker", d=f"M{coordinate(x + aside)} {coordinate(up.at(low))}V{up.at(high):.1f}")
-            for x, (low, high) in zip(places, line.ends, strict=False)
-            if math.isfinite(low)
-        ]
-    numbers = ", ".join(signed(value, 3) for value in line.values)
-    name = html.escape(shortened(line.name, LONGEST_LABEL))
-    lead = f"M{coordinate(last[0] + 4)} {coordinate(last[1])}L{RIGHT + 10:g} {coordinate(label)}"
-    path = "".join(steps)
-    return element(
-        "g",
-        element("title", html.escape(f"{line.name}: {numbers}")),
-        element("path", class_="reach", d=path),
-        element("path", class_="line", d=path),
-        *dots,
-        element("path", class_="lead", d=lead),
-        element("text", name, class_="name", x=RIGHT + 14, y=label + 4),
-        class_=f"series m{line.colour}{' muted' if line.muted else ''}",
-    )

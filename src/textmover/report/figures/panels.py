@@ -163,14 +163,9 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
     if title:
         figure.suptitle(figure_label(title), fontsize=11)
     if any(names):
-        figure.legend(
-            handles.values(),
-            map(figure_label, handles),
-            loc="outside lower center",
-            ncols=-(-len(names) // legend_rows),
-            fontsize=9,
-            frameon=False,
-        )
+        style: dict[str, Any] = {"loc": "outside lower center", "fontsize": 9, "frameon": False}
+        columns = -(-len(names) // legend_rows)
+        figure.legend(handles.values(), map(figure_label, handles), ncols=columns, **style)
     return figure
 
 
@@ -192,14 +187,8 @@ def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
         axes.fill_between(places, line.low, line.high, color=style["color"], alpha=0.15, linewidth=0)
     if line.best is not None:
         axes.plot([line.best], [line.values[line.best]], "o", markersize=13, color="#333333", fillstyle="none")
-        axes.annotate(
-            "best",
-            (line.best, line.values[line.best]),
-            xytext=(0, 10),
-            textcoords="offset points",
-            ha="center",
-            fontsize=9,
-        )
+        offset: dict[str, Any] = {"xytext": (0, 10), "textcoords": "offset points", "ha": "center"}
+        axes.annotate("best", (line.best, line.values[line.best]), fontsize=9, **offset)
     return drawn
 
 
@@ -216,12 +205,7 @@ def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure beside, then rename; the same figure gives the same bytes.
-
-    Args:
-        figure: What was drawn.
-        path: Where to write; one of :data:`FORMATS`.
-    """
+    """Write a figure beside, then rename; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
@@ -237,23 +221,14 @@ SHAPED = (("\u0590", "\u08ff"), ("\u0900", "\u0dff"), ("\u0e00", "\u109f"), ("\u
 
 
 class Fonts(NamedTuple):
-    """Fonts of a picture.
-
-    Attributes:
-        families: Names for matplotlib, in the order in which they are asked for a character.
-        lacking: Characters that none of them has, or that this matplotlib cannot join.
-    """
+    """Names of fonts in the order in which they are asked for a character, and characters that none can show."""
 
     families: tuple[str, ...]
     lacking: frozenset[str]
 
 
 def fonts_for(texts: Iterable[str]) -> Fonts:
-    """The fonts that have most of the characters, matplotlib's own first.
-
-    Args:
-        texts: What is to be drawn.
-    """
+    """The fonts that have most of the characters, matplotlib's own first."""
     return _chosen(frozenset(character for text in texts for character in text if not character.isspace()))
 
 

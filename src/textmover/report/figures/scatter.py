@@ -9,21 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textmover.meta_evaluation.statistics.correlation import correlation
-from textmover.report.figures.svg import (
-    Scale,
-    axis_labels,
-    coordinate,
-    element,
-    nice_ticks,
-    padded,
-    signed,
-    svg,
-    tick_labels,
-)
+from textmover.report.figures.scales import Scale, padded
+from textmover.report.templating import picture
 
 Vector = NDArray[np.float64]
 
-WIDTH, HEIGHT = 200.0, 192.0
 LEFT, RIGHT, TOP, BOTTOM = 42.0, 196.0, 6.0, 156.0
 """Edges of the plot within its picture, in units of about a pixel."""
 
@@ -37,8 +27,8 @@ FEW = 150
 """Up to so many segments each has a dot of its own."""
 
 BINS = 36
-FLAT_HEIGHT, FLAT_LEFT, FLAT_BOTTOM = 96.0, 10.0, 76.0
-"""Height and edges of a distribution's plot."""
+FLAT_LEFT, FLAT_BOTTOM = 10.0, 76.0
+"""Edges of a distribution's plot."""
 
 TAIL, STRETCH = 0.005, 0.5
 """An axis ends at the quantiles of both tails if values lie beyond them by more than this share of their distance."""
@@ -145,51 +135,36 @@ def scatter_plot(name: str, ratings: Vector, scores: Vector, *, steps: Sequence[
     """
     x, y, across, up = _placed(ratings, scores, flipped=not higher_is_better)
     r = correlation(ratings, scores) if len(ratings) else math.nan
-    r = r if higher_is_better else -r
-    title = f"{name} against human ratings, {len(ratings):,} segments, Pearson's r {signed(r, 2)}"
-    parts = [_frame(across, up)]
+    hexagons = []
     if len(ratings) > FEW:
         centres, counts = hexagon_counts(x, y, RADIUS)
         levels = np.searchsorted(steps, counts, side="right")
-        corner = RADIUS * math.sqrt(3) / 2
-        shape = "l{a} {b}v{c}l-{a} {b}-{a}-{b}v-{c}z".format(
-            a=coordinate(corner), b=coordinate(RADIUS / 2), c=coordinate(RADIUS)
-        )
-        for level in range(1, LEVELS + 1):
-            corners = [
-                f"M{coordinate(cx)} {coordinate(cy - RADIUS)}{shape}" for cx, cy in centres[levels == level].tolist()
-            ]
-            if corners:
-                parts.append(element("path", class_=f"hex l{level}", d="".join(corners)))
-    else:
-        parts += [element("circle", class_="dot", cx=cx, cy=cy, r=2.2) for cx, cy in zip(x, y, strict=True)]
-    if not math.isnan(r):
-        parts.append(_trend(ratings, scores, across, up))
-    parts.append(element("text", f"r {signed(r, 2)}", class_="r", x=LEFT + 6, y=TOP + 13))
-    return svg(WIDTH, HEIGHT, *parts, title=title, class_="panel")
+        hexagons = [(level, centres[levels == level].tolist()) for level in range(1, LEVELS + 1)]
+    return picture(
+        "scatter.svg.j2",
+        name=name,
+        count=len(ratings),
+        r=r if higher_is_better else -r,
+        across=across,
+        up=up,
+        radius=RADIUS,
+        hexagons=hexagons,
+        dots=[] if hexagons else list(zip(x.tolist(), y.tolist(), strict=True)),
+        trend=[] if math.isnan(r) else _trend(ratings, scores, across, up),
+    )
 
 
 def distribution_plot(name: str, scores: Vector) -> str:
     """Histogram of scores as SVG, with the median marked."""
     low, high = padded(shown_range(scores) if len(scores) else scores)
     across = Scale(low, high, FLAT_LEFT, RIGHT)
-    parts = []
+    bars, median = [], math.nan
     if len(scores):
         counts, edges = np.histogram(scores, bins=BINS, range=(low, high))
         heights = FLAT_BOTTOM - counts / counts.max() * (FLAT_BOTTOM - 6)
-        places = across.places(edges)
-        steps = [f"M{coordinate(places[0])} {coordinate(FLAT_BOTTOM)}"]
-        steps += [f"V{coordinate(h)}H{coordinate(p)}" for h, p in zip(heights, places[1:], strict=True)]
-        parts.append(element("path", class_="area", d="".join(steps) + f"V{coordinate(FLAT_BOTTOM)}z"))
-        middle = across.at(float(np.median(scores)))
-        parts.append(element("path", class_="median", d=f"M{coordinate(middle)} 2V{coordinate(FLAT_BOTTOM)}"))
-        ends = (signed(float(one), 3) for one in (scores.min(), scores.max()))
-        said = f"median {signed(float(np.median(scores)), 3)}, from {' to '.join(ends)}"
-    else:
-        said = "no scores"
-    parts.append(element("path", class_="axis", d=f"M{coordinate(FLAT_LEFT)} {coordinate(FLAT_BOTTOM)}H{RIGHT:g}"))
-    parts += _ticks_across(across, FLAT_BOTTOM)
-    return svg(WIDTH, FLAT_HEIGHT, *parts, title=f"Distribution of {name}: {said}", class_="panel")
+        bars = list(zip(across.places(edges), across.places(edges)[1:], heights, strict=False))
+        median = float(np.median(scores))
+    return picture("distribution.svg.j2", name=name, scores=scores, across=across, bars=bars, median=median)
 
 
 def _placed(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vector, Vector, Scale, Scale]:
@@ -201,31 +176,8 @@ def _placed(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vector, 
     return across.places(ratings[inside]), up.places(scores[inside]), across, up
 
 
-def _frame(across: Scale, up: Scale) -> str:
-    """Axes with their names and a few labels."""
-    middle = (TOP + BOTTOM) / 2
-    names = [
-        element("text", "human rating", class_="tick middle", x=(LEFT + RIGHT) / 2, y=BOTTOM + 31),
-        element("text", "score", class_="tick middle", transform=f"translate(9 {middle:g}) rotate(-90)"),
-    ]
-    parts = [element("path", class_="axis", d=f"M{LEFT:g} {TOP:g}V{BOTTOM:g}H{RIGHT:g}")]
-    parts += _ticks_across(across, BOTTOM)
-    parts += tick_labels(up, 4, LEFT - 5)
-    return "".join([*parts, *names])
-
-
-def _ticks_across(across: Scale, bottom: float) -> list[str]:
-    """Labels below an axis, kept within the picture."""
-    ticks, parts = nice_ticks(across.low, across.high, 4), []
-    for tick, label in zip(ticks, axis_labels(ticks), strict=True):
-        place, half = across.at(tick), 3.0 * len(label)
-        side = "tick end" if place + half > WIDTH else "tick middle"
-        parts.append(element("text", label, class_=side, x=WIDTH if side.endswith("end") else place, y=bottom + 15))
-    return parts
-
-
-def _trend(ratings: Vector, scores: Vector, across: Scale, up: Scale) -> str:
-    """The line of least squares, as far as it lies within the frame."""
+def _trend(ratings: Vector, scores: Vector, across: Scale, up: Scale) -> list[tuple[float, float]]:
+    """Ends of the line of least squares, as far as it lies within the frame."""
     centred = ratings - ratings.mean()
     slope = float(centred @ (scores - scores.mean()) / (centred @ centred))
     level = float(scores.mean() - slope * ratings.mean())
@@ -233,5 +185,4 @@ def _trend(ratings: Vector, scores: Vector, across: Scale, up: Scale) -> str:
     if slope:
         crossings = sorted(((up.low - level) / slope, (up.high - level) / slope))
         ends = [max(ends[0], crossings[0]), min(ends[1], crossings[1])]
-    first, last = ((coordinate(across.at(one)), coordinate(up.at(level + slope * one))) for one in ends)
-    return element("path", class_="trend", d=f"M{first[0]} {first[1]}L{last[0]} {last[1]}")
+    return [(across.at(one), up.at(level + slope * one)) for one in ends]

@@ -69,12 +69,7 @@ class Comparison(NamedTuple):
 
 
 def print_comparison(comparison: Comparison, *, signature: bool) -> None:
-    """Print tables and the segments on which the systems differ most.
-
-    Args:
-        comparison: What to print.
-        signature: Whether the signature of the metric is printed, on standard error.
-    """
+    """Print tables and the segments on which the systems differ most; the signature on standard error."""
     found = comparison.found
     table = _system_table(found)
     pairs, left = _told_pairs(found)
@@ -173,15 +168,10 @@ def p_value(value: float, least: float = 0.0) -> str:
 
 def _system_table(found: ComparedSystems) -> Table:
     """Systems from best to worst: mean score, its interval and rank."""
-    rows = [
-        (
-            found.systems[one],
-            str(found.ranks[one]),
-            f"{found.means[one]:.4f}",
-            f"{found.low[one]:.4f} to {found.high[one]:.4f}",
-        )
-        for one in found.order
-    ]
+    rows = []
+    for one in found.order:
+        bounds = f"{found.low[one]:.4f} to {found.high[one]:.4f}"
+        rows.append((found.systems[one], str(found.ranks[one]), f"{found.means[one]:.4f}", bounds))
     return Table(("system", "rank", "mean", "95 % interval"), rows, best={(0, 2)})
 
 
@@ -221,17 +211,9 @@ def as_latex(comparison: Comparison) -> str:
 def as_json(comparison: Comparison) -> str:
     """Everything that is known as JSON."""
     found = comparison.found
-    systems = [
-        {
-            "name": found.systems[one],
-            "rank": found.ranks[one],
-            "mean": found.means[one],
-            "low": found.low[one],
-            "high": found.high[one],
-            "scores": found.scores[one],
-        }
-        for one in found.order
-    ]
+    columns = (found.systems, found.ranks, found.means, found.low, found.high, found.scores)
+    names = ("name", "rank", "mean", "low", "high", "scores")
+    systems = [dict(zip(names, (column[one] for column in columns), strict=True)) for one in found.order]
     return json_text(
         {
             "textmover": __version__,

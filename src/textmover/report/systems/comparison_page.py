@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from textmover._version import __version__
 from textmover.meta_evaluation import ComparedSystems, SystemPair
 from textmover.report.evaluation.segments import fold_limit, shown_text
-from textmover.report.figures.svg import Scale, coordinate, element, padded, signed, svg, tick_labels
+from textmover.report.figures.scales import Scale, padded, signed
 from textmover.report.systems.comparison import Comparison, p_value, verdict
-from textmover.report.templating import interval_scale, render_page
+from textmover.report.templating import interval_scale, picture, render_page
 
-WIDTH, HEIGHT = 420.0, 150.0
-LEFT, RIGHT, TOP, BOTTOM = 44.0, 8.0, 8.0, 20.0
+LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0
+"""Edges of the plot within its picture."""
 
 MOST_BARS = 140
 """Bars that a picture has room for; of more segments several share one, which shows their mean."""
@@ -115,25 +115,12 @@ def bars_of(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
 def difference_plot(gaps: NDArray[np.float64], first: str, second: str, range_: tuple[float, float]) -> str:
     """The differences of all segments, the largest first: above 0 the second system is better, below the first.
 
-    Args:
-        gaps: How much better the second system is on each segment, ``[n]``, at least one.
-        first: Name of the first system.
-        second: Name of the other.
-        range_: Smallest and largest bar of all pictures that are to be compared.
+    The scale has room for the smallest and the largest bar of all pictures that are to be compared.
     """
     bars = bars_of(gaps)
-    end = WIDTH - RIGHT
-    along = Scale(0, len(bars), LEFT, end)
-    up = Scale(*padded([min(0.0, range_[0]), max(0.0, range_[1])], 0.06), HEIGHT - BOTTOM, TOP)
-    parts = tick_labels(up, 5, LEFT - 6, drop=4.0, rule=f"H{end:g}", class_="axis")
-    zero, step = up.at(0.0), along.at(1) - along.at(0)
-    size = {"width": max(0.6, step - (1.0 if step > 4 else 0.0))}
-    for place, bar in enumerate(bars.tolist()):
-        height = max(0.5, abs(up.at(bar) - zero))
-        kind = "gain" if bar > 0 else "loss"
-        parts.append(element("rect", class_=kind, x=along.at(place), y=min(zero, up.at(bar)), **size, height=height))
-    parts.append(element("path", class_="zero", d=f"M{LEFT:g} {coordinate(zero)}H{end:g}"))
-    parts.append(element("text", "segments, the largest gain first", class_="tick end", x=end, y=HEIGHT - 4))
-    ends = f"from {signed(gaps.max(), 3)} to {signed(gaps.min(), 3)}"
-    title = f"Differences of {len(gaps):,} segments, {ends}: above 0 {second} is better, below {first}"
-    return svg(WIDTH, HEIGHT, *parts, title=title, class_="gaps")
+    along = Scale(0, len(bars), LEFT, RIGHT)
+    up = Scale(*padded([min(0.0, range_[0]), max(0.0, range_[1])], 0.06), BOTTOM, TOP)
+    step = along.at(1) - along.at(0)
+    thick = max(0.6, step - (1.0 if step > 4 else 0.0))
+    placed = [(along.at(place), bar) for place, bar in enumerate(bars.tolist())]
+    return picture("gaps.svg.j2", first=first, second=second, gaps=gaps, up=up, bars=placed, thick=thick)

@@ -14,7 +14,7 @@ import numpy as np
 from textmover._version import __version__
 from textmover.markdown import one_line
 from textmover.meta_evaluation import RankedSystems, mean_over_groups
-from textmover.report.document import Section, Table, csv_text, json_text, latex
+from textmover.report.document import Section, Table, csv_text, json_text, latex, pick
 from textmover.report.evaluation.matrices import Matrix, p_values_between
 from textmover.report.templating import interval_scale, render_page
 from textmover.terminal import print_table
@@ -70,60 +70,42 @@ class Ranking:
     def rows(self, place: int) -> list[dict[str, Any]]:
         """Numbers of each system of a group, best first."""
         table = self.tables[place]
-        rows = [
+        return [
             {
                 "name": table.systems[one],
-                "rank": table.ranks[one],
-                "mean": float(table.means[one]),
-                "low": float(table.low[one]),
-                "high": float(table.high[one]),
+                **_numbers(table, one),
                 "wins": float(table.wins[one]),
                 "segments": int(table.segments[one]),
+                **({"people": _numbers(self.people[place], one)} if self.people else {}),
             }
             for one in table.order
         ]
-        if self.people:
-            people = self.people[place]
-            for row, one in zip(rows, table.order, strict=True):
-                row["people"] = {
-                    "rank": people.ranks[one],
-                    "mean": float(people.means[one]),
-                    "low": float(people.low[one]),
-                    "high": float(people.high[one]),
-                }
-        return rows
+
+
+def _numbers(table: RankedSystems, one: int) -> dict[str, Any]:
+    values = {"mean": table.means, "low": table.low, "high": table.high}
+    return {"rank": table.ranks[one], **{name: float(column[one]) for name, column in values.items()}}
 
 
 def print_ranking(ranking: Ranking, *, signature: bool) -> None:
-    """Print a table for each group, what could not be tested, and how people order the systems.
-
-    Args:
-        ranking: What to print.
-        signature: Whether signatures are printed, on standard error.
-    """
+    """Print a table for each group, what could not be tested, and how people order the systems."""
     for place, group in enumerate(ranking.tables):
-        if place:
-            sys.stdout.write("\n")
-        if group.group:
-            sys.stdout.write(f"{one_line(group.group)}\n")
-        _print_table(_table(ranking, place))
-        for remark in _remarks(ranking, place):
-            sys.stdout.write(f"{one_line(remark)}\n")
-    if len(ranking.tables) > 1:
-        sys.stdout.write("\n")
-    if means := _mean_table(ranking):
-        sys.stdout.write(f"mean over {len(ranking.tables)} groups\n")
-        _print_table(means)
-    for remark in _mean_remarks(ranking):
-        sys.stdout.write(f"{one_line(remark)}\n")
+        sys.stdout.write("\n" if place else "")
+        _print_part(group.group, _table(ranking, place), _remarks(ranking, place))
+    sys.stdout.write("\n" if len(ranking.tables) > 1 else "")
+    _print_part(f"mean over {len(ranking.tables)} groups", _mean_table(ranking), _mean_remarks(ranking))
     if signature:
         sys.stderr.write(f"Signature: {ranking.signature}\nTests: {ranking.tests}\n")
 
 
-def _print_table(table: Table) -> None:
-    """Print a table whose names can do nothing to a terminal."""
-    numbers = table.headers[1:]
-    print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=numbers, narrow=numbers)
+def _print_part(title: str, table: Table | None, remarks: Sequence[str]) -> None:
+    """Print a table with its title, if it has any, and remarks; names can do nothing to a terminal."""
+    if table is not None:
+        sys.stdout.write(f"{one_line(title)}\n" if title else "")
+        numbers = table.headers[1:]
+        print_table(table.headers, [list(map(one_line, row)) for row in table.rows], numbers=numbers, narrow=numbers)
+    for remark in remarks:
+        sys.stdout.write(f"{one_line(remark)}\n")
 
 
 # --- tables and remarks -----------------------------------------------------------------------------------------------
@@ -134,11 +116,10 @@ def _table(ranking: Ranking, place: int) -> Table:
     rows = []
     for one in ranking.rows(place):
         wins = "-" if math.isnan(one["wins"]) else f"{100 * one['wins']:.0f} %"
-        row = [one["name"], str(one["rank"]), f"{one['mean']:.4f}", f"{one['low']:.4f} to {one['high']:.4f}", wins]
-        row.append(str(one["segments"]))
-        if ranking.people:
-            row += [f"{one['people']['mean']:.3f}", str(one["people"]["rank"])]
-        rows.append(row)
+        bounds = f"{one['low']:.4f} to {one['high']:.4f}"
+        people = [f"{one['people']['mean']:.3f}", one["people"]["rank"]] if ranking.people else []
+        row = [one["name"], one["rank"], f"{one['mean']:.4f}", bounds, wins, one["segments"], *people]
+        rows.append(list(map(str, row)))
     return Table([*headers, *(("people", "people's rank") if ranking.people else ())], rows, best={(0, 2)})
 
 
@@ -222,8 +203,7 @@ def as_json(ranking: Ranking) -> str:
     """Everything that is known as JSON."""
     found: dict[str, Any] = {
         "textmover": __version__,
-        "signature": ranking.signature,
-        "tests": ranking.tests,
+        **pick(ranking, "signature", "tests"),
         "groups": [_group_entry(ranking, place) for place in range(len(ranking.tables))],
         "left_out": ranking.lone,
     }
@@ -236,19 +216,15 @@ def as_json(ranking: Ranking) -> str:
 
 def _group_entry(ranking: Ranking, place: int) -> dict[str, Any]:
     table = ranking.tables[place]
-    entry = {
-        "group": table.group,
-        "higher_is_better": table.higher_is_better,
-        "systems": ranking.rows(place),
-        "pairs": [
-            {
-                "systems": [table.systems[one], table.systems[other]],
-                "shared": table.shared[one, other],
-                "p_value": table.p_values[one, other],
-            }
-            for one, other in table.pairs
-        ],
-    }
+    pairs = [
+        {
+            "systems": [table.systems[one], table.systems[other]],
+            "shared": table.shared[one, other],
+            "p_value": table.p_values[one, other],
+        }
+        for one, other in table.pairs
+    ]
+    entry = {**pick(table, "group", "higher_is_better"), "systems": ranking.rows(place), "pairs": pairs}
     return {**entry, "agreement": ranking.agreement[place]} if ranking.agreement else entry
 
 

@@ -1,8 +1,7 @@
-"""SVG elements, scales, ticks and numbers."""
+"""Scales, ticks and numbers of pictures."""
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 from typing import NamedTuple
@@ -30,25 +29,10 @@ class Scale(NamedTuple):
         shares = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
         return self.start + shares * (self.end - self.start)
 
-
-def element(name: str, *children: str, **attributes: str | float) -> str:
-    """An element as text; children are escaped already, ``class_`` and ``stroke_width`` stand for their SVG names.
-
-    Example:
-        >>> element("text", "r", class_="a", x=1.26, title='<">')
-        '<text class="a" x="1.3" title="&lt;&quot;&gt;">r</text>'
-    """
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(value) if isinstance(value, str) else coordinate(value)}"'
-        for key, value in attributes.items()
-    )
-    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
-
-
-def svg(width: float, height: float, *children: str, title: str, class_: str) -> str:
-    """A picture that scales with its box; its title says what it shows to those who do not see it."""
-    box = f"0 0 {coordinate(width)} {coordinate(height)}"
-    return element("svg", *children, class_=class_, viewBox=box, role="img", aria_label=title)
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """Places of at most so many round values, with their labels."""
+        ticks = nice_ticks(self.low, self.high, most)
+        return list(zip(map(self.at, ticks), axis_labels(ticks), strict=True))
 
 
 def coordinate(value: float) -> str:
@@ -126,13 +110,3 @@ def axis_labels(ticks: list[float]) -> list[str]:
     if digits > 5 or largest >= 1e6:
         return [f"{tick:.3g}".replace("-", MINUS) for tick in ticks]
     return [signed(tick, digits) for tick in ticks]
-
-
-def tick_labels(scale: Scale, most: int, x: float, *, drop: float = 3.8, rule: str = "", class_: str = "") -> list[str]:
-    """At most so many labels left of an upright axis that end at ``x``, and a rule beside each, such as ``H400``."""
-    ticks, parts = nice_ticks(scale.low, scale.high, most), []
-    for tick, label in zip(ticks, axis_labels(ticks), strict=True):
-        height = scale.at(tick)
-        parts += [element("path", class_=class_, d=f"M{x + 6:g} {coordinate(height)}{rule}")] if rule else []
-        parts.append(element("text", label, class_="tick end", x=x, y=height + drop))
-    return parts
