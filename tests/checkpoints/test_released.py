@@ -10,8 +10,8 @@ import torch
 
 from textmover import Scorer, TextMoverScore, score
 from textmover.checkpoints.adapter import adapter_report
-from textmover.checkpoints.folder import load_metric
 from textmover.checkpoints.hub import DEFAULT_METRIC, released_folder, released_metrics
+from textmover.checkpoints.loading import load_metric
 from textmover.cli.main import main
 from textmover.scoring.ray import RayScorer
 from textmover.types import InputError

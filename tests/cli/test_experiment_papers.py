@@ -77,7 +77,7 @@ def classifier(tiny_encoder):
 def small_parts(monkeypatch, classifier):
     """RoMe's parser and classifier, of which an experiment loads many, are small."""
     monkeypatch.setattr("textmover.rome.features.text_features.load_parser", lambda name: FlatParser())
-    monkeypatch.setattr("textmover.checkpoints.classifier.load_classifier", lambda name: classifier)
+    monkeypatch.setattr("textmover.checkpoints.loading.load_classifier", lambda name: classifier)
 
 
 # --- data of the right shape ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.plugins.io import AsyncCheckpointIO
 
-from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.training_run import write_run_checkpoint
 from textmover.cli.main import main as textmover
 from textmover.cli.training.train import main as train

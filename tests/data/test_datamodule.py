@@ -29,9 +29,13 @@ def ratings(tmp_path):
 COLUMNS = Columns(groups=("kind",))
 
 
-def test_no_reference_stands_on_both_sides(ratings):
-    data = RatingsDataModule([ratings], columns=COLUMNS)
+def ready(data):
     data.setup()
+    return data
+
+
+def test_no_reference_stands_on_both_sides(ratings):
+    data = ready(RatingsDataModule([ratings], columns=COLUMNS))
     train = {one.references for one in data.segments}
     held = {one.references for one in data.parts[HELD_BACK]}
     assert train
@@ -44,10 +48,12 @@ def test_references_that_files_share_stand_on_one_side(tmp_path):
     for number, name in enumerate(("one.tsv", "two.tsv")):
         rows = "".join(f"h{n}\tr{n + number}\tr{n + number + 1}\t{n}\n" for n in range(0, 300, 3))
         (tmp_path / name).write_text(f"hypothesis\treference\tother\tscore\n{rows}")
-    data = RatingsDataModule(
-        [str(tmp_path / name) for name in ("one.tsv", "two.tsv")], columns=Columns(references=("reference", "other"))
+    data = ready(
+        RatingsDataModule(
+            [str(tmp_path / name) for name in ("one.tsv", "two.tsv")],
+            columns=Columns(references=("reference", "other")),
+        )
     )
-    data.setup()
     trained = {text for one in data.segments for text in one.references}
     held_back = {text for one in data.parts[HELD_BACK] for text in one.references}
     assert len(held_back) > 10
@@ -55,10 +61,11 @@ def test_references_that_files_share_stand_on_one_side(tmp_path):
 
 
 def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
-    data = RatingsDataModule(
-        [ratings], columns=COLUMNS, held_out={"kind": ["swap"]}, beside={"kind": ["same"]}, held_back=0.3
+    data = ready(
+        RatingsDataModule(
+            [ratings], columns=COLUMNS, held_out={"kind": ["swap"]}, beside={"kind": ["same"]}, held_back=0.3
+        )
     )
-    data.setup()
     kinds = lambda part: {one.groups["kind"] for one in part}  # noqa: E731
     assert kinds(data.segments) == kinds(data.parts[HELD_BACK]) == {"drop", "same"}
     assert kinds(data.parts[HELD_OUT]) == {"swap", "same"}
@@ -66,8 +73,7 @@ def test_held_out_kinds_are_judged_on_held_back_references_only(ratings):
 
 
 def test_validation_files_replace_the_held_back_part(ratings):
-    data = RatingsDataModule([ratings], validation=[ratings], columns=COLUMNS)
-    data.setup()
+    data = ready(RatingsDataModule([ratings], validation=[ratings], columns=COLUMNS))
     assert len(data.segments) == len(data.parts[HELD_BACK]) == 180
 
 
@@ -75,7 +81,7 @@ def test_too_few_ratings_are_refused_with_the_file(tmp_path):
     path = tmp_path / "few.tsv"
     path.write_text("reference\thypothesis\tscore\na\tb\t1\n")
     with pytest.raises(InputError, match=re.escape(str(path))):
-        RatingsDataModule([str(path)]).setup()
+        ready(RatingsDataModule([str(path)]))
 
 
 # --- parts that nothing can be judged by ------------------------------------------------------------------------------
@@ -95,15 +101,15 @@ def test_validation_ratings_that_are_all_equal_are_refused(ratings, tmp_path):
         with pytest.raises(InputError, match=r"differ in the held-back part of .*flat\.tsv, .*all 20 are equal there"):
             data.setup()
         with pytest.raises(InputError, match="all 20 are equal there"):
-            MixtureDataModule({"mine": RatingsDataModule([ratings], [flat], columns=COLUMNS)}).setup()
+            ready(MixtureDataModule({"mine": RatingsDataModule([ratings], [flat], columns=COLUMNS)}))
 
 
 def test_a_held_out_kind_whose_ratings_are_all_equal_is_refused(tmp_path):
     path = rated(tmp_path / "mine.tsv", [("swap", 5) if n % 3 else ("drop", n) for n in range(180)])
     wanted = {"columns": COLUMNS, "held_out": {"kind": ["swap"]}, "held_back": 0.3}
     with pytest.raises(InputError, match=r"differ in the held-out part of .*mine\.tsv"):
-        RatingsDataModule([path], **wanted).setup()
-    RatingsDataModule([path], **wanted, beside={"kind": ["drop"]}).setup()
+        ready(RatingsDataModule([path], **wanted))
+    ready(RatingsDataModule([path], **wanted, beside={"kind": ["drop"]}))
 
 
 @pytest.mark.parametrize("rows", [[(f"k{n // 4}", n // 4) for n in range(20)], [(f"k{n // 2}", n) for n in range(20)]])
@@ -111,21 +117,20 @@ def test_groups_none_of_which_has_a_correlation_are_refused(ratings, tmp_path, r
     """Equal ratings within each group, or two segments to a group."""
     path = rated(tmp_path / "groups.tsv", rows)
     with pytest.raises(InputError, match=r"in some group by 'kind' of the held-back part .* none of its \d+ groups"):
-        RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is").setup()
-    RatingsDataModule([ratings], [path], columns=COLUMNS, scales="as-is").setup()
+        ready(RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is"))
+    ready(RatingsDataModule([ratings], [path], columns=COLUMNS, scales="as-is"))
 
 
 def test_one_group_with_a_correlation_is_enough(ratings, tmp_path):
     path = rated(tmp_path / "groups.tsv", [("flat", 5)] * 9 + [("single", 1)] + [("drop", n) for n in (1, 1, 2)])
-    data = RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is")
-    data.setup()
+    data = ready(RatingsDataModule([ratings], [path], columns=COLUMNS, group="kind", scales="as-is"))
     assert len(data.parts[HELD_BACK]) == 13
 
 
 def test_equal_ratings_to_train_on_are_no_matter_of_the_parts(ratings, tmp_path):
     """Where nothing is learned from them either, as where a ladder reads a set: training itself refuses them."""
     flat = rated(tmp_path / "flat.tsv", [("drop", 5)] * 20)
-    RatingsDataModule([flat], [ratings], columns=COLUMNS, scales="as-is").setup()
+    ready(RatingsDataModule([flat], [ratings], columns=COLUMNS, scales="as-is"))
 
 
 def test_a_group_that_is_not_read_is_refused(ratings):
@@ -139,25 +144,22 @@ def test_ratings_need_a_column():
 
 
 def test_training_texts_are_distinct_and_at_most_as_many(ratings):
-    data = RatingsDataModule([ratings], columns=COLUMNS)
-    data.setup()
+    data = ready(RatingsDataModule([ratings], columns=COLUMNS))
     texts = data.training_texts(10)
     assert len(texts) == len(set(texts)) == 10
 
 
 def test_groups_of_segments(ratings):
     for group, expected in (("kind", {"drop", "swap", "same"}), (None, {"all"})):
-        data = RatingsDataModule([ratings], columns=COLUMNS, group=group)
-        data.setup()
+        data = ready(RatingsDataModule([ratings], columns=COLUMNS, group=group))
         assert set(data.sources["ratings"].groups_of(data.segments)) == expected
 
 
 def test_rows_are_chosen_by_group(ratings):
-    data = RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drop", "same"]})
-    data.setup()
+    data = ready(RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drop", "same"]}))
     assert {one.groups["kind"] for one in [*data.segments, *data.parts[HELD_BACK]]} == {"drop", "same"}
     with pytest.raises(InputError, match="'drip', but got none: it holds drop, same, swap"):
-        RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drip"]}).setup()
+        ready(RatingsDataModule([ratings], columns=COLUMNS, where={"kind": ["drip"]}))
     with pytest.raises(InputError, match=r"`where` to be among `columns\.groups`"):
         RatingsDataModule([ratings], where={"kind": ["drop"]})
 
@@ -174,13 +176,13 @@ def test_the_pairs_of_a_test_set_are_not_trained_on(ratings, tmp_path):
 
 
 def test_nor_do_they_choose_what_is_kept_of_a_training(ratings, tmp_path):
-    whole = RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3)
-    whole.setup()
+    whole = ready(RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3))
     pairs = [whole.segments[0], whole.parts[HELD_BACK][0]]
     path = tmp_path / "test.tsv"
     path.write_text("a\tb\n" + "".join(f"{one.hypothesis}\t{one.references[0]}\n" for one in pairs))
-    data = RatingsDataModule([ratings], columns=COLUMNS, without=[PairFile(str(path), ("a", "b"))], held_back=0.3)
-    data.setup()
+    data = ready(
+        RatingsDataModule([ratings], columns=COLUMNS, without=[PairFile(str(path), ("a", "b"))], held_back=0.3)
+    )
     assert len(data.segments) == len(whole.segments) - 1
     assert len(data.parts[HELD_BACK]) == len(whole.parts[HELD_BACK]) - 1
     assert "2 segments left out" in data.describe()["without the pairs of"]
@@ -196,23 +198,19 @@ def two_scales(tmp_path):
 
 def test_files_on_different_scales_are_refused_or_standardised(two_scales):
     with pytest.raises(InputError, match=r"z\.tsv.*percent\.tsv.*set `scales`"):
-        RatingsDataModule(two_scales).setup()
-    data = RatingsDataModule(two_scales, scales="per-file")
-    data.setup()
+        ready(RatingsDataModule(two_scales))
+    data = ready(RatingsDataModule(two_scales, scales="per-file"))
     for name in ("z.tsv", "percent.tsv"):
         scores = [one.score for one in data.segments if one.references[0].startswith(name)]
         assert np.mean(scores) == pytest.approx(0, abs=1e-12)
         assert np.std(scores) == pytest.approx(1)
-    kept = RatingsDataModule(two_scales, scales="as-is")
-    kept.setup()
+    kept = ready(RatingsDataModule(two_scales, scales="as-is"))
     assert max(one.score for one in [*kept.segments, *kept.parts[HELD_BACK]]) == 99
 
 
 def test_held_back_ratings_are_on_the_scale_of_their_file(two_scales):
-    data = RatingsDataModule(two_scales, scales="per-file")
-    data.setup()
-    raw = RatingsDataModule(two_scales, scales="as-is")
-    raw.setup()
+    data = ready(RatingsDataModule(two_scales, scales="per-file"))
+    raw = ready(RatingsDataModule(two_scales, scales="as-is"))
     before = np.array([one.score for one in raw.parts[HELD_BACK] if one.references[0].startswith("percent")])
     after = np.array([one.score for one in data.parts[HELD_BACK] if one.references[0].startswith("percent")])
     trained = np.array([one.score for one in raw.segments if one.references[0].startswith("percent")])
@@ -231,10 +229,11 @@ def test_held_back_ratings_are_on_the_scale_of_their_file(two_scales):
     ],
 )
 def test_shares_of_a_mixture(ratings, options, expected):
-    mixture = MixtureDataModule(
-        {name: RatingsDataModule([ratings], columns=COLUMNS) for name in ("small", "large")}, **options
+    mixture = ready(
+        MixtureDataModule(
+            {name: RatingsDataModule([ratings], columns=COLUMNS) for name in ("small", "large")}, **options
+        )
     )
-    mixture.setup()
     assert list(mixture.sources) == ["small", "large"]
     assert mixture.batch_counts([10, 40]) == expected
     assert [mixture.label(*one) for one in mixture.judged] == ["small/held-back", "large/held-back"]
@@ -259,11 +258,9 @@ def test_a_mixture_that_cannot_be_made_is_refused(ratings, options, message):
 
 def test_the_batches_asked_for_are_the_batches_made(ratings):
     names = [f"source{number}" for number in range(6)]
-    module = MixtureDataModule({name: RatingsDataModule([ratings]) for name in names[:3]}, batches=200)
-    module.setup()
+    module = ready(MixtureDataModule({name: RatingsDataModule([ratings]) for name in names[:3]}, batches=200))
     assert module.batch_counts([50, 50, 50]) == [67, 67, 66]
-    module = MixtureDataModule({name: RatingsDataModule([ratings]) for name in names}, batches=9)
-    module.setup()
+    module = ready(MixtureDataModule({name: RatingsDataModule([ratings]) for name in names}, batches=9))
     assert module.batch_counts([1000, 1, 1, 1, 1, 1]) == [4, 1, 1, 1, 1, 1], "small ones at the cost of the large one"
     for sizes in ([1, 2, 3, 4, 5, 6], [7, 7, 7, 1, 1, 900]):
         counts = module.batch_counts(sizes)
@@ -274,7 +271,7 @@ def test_the_batches_asked_for_are_the_batches_made(ratings):
 def test_a_mixture_in_a_mixture_needs_a_batch_for_each_of_its_sources(ratings):
     inner = MixtureDataModule({name: RatingsDataModule([ratings]) for name in ("one", "two", "three")})
     with pytest.raises(InputError, match="`batches` to be at least 3"):
-        MixtureDataModule({"inner": inner}, batches=2).setup()
+        ready(MixtureDataModule({"inner": inner}, batches=2))
 
 
 @pytest.fixture
@@ -293,16 +290,14 @@ def hypotheses(segments):
 
 
 def test_each_part_is_of_its_own_split(saved):
-    data = RatingsDataModule([saved], validation=[saved])
-    data.setup()
+    data = ready(RatingsDataModule([saved], validation=[saved]))
     assert hypotheses(data.segments) == list(range(40))
     assert hypotheses(data.parts[HELD_BACK]) == list(range(40, 50))
-    data = RatingsDataModule([saved], validation=[f"hub:{saved}"], split="validation", validation_split="test")
-    data.setup()
+    data = ready(RatingsDataModule([saved], validation=[f"hub:{saved}"], split="validation", validation_split="test"))
     assert hypotheses(data.segments) == list(range(40, 50))
     assert hypotheses(data.parts[HELD_BACK]) == list(range(50, 60))
     with pytest.raises(InputError, match="a split 'dev', but got"):
-        RatingsDataModule([saved], validation=[saved], validation_split="dev").setup()
+        ready(RatingsDataModule([saved], validation=[saved], validation_split="dev"))
 
 
 def test_the_pairs_to_leave_out_are_those_of_the_test_split_unless_said_otherwise(saved):
@@ -312,13 +307,11 @@ def test_the_pairs_to_leave_out_are_those_of_the_test_split_unless_said_otherwis
 
 
 def test_the_card_says_what_was_held_back(ratings):
-    data = RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3)
-    data.setup()
+    data = ready(RatingsDataModule([ratings], columns=COLUMNS, held_back=0.3))
     count = len(data.parts[HELD_BACK])
     assert 20 < count < 90
     assert data.describe()["held back"] == f"30% of the references by a hash of their text ({count} of 180 segments)"
-    judged = RatingsDataModule([ratings], columns=COLUMNS, validation=[ratings])
-    judged.setup()
+    judged = ready(RatingsDataModule([ratings], columns=COLUMNS, validation=[ratings]))
     assert judged.describe()["validation files"] == ratings
     assert "held back" not in judged.describe()
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from textmover.checkpoints.folder import complete
+from textmover.checkpoints.loading import complete
 from textmover.functional.cost import pairwise_similarity
 from textmover.rome.config import RomeConfig
 from textmover.rome.features.text_features import RomeFeatures

@@ -112,6 +112,35 @@ def test_arguments_can_be_changed_and_training_goes_on_from_the_weights(checkpoi
     assert (module.metric.calibration.scale - before).abs() < before.abs()
 
 
+@pytest.mark.parametrize("place", [None, "cpu", torch.device("cpu"), {"cpu": "cpu"}, {"cuda:0": "cpu"}, {}])
+def test_the_module_goes_where_lightning_users_send_it(checkpoint, place):
+    plain = RatingsModule.load_from_checkpoint(checkpoint).state_dict()
+    loaded = RatingsModule.load_from_checkpoint(checkpoint, map_location=place)
+    assert loaded.device == torch.device("cpu")
+    assert all(torch.equal(one, loaded.state_dict()[name]) for name, one in plain.items())
+
+
+def test_a_function_of_storage_and_device_decides(checkpoint):
+    seen = set()
+
+    def place(storage, location):
+        seen.add(location)
+        return storage
+
+    assert RatingsModule.load_from_checkpoint(checkpoint, map_location=place).device == torch.device("cpu")
+    assert seen == {"cpu"}
+
+
+@pytest.mark.parametrize("place", [{"cpu": "cuda:99"}, {"cpu": "nowhere"}, lambda storage, _: storage.cuda(99)])
+def test_devices_that_are_not_here_are_one_sentence(checkpoint, place):
+    with pytest.raises(InputError, match="`map_location` to give devices that are here, but got: ") as caught:
+        RatingsModule.load_from_checkpoint(checkpoint, map_location=place)
+    assert "\n" not in str(caught.value)
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-200])
+    with pytest.raises(InputError, match="to be the checkpoint of a training run"):
+        RatingsModule.load_from_checkpoint(checkpoint, map_location=place)
+
+
 def test_a_subclass_loads_what_its_base_has_trained(checkpoint):
     class Own(RatingsModule):
         pass

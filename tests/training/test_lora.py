@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from textmover.checkpoints.folder import load_checkpoint
+from textmover.checkpoints.loading import load_checkpoint
 from textmover.modules.encoder.low_rank import has_lora, merge_lora
 from textmover.scoring import save_checkpoint
 from textmover.training.lora import LoraConfig, add_lora, merged_state

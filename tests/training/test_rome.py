@@ -5,7 +5,7 @@ import torch
 
 from runs import write_ratings
 from textmover import Scorer
-from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.loading import load_metric
 from textmover.data import Columns, RatingsDataModule
 from textmover.rome.config import RomeConfig
 from textmover.rome.metric import RomeMetric

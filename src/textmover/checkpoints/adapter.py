@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from textmover.checkpoints.encoder_weights import encoder_prefix, split_state, trained_encoder
+from textmover.checkpoints.files import CONFIG, check_entries
 from textmover.modules.assembly import DIFFERENCE, untrained
 from textmover.modules.config import check_choice
 from textmover.modules.encoder.base_weights import base_of, identity_of, weights_print
@@ -92,36 +93,30 @@ def adapter_report(folder: Path | str) -> AdapterReport | None:
     Args:
         folder: What :func:`~textmover.checkpoints.folder.save_checkpoint` wrote.
     """
-    entries = read_json(Path(folder) / "config.json")
-    if "adapter" not in entries:
+    path = Path(folder) / CONFIG
+    entries = read_json(path)
+    if not isinstance(entries, dict) or "adapter" not in entries:
         return None
-    base = entries["encoder"]["base"]
+    measured = [one.name for one in fields(AdapterReport) if one.name not in ("base", "sha256", "size")]
+    names = [*("encoder.base.name", "encoder.base.sha256"), *(f"adapter.{name}" for name in measured)]
+    check_entries(path, entries, names)
+    base, told = entries["encoder"]["base"], {name: entries["adapter"][name] for name in measured}
     size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-    return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **entries["adapter"])
+    return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **told)
 
 
 def low_rank_factors(difference: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    r"""The factors of the nearest matrix of at most a rank.
+    r"""The factors ``[m, r]`` and ``[r, n]`` of the nearest matrix of at most a rank, float64 (Eckart and Young 1936).
 
     .. math:: D \approx U_r \Sigma_r V_r^\top = (U_r \Sigma_r^{1/2}) (\Sigma_r^{1/2} V_r^\top)
 
     The singular vectors of the shorter side come from :math:`D^\top D`, which is small where ``D`` is an embedding.
     Balanced by the roots of the singular values, both factors stay within float16.
 
-    Args:
-        difference: ``[m, n]``, finite; computed in float64.
-        rank: At least 1; a matrix of lower rank has fewer columns of factors.
-
-    Returns:
-        Factors ``[m, r]`` and ``[r, n]``, float64, ``r <= min(rank, m, n)``.
-
     Example:
         >>> left, right = low_rank_factors(torch.tensor([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]]), 2)
         >>> left.shape, (left @ right).round(decimals=6).tolist()
         (torch.Size([3, 1]), [[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]])
-
-    Reference:
-        Eckart and Young 1936.
     """
     matrix = difference.double()
     return _factors(matrix, _singular(matrix, rank)[1])
@@ -130,14 +125,7 @@ def low_rank_factors(difference: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 def spread_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: int) -> dict[str, int]:
     """Ranks of matrices that keep the most of their squares in the space that an equal rank would take.
 
-    Args:
-        values: Singular values of each matrix, the largest first.
-        sizes: What each rank of a matrix takes, ``m + n``.
-        rank: The rank that sets the space: ``rank`` times the sum of the sizes.
-
-    Example:
-        >>> spread_ranks({"a": torch.tensor([3.0, 2.0]), "b": torch.tensor([1.0, 0.1])}, {"a": 8, "b": 8}, 1)
-        {'a': 2, 'b': 0}
+    ``values`` are the singular values of each matrix, the largest first; ``sizes`` what a rank of it takes, ``m + n``.
     """
     space = rank * sum(sizes.values())
     gains = [(float(one) ** 2 / sizes[name], name) for name, given in values.items() for one in given]
@@ -171,16 +159,10 @@ def _factors(matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
 def as_adapter(
     metric: SegmentMetric, state: Mapping[str, Tensor], entry: Mapping[str, Any], config: AdapterConfig
 ) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
-    """A metric's state with its encoder as the difference from its base.
-
-    Args:
-        metric: The metric.
-        state: Its state, on the CPU.
-        entry: The ``encoder`` entry of its ``config.json``.
-        config: How the difference is stored.
+    """A metric's state on the CPU with its encoder as the difference from its base.
 
     Returns:
-        The state to write, the ``encoder`` entry that goes with it, and the ``adapter`` entry.
+        The state to write, the ``encoder`` entry of ``config.json`` that goes with it, and the ``adapter`` entry.
     """
     before = untrained(trained_encoder(metric))
     base = base_of(before)
@@ -203,12 +185,7 @@ def as_adapter(
 
 
 def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights from those of the base and what an adapter stores, summed in float64.
-
-    Args:
-        before: Weights of the base.
-        stored: Factors and differences by the names of the weights and their ends.
-    """
+    """Weights from those of the base and what an adapter stores, summed in float64."""
     found = {name: tensor.detach().cpu() for name, tensor in before.items()}
     for name in stored:
         weight, at, end = name.rpartition("@")
@@ -230,12 +207,7 @@ def restore(before: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> dict[
 
 
 def restore_state(metric: SegmentMetric, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The whole state of a metric on its base encoder, from what :func:`as_adapter` made of it.
-
-    Args:
-        metric: The metric with the weights of its base.
-        state: What an adapter's file holds.
-    """
+    """The whole state of a metric with the weights of its base, from what :func:`as_adapter` made of it."""
     stored, rest = split_state(metric, state)
     weights = restore(trained_encoder(metric).state_dict(), stored)
     prefix = encoder_prefix(metric)

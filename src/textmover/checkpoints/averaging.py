@@ -113,13 +113,9 @@ def interpolate(
 
 
 def refit(metric: SegmentMetric, *, texts: Sequence[str] | None = None, rated: Sequence[Segment] | None = None) -> None:
-    """Fit statistics and calibration of a metric again, in place; statistics that each call fits are left to it.
+    """Fit statistics on a corpus and the calibration head on rated segments again, in place; ``None`` leaves either.
 
-    Args:
-        metric: The metric.
-        texts: A corpus for corpus mean, idf tables and baseline; ``None`` leaves them.
-        rated: Segments with human scores for the calibration head, of which the first reference is read; ``None``
-            leaves it.
+    Statistics that each call fits are left to it; of each segment the first reference is read.
     """
     if texts is not None:
         metric.fit(list(texts), names=fitted_names(metric))

@@ -30,16 +30,7 @@ def write_card(
     data: Mapping[str, str] | None = None,
     notices: Sequence[str] = (),
 ) -> str:
-    """The model card of an exported metric, Markdown.
-
-    Args:
-        title: What it is.
-        origin: What it was made from, behind "Exported by textmover".
-        metric: The metric.
-        fields: Its configuration, if it differs from the metric's own.
-        data: What it was trained on, where that is known.
-        notices: What a reader of its results must know about these data.
-    """
+    """The model card of an exported metric: its title, origin (behind "Exported by textmover"), data and notices."""
     name_weights(metric)
     config = yaml.safe_dump(
         dict(metric.config.to_dict() if fields is None else fields), sort_keys=False, allow_unicode=True
@@ -59,16 +50,10 @@ def write_card(
 
 
 def made_from(cards: Sequence[tuple[str, str]]) -> str:
-    """The section of a card that hands on those of the metrics that another one was made from.
+    """The section of a card that hands on those of the named metrics that another one was made from.
 
     Agreement, recipe and whatever else is a section are those of the first; notices are those of all, and so are the
-    data, for the weights of each have seen their own.
-
-    Args:
-        cards: Name and card of each.
-
-    Returns:
-        The section, from a blank line on; nothing where the cards tell nothing.
+    data, for the weights of each have seen their own. Nothing where the cards tell nothing.
     """
     (first, card), *others = cards
     head, sections = _sections(card)

@@ -49,9 +49,6 @@ def name_weights(metric: Any) -> None:
     The encoder ``all-MiniLM-L6-v2@53aa5117`` becomes ``all-MiniLM-L6-v2+0c1d2e3f@53aa5117`` once it is trained, where
     the first hash is that of the weights as they are and the second one that of the encoder they started from. Where
     the latter cannot be compared any more, the weights count as trained.
-
-    Args:
-        metric: The metric; nothing happens where its encoder is none that is trained.
     """
     encoder = metric.runnable_encoder
     base = base_of(encoder)
@@ -76,14 +73,9 @@ def encoder_entry(metric: Any) -> dict[str, Any]:
 
 
 def encoder_misfit(metric: Any, entry: Mapping[str, Any]) -> str | None:
-    """Describe how a metric's encoder differs from the one that a run's checkpoint was trained from.
+    """Begin a sentence on how a metric's encoder differs from the one of an :func:`encoder_entry`; ``None`` if not.
 
-    Args:
-        metric: The metric, built as the run's was.
-        entry: What :func:`encoder_entry` gave then; empty in checkpoints of earlier versions, which fit any encoder.
-
-    Returns:
-        The beginning of a sentence; ``None`` where it is the same one, as far as both are known.
+    Entries of earlier versions are empty and fit any encoder.
     """
     base = base_of(metric.runnable_encoder)
     if "base" in entry and base is not None:

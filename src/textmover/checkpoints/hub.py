@@ -139,10 +139,7 @@ def check_known(name: str) -> None:
 
 
 def default_metric(fields: Collection[str]) -> str:
-    """Name of the metric that scores by default.
-
-    Args:
-        fields: Names of the fields of the configuration that are set.
+    """Name of the metric that scores by default, given the fields of the configuration that are set.
 
     Example:
         >>> default_metric([]), default_metric(["temperature"]), default_metric(["encoder", "layer"])

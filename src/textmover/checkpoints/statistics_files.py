@@ -244,9 +244,14 @@ def _read(path: Path) -> dict[str, _Saved]:
         raise _damaged(path, "its values have another hash than the file names")
     try:
         bases: dict[str, dict[str, str]] = load_json(about["basis"], str(path))
-        return {name: _Saved(path, _state(tensors, name), dict(bases[name])) for name in about["names"].split(",")}
+        found = {name: _Saved(path, _state(tensors, name), dict(bases[name])) for name in about["names"].split(",")}
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+    for name, one in found.items():
+        for key, value in one.basis.items():
+            if not isinstance(value, str):
+                raise _damaged(path, f"`{key}` of {name} is {value!r}, no text")
+    return found
 
 
 def _state(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:

@@ -32,14 +32,8 @@ LIGHTNING = {"state_dict": Mapping, "pytorch-lightning_version": str, "loops": M
 def write_run_checkpoint(content: Mapping[str, Any], path: Path) -> bytes:
     """Write a checkpoint beside its place and rename it, so that a kill or a full disk leaves the earlier one.
 
-    The archive that ``torch.save`` writes gets a comment with its SHA-256, which moves and is copied with it.
-
-    Args:
-        content: Tensors and plain values.
-        path: The file.
-
-    Returns:
-        Its checksum, as :func:`checksum_of` finds it there.
+    The archive that ``torch.save`` writes gets a comment with its SHA-256, which moves and is copied with it, and which
+    is returned.
     """
     try:
         with hidden_folder(path) as beside:
@@ -69,16 +63,12 @@ def checksum_of(path: Path) -> bytes | None:
     return comment if comment.startswith(MARK) else None
 
 
-def read_run_checkpoint(path: str | Path, *, resume: bool = False, mmap: bool = False) -> dict[str, Any]:
-    """Read a checkpoint without running any code in it.
+def read_run_checkpoint(
+    path: str | Path, *, resume: bool = False, mmap: bool = False, map_location: Any = "cpu"
+) -> dict[str, Any]:
+    """Read the ``state_dict`` and whatever else a local file holds, without running any code in it.
 
-    Args:
-        path: A local file.
-        resume: Whether Lightning is to go on from it.
-        mmap: Whether to map the file, so that a tensor is read when it is used.
-
-    Returns:
-        Its content: a mapping with a ``state_dict``.
+    To ``resume``, it must hold what Lightning goes on from; ``mmap`` reads a tensor when it is used.
     """
     path, name = Path(path), str(path)
     if not path.is_file():
@@ -88,11 +78,15 @@ def read_run_checkpoint(path: str | Path, *, resume: bool = False, mmap: bool = 
         raise InputError(f"Expected {name} to be the checkpoint of a training run, but {reason}.")
     _check_bytes(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+        content = torch.load(path, map_location=map_location, weights_only=True, mmap=mmap)
     except OSError:
         raise
     except Exception as error:  # bytes that are no checkpoint fail in the unpickler in any way
-        raise _unreadable(path, error) from error
+        if map_location == "cpu":
+            raise _unreadable(path, error) from error
+        read_run_checkpoint(path, resume=resume, mmap=mmap)  # where the file is at fault
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise InputError(f"Expected `map_location` to give devices that are here, but got: {reason}.") from error
     state = content.get("state_dict") if isinstance(content, Mapping) else None
     if not isinstance(content, dict) or not isinstance(state, Mapping):
         raise InputError(
@@ -109,12 +103,7 @@ def read_run_checkpoint(path: str | Path, *, resume: bool = False, mmap: bool = 
 
 
 def metric_entry(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The part of a checkpoint that says which metric it holds.
-
-    Args:
-        content: A checkpoint.
-        name: How to call it in an error.
-    """
+    """The part of a checkpoint that says which metric it holds; errors call the checkpoint by a name."""
     about = content.get("textmover")
     if not isinstance(about, Mapping) or not isinstance(about.get("config"), Mapping) or "start" not in about:
         raise InputError(

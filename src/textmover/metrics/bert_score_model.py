@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.checkpoints.folder import metric_named
+from textmover.checkpoints.loading import metric_named
 from textmover.modules.config import check_choice
 from textmover.modules.matching.matchings import Greedy
 from textmover.modules.metric_model import MetricModel

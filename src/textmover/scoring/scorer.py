@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import nn
 
-from textmover.checkpoints.folder import checkpoint_folder, load_metric
 from textmover.checkpoints.hub import default_metric
+from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.statistics_files import load_statistics
 from textmover.modules.config import check_choice
 from textmover.modules.devices import lasting, resolve_device

@@ -14,7 +14,8 @@ from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.averaging import fitted_names, interpolate
 from textmover.checkpoints.encoder_weights import trained_encoder
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.folder import load_checkpoint, save_checkpoint
+from textmover.checkpoints.folder import save_checkpoint
+from textmover.checkpoints.loading import load_checkpoint
 from textmover.checkpoints.training_run import read_run_checkpoint
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import RatedSource
@@ -52,12 +53,7 @@ class ExportOptions:
 
 
 def check_base(metric: SegmentMetric, options: ExportOptions) -> None:
-    """Look for the encoder that a metric started from, where the export needs it.
-
-    Args:
-        metric: The metric, before or after training.
-        options: What becomes of it.
-    """
+    """Look for the encoder that a metric, before or after training, started from, where the export needs it."""
     asked = {
         "adapter": options.adapter is not None and options.folder is not None,
         "untrained_share": options.untrained_share > 0,
@@ -81,14 +77,8 @@ def finish_run(
 ) -> None:
     """Report the gain on every part that was kept from training, and export.
 
-    What is judged is what is exported: mixed, and stored as an adapter where one is asked for.
-
-    Args:
-        module: The trained module.
-        data: Its data.
-        trainer: Its trainer, which knows the best weights.
-        options: What becomes of the metric.
-        recipe: The configuration of the run, for the model card.
+    What is judged is what is exported: mixed, and stored as an adapter where one is asked for. The trainer knows the
+    best weights; the recipe is for the model card.
     """
     _check_own(trainer)
     _load_best(module, trainer)

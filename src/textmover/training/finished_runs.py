@@ -12,7 +12,7 @@ from torch import Tensor
 from textmover.checkpoints.card import write_card
 from textmover.checkpoints.encoder_weights import encoder_misfit
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.folder import checkpoint_folder, load_metric
+from textmover.checkpoints.loading import checkpoint_folder, load_metric
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.markdown import markdown_code, markdown_text
 from textmover.presets import PRESETS, build_metric
@@ -30,37 +30,21 @@ PREFIX = "metric."
 
 @dataclass(frozen=True)
 class Run:
-    """Metric of a run's checkpoint.
-
-    Attributes:
-        path: The checkpoint.
-        start: Preset, folder or hub id that training started from.
-        config: The metric's configuration.
-        encoder: The encoder that training started from, where the checkpoint says so.
-        weights: Weights and fitted statistics by name.
-        step: Optimiser steps done.
-        epoch: Epoch that was running, counted from 1.
-        data: What it was trained on, where the checkpoint says so.
-        notices: What a reader of its results must know about these data, likewise.
-    """
+    """Metric of a run's checkpoint; older ones do not tell encoder, data and notices."""
 
     path: Path
-    start: str
+    start: str  # preset, folder or hub id that training started from
     config: dict[str, Any]
-    encoder: dict[str, Any]
-    weights: dict[str, Tensor]
+    encoder: dict[str, Any]  # that training started from
+    weights: dict[str, Tensor]  # and fitted statistics
     step: int
-    epoch: int
+    epoch: int  # counted from 1
     data: dict[str, str]
     notices: tuple[str, ...]
 
 
 def metric_and_card(name: str) -> tuple[SegmentMetric, str]:
-    """The metric of a run, or one by its name, and its model card.
-
-    Args:
-        name: Checkpoint of ``textmover train`` (.ckpt), folder, released metric, hub id, or preset.
-    """
+    """The metric of a run's .ckpt file, or of a folder, released metric, hub id or preset, and its model card."""
     path = Path(name)
     if not path.is_file() and path.suffix != SUFFIX:
         folder = checkpoint_folder(name)

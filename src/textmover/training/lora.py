@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -50,17 +49,15 @@ class LoraConfig:
 def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
     """Put LoRA matrices beside linear layers of an encoder, in place, and freeze everything else in it.
 
-    What ``freeze_layers`` keeps from training gets none. The outputs are those of before until the first step.
-
-    Args:
-        encoder: An :class:`~textmover.modules.encoder.encoder.Encoder`. One that shares weights with others leaves them
-            first.
-        config: Size and place of the matrices.
-
-    Reference:
-        Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models.
+    What ``freeze_layers`` keeps from training gets none. The outputs are those of before until the first step. An
+    encoder that shares weights with others leaves them first (Hu et al. 2022).
     """
-    peft = _peft()
+    try:
+        import peft
+    except ImportError as error:
+        raise InputError(
+            "Expected the package peft for LoRA, but it is not installed: pip install 'textmover[peft]'."
+        ) from error
     if not isinstance(encoder, Encoder):
         raise InputError(
             f"Expected LoRA on an encoder with layers, but got {type(encoder).__name__}: leave `lora` out to train it."
@@ -80,14 +77,9 @@ def add_lora(encoder: nn.Module, config: LoraConfig) -> None:
 
 
 def merged_state(state: Mapping[str, Tensor], config: LoraConfig) -> dict[str, Tensor]:
-    """The state of a module whose encoder has LoRA as that of the same module after :func:`merge_lora`.
+    """The state of a metric or module whose encoder has LoRA as that of the same one after :func:`merge_lora`.
 
-    Args:
-        state: A state dictionary, of a metric or of a whole Lightning module; without LoRA it comes back as it is.
-        config: What the matrices were made by: a state does not tell their scale.
-
-    Returns:
-        A new dictionary; tensors that have no LoRA matrices beside them are the same objects.
+    Tensors that have no LoRA matrices beside them are the same objects. A state does not tell the scale.
 
     Example:
         >>> import torch
@@ -126,31 +118,17 @@ def _targets(model: nn.Module, wanted: str | list[str]) -> list[str]:
     elif isinstance(wanted, str):
         found = [name for name in linear if re.search("attention|attn", name, re.IGNORECASE)]
     else:
-        missing = [end for end in wanted if not any(_ends(name, end) for name in linear)]
+        missing = [end for end in wanted if not any(f".{name}".endswith(f".{end}") for name in linear)]
         if missing:
             ends = sorted({re.split(r"\.\d+\.", name)[-1] for name in linear})
             raise InputError(
                 f"Expected `targets` to name linear layers that are trained, but got {', '.join(missing)}: there are "
                 f"{', '.join(ends) or 'none'}."
             )
-        found = [name for name in linear if any(_ends(name, end) for end in wanted)]
+        found = [name for name in linear if any(f".{name}".endswith(f".{end}") for end in wanted)]
     if not found:
         raise InputError(
             f"Expected linear layers for LoRA with targets={wanted!r}, but none that is trained fits: lower "
             "`freeze_layers`, or name others."
         )
     return found
-
-
-def _ends(name: str, end: str) -> bool:
-    return name == end or name.endswith(f".{end}")
-
-
-def _peft() -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        raise InputError(
-            "Expected the package peft for LoRA, but it is not installed: pip install 'textmover[peft]'."
-        ) from error
-    return peft

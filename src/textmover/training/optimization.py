@@ -69,17 +69,11 @@ class OptimizerConfig:
 
 
 def layer_depths(model: nn.Module) -> dict[str, int]:
-    """Depth of each parameter of an encoder: 0 the embeddings, ``i`` the ``i``-th block, the rest as the last.
+    """Depth by name of each parameter of an encoder: 0 the embeddings, ``i`` the ``i``-th block, the rest as the last.
 
-    The blocks are the first list of modules, as everywhere in Hugging Face encoders. Embedding tables count as
-    embeddings wherever they are kept (those of relative positions, which all blocks read, stand behind the blocks).
-
-    Args:
-        model: An :class:`~textmover.modules.encoder.encoder.Encoder`, whose blocks above the highest layer that is read
-            count as the last one below, or a Hugging Face encoder.
-
-    Returns:
-        Depth by the names of ``model.named_parameters()``.
+    The blocks are the first list of modules, as everywhere in Hugging Face encoders; those above the highest layer that
+    is read count as the last one below. Embedding tables count as embeddings wherever they are kept (those of relative
+    positions, which all blocks read, stand behind the blocks).
 
     Example:
         >>> blocks = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
@@ -111,27 +105,20 @@ def build_optimizer(
     *,
     depths: Mapping[str, int] | None = None,
 ) -> torch.optim.AdamW:
-    """AdamW over the trainable parameters of an encoder and of the head behind it.
+    """AdamW, fused, over the trainable parameters of an encoder and of the head behind it.
 
-    Args:
-        encoder: Named parameters that take the encoder's rate, lower layers less of it if ``layer_decay`` says so.
-        head: Named parameters that take the head's rate, without decay.
-        config: Rates and decay.
-        depths: Depth of the encoder's parameters by name (:func:`layer_depths`); needed for ``layer_decay`` and
-            ``thaw`` alone.
-
-    Returns:
-        The optimiser (fused: one pass over all parameters). Each group has a ``name`` and a ``below``: how many layers
-        it is under the highest that is trained.
-
-    Reference:
-        Howard and Ruder 2018, Universal Language Model Fine-tuning (rates by layer, gradual unfreezing); Clark et al.
-        2020, ELECTRA (the same decay from layer to layer).
+    Each group has a ``name`` and a ``below``: how many layers it is under the highest that is trained. ``depths``
+    (:func:`layer_depths`) are needed for ``layer_decay`` and ``thaw`` alone (Howard and Ruder 2018; Clark et al. 2020).
     """
     trained = [(name, parameter) for name, parameter in encoder if parameter.requires_grad]
     layers: dict[int, list[nn.Parameter]] = {}
     for name, parameter in trained:
-        layers.setdefault(_depth(name, depths) if config.by_depth else 0, []).append(parameter)
+        if config.by_depth and name not in (depths or {}):
+            raise InputError(
+                f"Expected `depths` to tell how deep {name} sits, since `layer_decay` or `thaw` ask for it, but it "
+                "does not: give those of `layer_depths`."
+            )
+        layers.setdefault((depths or {})[name] if config.by_depth else 0, []).append(parameter)
     top = max(layers, default=0)
     groups: list[dict[str, Any]] = []
     for depth in sorted(layers, reverse=True):
@@ -157,11 +144,6 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
     passed ``n`` times: AdamW then leaves it exactly as it is, decay included. Its gradients are computed and enter the
     running moments (and the norm that clipping looks at) all the same, so that distributed training sees the same
     parameters at every step, and a resumed run goes on as an unbroken one would.
-
-    Args:
-        optimizer: What :func:`build_optimizer` made, or any other, whose groups then all count as the highest layer.
-        steps: Optimiser steps of the whole run.
-        config: Warm-up, schedule, final share and thaw.
 
     Example:
         >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
@@ -190,21 +172,12 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int, config: Optimiz
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """Rate, decay and betas of each group, as the recipe has them.
-
-    Args:
-        optimizer: The optimiser, before a checkpoint is read or a step made.
-    """
+    """Rate, decay and betas of each group, as the recipe has them, before a checkpoint is read or a step made."""
     return [{name: group[name] for name in SETTINGS} for group in optimizer.param_groups]
 
 
 def take_settings(schedule: Any, settings: Sequence[Mapping[str, Any]]) -> None:
-    """Give a schedule and its optimiser the settings of a recipe in place of those that a checkpoint brought.
-
-    Args:
-        schedule: Of :func:`build_schedule`, changed in place.
-        settings: Of each group (:func:`settings_of`).
-    """
+    """Give a schedule and its optimiser the settings of a recipe in place of those that a checkpoint brought."""
     schedule.base_lrs = [one["lr"] for one in settings]
     for group, one, factor in zip(schedule.optimizer.param_groups, settings, schedule.lr_lambdas, strict=True):
         group |= {**one, "initial_lr": one["lr"], "lr": one["lr"] * factor(schedule.last_epoch)}
@@ -213,13 +186,8 @@ def take_settings(schedule: Any, settings: Sequence[Mapping[str, Any]]) -> None:
 def checkpoint_activations(encoder: nn.Module) -> None:
     """Keep the input of each block alone for the backward pass, which computes the rest again: less memory, more time.
 
-    The gradients are the same. Nothing changes outside of training mode.
-
-    Args:
-        encoder: An :class:`~textmover.modules.encoder.encoder.Encoder`, changed in place.
-
-    Reference:
-        Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost.
+    The gradients are the same. Nothing changes outside of training mode (Chen et al. 2016, Training Deep Nets with
+    Sublinear Memory Cost).
     """
     model: Any = encoder.model if isinstance(encoder, Encoder) else None
     if not getattr(model, "supports_gradient_checkpointing", False):
@@ -232,12 +200,3 @@ def checkpoint_activations(encoder: nn.Module) -> None:
     enable({"use_reentrant": False})
     if getattr(model, "_require_grads_hook", None) is not None:
         model.disable_input_require_grads()  # for the reentrant kind alone, and it cannot be pickled
-
-
-def _depth(name: str, depths: Mapping[str, int] | None) -> int:
-    if depths is None or name not in depths:
-        raise InputError(
-            f"Expected `depths` to tell how deep {name} sits, since `layer_decay` or `thaw` ask for it, but it does "
-            "not: give those of `layer_depths`."
-        )
-    return depths[name]

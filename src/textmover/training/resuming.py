@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import torch
+from torch import Tensor
 
 from textmover.checkpoints.encoder_weights import encoder_misfit
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
@@ -25,20 +25,13 @@ RESUMED = ("optimizer_states", "lr_schedulers")
 def load_module(
     cls: type[Module],
     path: str | Path,
-    device: torch.device | str | None,
+    map_location: Any,
     strict: bool,
     changes: Mapping[str, Any],
 ) -> Module:
-    """Build a module as the run did that a checkpoint is of, with its weights.
-
-    Args:
-        cls: Class of the module.
-        path: The checkpoint.
-        device: Where the module goes; ``None`` leaves it on the CPU.
-        strict: Whether weights must fit one to one.
-        changes: Arguments of the module in place of those of the run.
-    """
-    content = read_run_checkpoint(path)
+    """Build a module as the run did that a checkpoint is of, but for changed arguments, with its weights."""
+    remapped = callable(map_location) or isinstance(map_location, Mapping)
+    content = read_run_checkpoint(path, map_location=map_location if remapped else "cpu")
     about, arguments = metric_entry(content, str(path)), content.get("hyper_parameters")
     if not isinstance(arguments, Mapping) or "module" not in about:
         raise InputError(
@@ -51,17 +44,13 @@ def load_module(
     module = cls(**{**arguments, **changes})
     module.on_load_checkpoint(content)
     module.load_state_dict(content["state_dict"], strict=strict)
-    return module if device is None else module.to(device)
+    if remapped:  # as Lightning does
+        map_location = next((one.device for one in content["state_dict"].values() if isinstance(one, Tensor)), None)
+    return module if map_location is None else module.to(map_location)
 
 
 def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint of another metric than the module's.
-
-    Args:
-        module: The module that is to go on.
-        saved: What a checkpoint holds under ``textmover``; what is not said there, as in checkpoints of earlier
-            versions, fits.
-    """
+    """Refuse a checkpoint, by its ``textmover`` entry, of another metric; what earlier versions do not say fits."""
     here = {**module.metric.config.to_dict(), "lora": None if module.lora is None else asdict(module.lora)}
     there = {**saved.get("config", {}), "lora": saved.get("lora")}
     for name, value in there.items():
@@ -77,12 +66,7 @@ def check_same_metric(module: StageModule, saved: Mapping[str, Any]) -> None:
 
 
 def check_resumed(module: StageModule, content: Mapping[str, Any]) -> None:
-    """Refuse to go on fitting from a checkpoint of other data, or of an optimiser with other groups.
-
-    Args:
-        module: The module that is to go on, with its trainer.
-        content: The checkpoint.
-    """
+    """Refuse to go on fitting from a checkpoint of other data, or of an optimiser with other groups."""
     missing = [name for name in RESUMED if name not in content]
     if missing:
         raise InputError(

@@ -67,11 +67,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
 
 def sharding_mesh(strategy: Any) -> Any:
-    """The processes that weights are shared out among; ``None`` for strategies that keep them whole.
-
-    Args:
-        strategy: That of the trainer, with its processes set up.
-    """
+    """The processes that a strategy shares weights out among; ``None`` where it keeps them whole."""
     if isinstance(strategy, (FSDPStrategy, DeepSpeedStrategy)):
         raise InputError(
             f"Expected a strategy that the training modules know, but got {type(strategy).__name__}: set "
@@ -88,12 +84,7 @@ def sharding_mesh(strategy: Any) -> Any:
 
 
 def shard(encoder: Encoder, mesh: Any) -> None:
-    """Share an encoder's weights out, block by block.
-
-    Args:
-        encoder: Changed in place.
-        mesh: Processes to share among, one dimension of a device mesh.
-    """
+    """Share an encoder's weights out among the processes of a mesh, block by block, in place."""
     model: Any = encoder.model
     blocks: Iterable[nn.Module] = next(
         (one for one in model.modules() if isinstance(one, nn.ModuleList) and len(one) > 0), ()
@@ -123,11 +114,7 @@ def share_again(encoder: nn.Module) -> None:
 
 
 def average_gradients(parameters: Iterable[Tensor]) -> None:
-    """Average over the processes the gradients of those parameters that every process has whole.
-
-    Args:
-        parameters: Any; those that are shared out are averaged already.
-    """
+    """Average over the processes the gradients of parameters that every process has whole; the others are already."""
     gradients = [one.grad for one in parameters if one.grad is not None and not isinstance(one, DTensor)]
     if not gradients:
         return
@@ -139,11 +126,7 @@ def average_gradients(parameters: Iterable[Tensor]) -> None:
 
 
 def clip_norm(parameters: Iterable[Tensor], most: float) -> Tensor:
-    """Scale gradients down to a norm that all of them together, of all processes, do not exceed.
-
-    Args:
-        parameters: Those whose gradients are scaled, in place.
-        most: Largest norm, above 0.
+    """Scale gradients down, in place, to a norm that all of them together, of all processes, do not exceed.
 
     Example:
         >>> weight = torch.zeros(2, requires_grad=True)
@@ -171,14 +154,9 @@ def local(value: Tensor) -> Tensor:
 
 
 def gathered(metric: Any, whole: Any) -> Any:
-    """A metric with the weights of one that is shared out; every process has to call it.
+    """The metric before it was shared out, with the weights of the shared one; every process has to call it.
 
-    Args:
-        metric: Shared out.
-        whole: What takes the weights: the metric before it was; ``None`` in all processes but the first.
-
-    Returns:
-        ``whole`` with the weights; in the other processes ``metric`` as it is, which cannot be run alone.
+    ``whole`` is ``None`` in all processes but the first, which get the shared metric, which cannot be run alone.
     """
     state = get_model_state_dict(metric, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     if whole is None:
@@ -206,15 +184,9 @@ def joint_values(values: Tensor, joint: int) -> Tensor:
     """The values of the whole batch, of which this process has every ``world``-th row from its rank on.
 
     A loss of what is returned is the same in every process, and the mean over the processes of its gradients, which
-    distributed strategies take, is the gradient of that loss in a single process with the whole batch: the rows of the
-    other processes are constants here, and the gradient of the own rows is ``world`` times as large.
-
-    Args:
-        values: Own rows ``[b, …]``, with gradients.
-        joint: Rows of the whole batch, ``B``.
-
-    Returns:
-        All rows ``[B, …]``; ``values`` itself where there is one process only.
+    distributed strategies take, is the gradient of that loss in a single process with the whole batch of ``joint``
+    rows: the rows of the other processes are constants here, and the gradient of the own rows is ``world`` times as
+    large.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return values

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from textmover.checkpoints.encoder_weights import encoder_entry
-from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.loading import load_metric
 from textmover.checkpoints.training_run import metric_entry
 from textmover.data.datamodule import SourcesDataModule
 from textmover.data.sources import Source
@@ -124,7 +124,8 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
         Args:
             checkpoint_path: A local file.
-            map_location: Device that the module goes to; ``None`` leaves it on the CPU.
+            map_location: Device that the module goes to, or a mapping or function of the devices that its weights were
+                saved on, as for ``torch.load``; ``None`` leaves it on the CPU.
             strict: Whether weights must fit one to one.
             **arguments: Arguments of the module in place of those of the run; ``weights_only`` is always true.
 

@@ -20,11 +20,7 @@ PRECISIONS = (None, 32, "32", "32-true", "bf16", "bf16-mixed")
 
 
 def check_precision(precision: Any) -> None:
-    """Refuse a precision that the modules cannot be trained in.
-
-    Args:
-        precision: That of the trainer.
-    """
+    """Refuse a trainer's precision that the modules cannot be trained in."""
     if precision not in PRECISIONS:
         raise InputError(
             f"Expected trainer.precision to be 32-true or bf16-mixed, but got {precision}: leave it out and set "
@@ -34,12 +30,7 @@ def check_precision(precision: Any) -> None:
 
 
 def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
-    """Refuse a trainer in whose precision transport is wrong, or that validates parts incompletely.
-
-    Args:
-        trainer: The trainer.
-        data: Its data, read.
-    """
+    """Refuse a trainer in whose precision transport is wrong, or that validates parts of its data incompletely."""
     check_precision(trainer.precision)
     limit = trainer.limit_val_batches
     if trainer.fast_dev_run or trainer.overfit_batches or not limit:
@@ -55,11 +46,7 @@ def check_trainer(trainer: pl.Trainer, data: SourcesDataModule) -> None:
 
 
 def check_moved(module: Any) -> None:
-    """Refuse to go on with a module that a fit has not changed.
-
-    Args:
-        module: The module; one that is not of this project passes.
-    """
+    """Refuse to go on with a module of this project that a fit has not changed."""
     if not getattr(module, "moved", True):
         raise InputError(
             f"Expected an optimiser step to change a weight, but none of {module.global_step} did: give more data or "
@@ -68,11 +55,7 @@ def check_moved(module: Any) -> None:
 
 
 def read_safely(strategy: Any) -> None:
-    """Replace Lightning's own reader and writer of checkpoints, also behind plugins: whole files, and no code in them.
-
-    Args:
-        strategy: That of the trainer, changed in place.
-    """
+    """Replace Lightning's own reader and writer of checkpoints, also behind plugins: whole files without code."""
     plugin = strategy.checkpoint_io
     if type(plugin) is TorchCheckpointIO:
         strategy.checkpoint_io = AtomicCheckpoints()
@@ -93,20 +76,11 @@ class NotFiniteError(InputError):
 
 
 def not_finite(module: StageModule, what: str) -> NotFiniteError:
-    """Build the error, with the batch that was the last one.
-
-    Args:
-        module: The module that is trained.
-        what: What was expected, and what it got.
-    """
-    return NotFiniteError(f"Expected {what} at step {module.global_step}{_told(module)}: lower the learning rate.")
-
-
-def _told(module: StageModule) -> str:
-    """Items of the last batch, and the texts by which they are found in the files."""
-    if module._batch is None:
-        return ""
-    positions, source = module._batch.positions.tolist(), module.data.sources[module._batch.source]
-    texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
-    shown = [repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts]
-    return f" ({source.name}: items {positions} of the training part, the first of them {' and '.join(shown)})"
+    """Build the error, with the items of the last batch and the texts by which they are found in the files."""
+    told = ""
+    if module._batch is not None:
+        positions, source = module._batch.positions.tolist(), module.data.sources[module._batch.source]
+        texts = [source.texts(source.items[at])[0] for at in positions[:SHOWN_TEXTS]]
+        shown = " and ".join(repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…") for text in texts)
+        told = f" ({source.name}: items {positions} of the training part, the first of them {shown})"
+    return NotFiniteError(f"Expected {what} at step {module.global_step}{told}: lower the learning rate.")

@@ -3,7 +3,7 @@
 import pytest
 
 from textmover.checkpoints.card import made_from
-from textmover.checkpoints.folder import load_metric
+from textmover.checkpoints.loading import load_metric
 from textmover.scoring import save_checkpoint
 
 CARD = """---

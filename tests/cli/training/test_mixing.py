@@ -157,7 +157,7 @@ def test_a_released_metric_is_exported_by_its_name_with_its_card(run, tmp_path, 
 def test_a_checkpoint_of_the_hub_is_exported_by_its_name(run, save_run, tmp_path, monkeypatch):
     _, metric = save_run()
     folder = save_checkpoint(metric, tmp_path / "fetched", card="# From the hub")
-    monkeypatch.setattr("textmover.checkpoints.folder._download", lambda name, revision: folder)
+    monkeypatch.setattr("textmover.checkpoints.loading._download", lambda name, revision: folder)
     assert run("export", "owner/metric", "out").code == 0
     assert_same(load_checkpoint(tmp_path / "out"), metric)
     assert (tmp_path / "out" / "README.md").read_text() == "# From the hub"

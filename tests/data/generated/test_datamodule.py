@@ -1,11 +1,120 @@
-"""Which sentences are taken hangs on the seed and each text alone."""
+"""Laws of all data modules that generate their texts, and the choice of plain sentences."""
 
 import pytest
 
+from textmover.data import MixtureDataModule, PerturbedDataModule, RecordsDataModule
+from textmover.data.generated.acceptability import AcceptabilityDataModule
 from textmover.data.generated.datamodule import check_damage, read_sentences, taken_sentences
+from textmover.perturbations.kinds import all_perturbations
 from textmover.types import InputError
 
 TEXTS = [f"Sentence {number} has " + "very " * (number % 5) + "many words." for number in range(40)]
+MODULES = {
+    "perturbed": PerturbedDataModule,
+    "acceptability": AcceptabilityDataModule,
+    "records": lambda _, **options: RecordsDataModule(60, **options),
+}
+
+
+def source(data):
+    data.setup()
+    (found,) = data.sources.values()
+    return found
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_the_same_seed_gives_the_same_items_and_another_one_others(kind, files):
+    first, again, other = (source(MODULES[kind](files, seed=seed, held_back=0.3)) for seed in (1, 1, 2))
+    assert (first.items, first.parts) == (again.items, again.parts)
+    assert first.items != other.items
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_a_mixture_gives_its_seed_to_sources_without_one(kind, files):
+    def items(of_mixture, **own):
+        return source(MixtureDataModule({"mine": MODULES[kind](files, held_back=0.3, **own)}, seed=of_mixture)).items
+
+    assert items(0) == source(MODULES[kind](files, held_back=0.3)).items
+    assert items(1) != items(2)
+    assert items(1, seed=5) == items(2, seed=5)
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_the_card_says_that_these_are_no_ratings_of_people(kind, files):
+    data = MODULES[kind](files, held_back=0.3)
+    source(data)
+    assert "not agreeing with people" in data.notices[0]
+    assert any("30% " in one and "by a hash of their text" in one for one in data.describe().values())
+
+
+@pytest.mark.parametrize("module", [PerturbedDataModule, AcceptabilityDataModule])
+def test_as_many_sentences_as_asked_for_chosen_by_the_text_alone(module, files, sentences, tmp_path):
+    def plain(found):
+        items = [*found.items, *found.parts["held-back"]]
+        return {one.references[0] if module is PerturbedDataModule else one.texts[0] for one in items if plainly(one)}
+
+    def plainly(one):
+        return module is PerturbedDataModule or one.label == 1
+
+    options = {} if module is PerturbedDataModule else {"bare": 0.0}
+    few = plain(source(module(files, sentences=50, **options)))
+    assert len(few) == 50
+    turned = tmp_path / "turned.txt"
+    turned.write_text("\n".join(reversed(sentences)) + "\n")
+    assert plain(source(module([str(turned)], sentences=50, **options))) == few
+    assert {len(text.split()) for text in plain(source(module(files, words=(10, 10), **options)))} == {10}
+
+
+SENTENCES = [
+    ({"words": (9, 3)}, "in ascending order"),
+    ({"words": (1, 10**7)}, "`words` to be a whole number from 1 to 10,000, but got 10000000"),
+    ({"sentences": -1}, "`sentences` to be a whole number from 1"),
+    ({"texts": []}, "`texts` to name at least one file"),
+]
+EVERY = [
+    ({"batch_size": 0}, "`batch_size` to be at least 1, but got 0"),
+    ({"workers": 10**12}, "`workers` to be a whole number from 0 to 1,000"),
+]
+REFUSED = {
+    PerturbedDataModule: [
+        *EVERY,
+        *SENTENCES,
+        ({"types": {"drip": 1.0}}, f"weights of at least 0 to {', '.join(all_perturbations())}, but got drip"),
+        ({"types": {"drop": -1.0}}, "drop: -1"),
+        ({"types": {"drop": 0.0}}, "above 0, but got none"),
+        ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
+        ({"versions": 10**12}, "`versions` to be a whole number from 1 to 1,000"),
+        ({"words": (30, 40)}, r"sentences\.txt: give more sentences"),
+    ],
+    AcceptabilityDataModule: [
+        *EVERY,
+        *SENTENCES,
+        ({"kinds": {"jumble": 1.0}}, "but got jumble"),
+        ({"kinds": {"swap": -1.0}}, "at least 0"),
+        ({"kinds": {"swap": 0.0}}, "a weight above 0"),
+        ({"bare": 1.5}, "`bare` to be between 0 and 1"),
+        ({"words": (90, 99)}, "at least 2 sentences"),
+    ],
+    RecordsDataModule: [
+        *EVERY,
+        ({"records": 0}, "`records` to be a whole number from 1 to 1,000,000, but got 0"),
+        ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
+        ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
+        ({"book": "none.yaml"}, "a file at none.yaml, but there is none"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "message"), [(module, *one) for module, table in REFUSED.items() for one in table]
+)
+def test_options_that_make_no_sense_are_refused(files, module, options, message):
+    given = {} if module is RecordsDataModule else {"texts": files}
+    with pytest.raises(InputError, match=message):
+        source(module(**{**given, **options}))
+
+
+# --- plain sentences --------------------------------------------------------------------------------------------------
 
 
 def test_files_are_read_once_for_each_text_and_without_space_around(tmp_path):
@@ -13,10 +122,6 @@ def test_files_are_read_once_for_each_text_and_without_space_around(tmp_path):
     first.write_text(" One. \nTwo.\n")
     second.write_text("Two.\nThree.\n")
     assert read_sentences([str(first), str(second)], None, "train") == ["One.", "Two.", "Three."]
-
-
-def test_only_texts_of_the_wanted_length_are_taken():
-    assert {len(text.split()) for text in taken_sentences(TEXTS, (6, 7), None, 0)} == {6, 7}
 
 
 def test_the_order_does_not_hang_on_that_of_the_files_nor_on_other_texts():
@@ -34,15 +139,8 @@ def test_weights_are_as_given_or_the_same_for_all():
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [
-        ({"swab": 1.0}, "swab: 1.0"),
-        ({"drop": -1.0}, "drop: -1.0"),
-        ({"drop": float("inf")}, "drop: inf"),
-        ({"drop": float("nan")}, "drop: nan"),
-        ({"drop": 0.0}, "some kind of damage"),
-        ({}, "some kind of damage"),
-    ],
+    [({"drop": float("inf")}, "drop: inf"), ({"drop": float("nan")}, "drop: nan"), ({}, "some kind of damage")],
 )
-def test_weights_that_do_not_fit_are_refused(weights, message):
+def test_weights_that_are_no_weights_are_refused(weights, message):
     with pytest.raises(InputError, match=f"`kinds`.*{message}"):
         check_damage("kinds", weights, ["drop"], ["drop"])

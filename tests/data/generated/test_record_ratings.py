@@ -2,19 +2,12 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from textmover.data import MixtureDataModule, RecordsDataModule
+from textmover.data import RecordsDataModule
 from textmover.data.generated.record_files import load_records
 from textmover.data.generated.record_ratings import record_segments
 from textmover.types import InputError
 
 BOOK = load_records()
-
-
-def read(**options) -> list:
-    data = RecordsDataModule(**{"records": 300, **options})
-    data.setup()
-    (source,) = data.sources.values()
-    return [*source.items, *source.parts["held-back"]]
 
 
 def test_references_are_distinct_and_stand_on_one_side():
@@ -62,36 +55,9 @@ def test_the_same_text_has_one_rating():
     assert {len(found) for found in ratings.values()} == {1}
 
 
-def test_the_same_seed_gives_the_same_segments_and_another_one_others():
-    assert read(seed=1) == read(seed=1)
-    assert read(seed=1) != read(seed=2)
+def test_records_follow_from_their_numbers():
     few = record_segments(BOOK, 20, 2, seed=1)
     assert few == record_segments(BOOK, 40, 2, seed=1)[: len(few)]
-
-
-def test_a_mixture_gives_its_seed_to_records_without_one():
-    def segments(of_mixture, **own):
-        mixture = MixtureDataModule({"records": RecordsDataModule(records=60, **own)}, seed=of_mixture)
-        mixture.setup()
-        return mixture.sources["records"].items
-
-    assert segments(1) != segments(2)
-    assert segments(1, seed=3) == segments(2, seed=3)
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"records": 0}, "`records` to be a whole number from 1 to 1,000,000, but got 0"),
-        ({"versions": 0}, "`versions` to be a whole number from 1 to 1,000, but got 0"),
-        ({"batch_size": 0}, "`batch_size` to be at least 1, but got 0"),
-        ({"records": 4}, "at least 3 segments to train on and 3 to hold back"),
-        ({"book": "none.yaml"}, "a file at none.yaml, but there is none"),
-    ],
-)
-def test_what_cannot_be_made_is_refused(options, expected):
-    with pytest.raises(InputError, match=expected):
-        read(**options)
 
 
 def test_domains_that_are_too_few_are_told(tmp_path):
@@ -101,4 +67,4 @@ def test_domains_that_are_too_few_are_told(tmp_path):
         "hue: {values: [[red]], says: ['is {}']}}}}\nacts: {state: {weight: 1}}\n"
     )
     with pytest.raises(InputError, match="Expected domains for 5000 different texts"):
-        read(records=5000, book=str(path))
+        RecordsDataModule(records=5000, book=str(path)).setup()

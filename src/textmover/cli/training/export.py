@@ -13,8 +13,9 @@ import torch
 from textmover._version import __version__
 from textmover.checkpoints.adapter import AdapterConfig, adapter_report
 from textmover.checkpoints.files import CARD
-from textmover.checkpoints.folder import check_replaceable, load_metric, save_checkpoint
+from textmover.checkpoints.folder import check_replaceable, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
+from textmover.checkpoints.loading import load_metric
 from textmover.cli.console import set_up_logging
 from textmover.cli.training.mixing import MIX_OPTIONS, check_mix_options, mixed
 from textmover.files import atomic_file

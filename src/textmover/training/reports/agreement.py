@@ -35,33 +35,26 @@ from textmover.types import Signature
 
 @dataclass(frozen=True)
 class StatisticRow:
-    """One statistic of one part.
-
-    Attributes:
-        part: Name of the part.
-        items: How many items it has.
-        statistic: Name of the statistic.
-        before: What it is compared with.
-        after: After training, with its confidence interval.
-    """
+    """One statistic of one part, before and after training."""
 
     part: str
     items: int
     statistic: str
-    before: float
+    before: float  # what it is compared with
     after: Interval
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as text."""
+        after = self.after
+        interval = "too few texts" if math.isnan(after.low) else f"{after.low:.3f} … {after.high:.3f}"
+        figures = (f"{self.before:.3f}", f"{after.estimate:.3f}", interval)
+        return (self.part, str(self.items), self.statistic, *figures)
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """The statistics of all tasks of a kind.
-
-    Attributes:
-        title: What was measured.
-        note: How to read it.
-        before: What the first of the two values is.
-        rows: The statistics.
-    """
+    """The statistics of all tasks of a kind; ``before`` names the first of the two values."""
 
     title: str
     note: str
@@ -79,30 +72,24 @@ class TaskReport:
         for place, header in enumerate(self.headers):
             table.add_column(header, justify="left" if place in (0, 2) else "right")
         for row in self.rows:
-            table.add_row(*_task_cells(row))
+            table.add_row(*row.cells)
         return table
 
     def markdown(self) -> str:
         """The report for a model card, a section of Markdown."""
-        lines = [" | ".join(map(markdown_text, _task_cells(row))) for row in self.rows]
-        body = "\n".join(f"| {line} |" for line in lines)
-        title = markdown_text(self.title)
+        rows = "".join(f"| {' | '.join(map(markdown_text, row.cells))} |\n" for row in self.rows)
         return (
-            f"## {title} on parts kept from training\n\n{self.note} The interval (95 %) is by a bootstrap.\n\n"
-            f"| {' | '.join(map(markdown_text, self.headers))} |\n|{'---|' * len(self.headers)}\n{body}\n"
+            f"## {markdown_text(self.title)} on parts kept from training\n\n"
+            f"{self.note} The interval (95 %) is by a bootstrap.\n\n"
+            f"| {' | '.join(map(markdown_text, self.headers))} |\n|{'---|' * len(self.headers)}\n{rows}"
         )
 
 
 def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) -> list[TaskReport]:
-    """Judge every part of the tasks that have no ratings.
-
-    Args:
-        module: The trained module, with the weights to judge.
-        data: Its data.
-        samples: Draws of the bootstrap.
-    """
+    """Judge every part of the tasks that have no ratings, with so many draws of the bootstrap."""
     labels: list[StatisticRow] = []
     partners: list[StatisticRow] = []
+    batches: set[int] = set()
     start: Any = None
     for source, part in data.judged:
         task, name = module.tasks[source.name], data.label(source, part)
@@ -111,21 +98,14 @@ def judge_tasks(module: StageModule, data: SourcesDataModule, *, samples: int = 
         if isinstance(task, ContrastiveTask):
             start = module.untrained() if start is None else start
             partners.append(_partner_row(task, start, module.metric, part, name, samples))
-    found = []
-    if labels:
-        found.append(
-            TaskReport("Classes told", "Beside always saying the most frequent class.", "most frequent", labels)
-        )
-    if partners:
-        read = {
-            source.validation_batch_size
-            for source, _ in data.judged
-            if isinstance(module.tasks[source.name], ContrastiveTask)
-        }
-        sizes = " or ".join(map(str, sorted(read)))
-        note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
-        found.append(TaskReport("Partners found", note, "untrained", partners))
-    return found
+            batches.add(source.validation_batch_size)
+    sizes = " or ".join(map(str, sorted(batches)))
+    note = f"How often a text's partner scores highest among the second texts of its batch of up to {sizes}."
+    reports = [
+        TaskReport("Classes told", "Beside always saying the most frequent class.", "most frequent", labels),
+        TaskReport("Partners found", note, "untrained", partners),
+    ]
+    return [one for one in reports if one.rows]
 
 
 def _label_rows(task: ClassificationTask, metric: Any, part: str, name: str, samples: int) -> list[StatisticRow]:
@@ -160,17 +140,6 @@ def _outcomes(task: ClassificationTask | ContrastiveTask, metric: Any, part: str
             outcome = task.outcome(metric, batch.to(metric.device))
             found[batch.positions.numpy()] = outcome.double().cpu().numpy()
     return found
-
-
-def _task_cells(row: StatisticRow) -> tuple[str, ...]:
-    return (
-        row.part,
-        str(row.items),
-        row.statistic,
-        f"{row.before:.3f}",
-        f"{row.after.estimate:.3f}",
-        "too few texts" if math.isnan(row.after.low) else f"{row.after.low:.3f} … {row.after.high:.3f}",
-    )
 
 
 HEADERS = ("before", "after", "its interval", "gain", "its interval")
@@ -266,11 +235,6 @@ def judge(module: StageModule, data: SourcesDataModule, *, samples: int = 1000) 
     """Score every rated part with the metric as it was and as it is, and compare both with the ratings.
 
     Parts of labels and of paraphrases are judged by what their tasks are after.
-
-    Args:
-        module: The trained module, with the weights to judge.
-        data: Its data, with the parts kept from training.
-        samples: Draws of the bootstrap.
     """
     after = Scorer(module.metric)
     rated = [(source, name) for source, name in data.judged if isinstance(source, RatedSource)]

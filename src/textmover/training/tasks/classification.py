@@ -24,18 +24,7 @@ ClassWeights = Literal["balanced"] | dict[str, float] | None
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Options of learning classes.
-
-    Attributes:
-        encoding: ``joint`` reads both texts of a pair in one sequence, ``separate`` each by itself. Single texts are
-            read as they are.
-        pooling: From token vectors to one: their ``mean``, or the first token's (``cls``).
-        hidden: Width of a tanh layer in the head; 0 for none.
-        dropout: Share of the features that the head leaves out in training.
-        label_smoothing: Share of each target that is spread over all classes, 0 to 1.
-        class_weights: Weight of each class in the loss: ``balanced`` weighs by the inverse of how often it occurs;
-            equal if ``None``.
-    """
+    """Options of learning classes, as :class:`~textmover.training.ClassificationModule` explains them."""
 
     encoding: Literal["joint", "separate"] = "joint"
     pooling: Pooling = "mean"
@@ -58,11 +47,6 @@ class ClassificationTask(Task[LabelledSource]):
 
     The loss of a batch is :math:`\sum_i w_{y_i} \ell_i / \sum_i w_{y_i}` with class weights :math:`w` and the cross
     entropy :math:`\ell_i` of the logits and the class, over the batch of all processes.
-
-    Args:
-        source: Labelled texts.
-        metric: The metric whose encoder the head stands on.
-        options: How the classes are learned.
     """
 
     def __init__(self, source: LabelledSource, metric: Any, options: LabelOptions) -> None:
@@ -138,14 +122,9 @@ class _Predictions(OrderedStates):
 
 
 def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:
-    """Weight of each class in the loss, float32 ``[C]``; ``None`` where all are equal.
+    """Weight of each class in the loss, float32 ``[C]``; ``None`` where all are equal, 1 for a class that is not named.
 
-    Args:
-        source: The items, which ``balanced`` counts: the mean weight of an item is then 1.
-        wanted: ``balanced``, or weights by class; a class that is not named has the weight 1.
-
-    Raises:
-        InputError: If a class is unknown, a weight is none, or a class to be balanced does not occur.
+    Balanced weights have the mean 1 over the items.
     """
     if wanted is None:
         return None

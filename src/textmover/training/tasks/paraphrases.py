@@ -37,11 +37,7 @@ class ContrastiveTask(Task[ParaphraseSource]):
     directions. See :func:`~textmover.functional.losses.contrastive_loss`.
 
     Judged by how often a text's partner is the one among the second texts of its batch that scores highest (recall@1):
-    the number says little without the size of these batches.
-
-    Args:
-        source: Pairs of paraphrases.
-        temperature: Of the softmax over scores, in their unit.
+    the number says little without the size of these batches. The temperature is in the unit of the scores.
     """
 
     def __init__(self, source: ParaphraseSource, temperature: float = 0.05) -> None:

@@ -48,16 +48,8 @@ class RatingTask(Task[RatedSource]):
     Ratings keep their own scale: the losses see scores and ratings in units of the ratings' standard deviation. The
     source that is ``main`` sets the scale of the metric's calibration head; another one has a head of its own behind
     it, which training alone uses. *Signals* are further targets for the same pairs, scores :math:`z` of other metrics
-    (or of the metric itself before training), each with the loss :math:`1 - r(s, z)` within the batch.
-
-    Args:
-        source: Rated segments.
-        losses: Weight of each loss.
-        signals: Weight of each signal by name: ``untrained``, a metric of surface overlap, a preset, a checkpoint.
-        main: Whether the ratings' scale is that of the metric.
-
-    Reference:
-        Sellam et al. 2020 (BLEURT), section 4.2, for signals of several metrics.
+    (or of the metric itself before training), each with the loss :math:`1 - r(s, z)` within the batch (Sellam et al.
+    2020, BLEURT, section 4.2).
     """
 
     def __init__(

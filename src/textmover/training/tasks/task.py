@@ -18,38 +18,23 @@ SourceType = TypeVar("SourceType", bound=Source[Any])
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of the metric on a held-out part.
+    """Result of the metric on a held-out part."""
 
-    Attributes:
-        values: Statistics by name, of which higher is better.
-        table: The same for people to read.
-        details: What the statistics rest on, such as the correlations of each group.
-    """
-
-    values: Mapping[str, float]
-    table: str
-    details: Any = None
+    values: Mapping[str, float]  # statistics, of which higher is better
+    table: str  # the same for people to read
+    details: Any = None  # what the statistics rest on, such as the correlations of each group
 
 
 @dataclass(frozen=True)
 class Context:
-    """Resources that a task may need, beside the metric.
+    """Resources that a task may need, beside the metric."""
 
-    Attributes:
-        start: The metric as it is before training, with its statistics fitted; made again when it is called.
-        autocast: A context under which the encoder may run in bfloat16.
-    """
-
-    start: Any
-    autocast: Any
+    start: Any  # makes the metric as it is before training, with its statistics fitted
+    autocast: Any  # a context under which the encoder may run in bfloat16
 
 
 class Task(nn.Module, ABC, Generic[SourceType]):
-    """One source's task; a module, since it may have weights and values of its own.
-
-    Args:
-        source: What is learned from.
-    """
+    """One source's task; a module, since it may have weights and values of its own."""
 
     prepared: Tensor
 
