@@ -12,7 +12,7 @@ from functools import partial
 from textmover.data.split import normalise_reference
 from textmover.readers.segments import Columns
 from textmover.readers.tables import open_tables
-from textmover.types import Segment
+from textmover.types import InputError, Segment
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +46,12 @@ def unread_columns(path: str, columns: Columns, split: str) -> dict[str, dict[st
     """Read columns whose rows belong together by their name, where the recipe names none of them."""
     found: dict[str, dict[str, str]] = {}
     for table in open_tables(path, split=split):
-        names = [one for one in table.columns if HOLDS_TOGETHER.fullmatch(one) and one not in columns.names]
+        names = [one for one in table.columns or () if HOLDS_TOGETHER.fullmatch(one) and one not in columns.names]
         for _, cells in table.rows if names else ():
-            for name in names if isinstance(cells, Mapping) else ():
-                reference, value = cells.get(columns.reference_columns[0]), cells.get(name)
+            if isinstance(cells, InputError):
+                continue
+            reference = cells.get(columns.reference_columns[0])
+            for name, value in ((name, cells.get(name)) for name in names):
                 if isinstance(reference, str) and isinstance(value, (str, int)) and value != "":
                     found.setdefault(name, {})[normalise_reference(reference)] = normalise_reference(str(value))
     return found
