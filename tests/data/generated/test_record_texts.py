@@ -4,8 +4,7 @@ from random import Random
 import pytest
 
 from textmover.data.generated.record_files import load_records
-from textmover.data.generated.record_texts import STYLES, in_style, tell
-from textmover.data.generated.records import Record
+from textmover.data.generated.records import STYLES, Record, in_style, tell
 
 BOOK = load_records()
 

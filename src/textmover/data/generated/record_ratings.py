@@ -7,8 +7,7 @@ from typing import Any
 
 from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, distinct_versions
 from textmover.data.generated.record_files import load_records
-from textmover.data.generated.record_texts import STYLES, in_style, tell
-from textmover.data.generated.records import RecordBook
+from textmover.data.generated.records import STYLES, RecordBook, in_style, tell
 from textmover.data.sources import Source
 from textmover.data.split import HELD_BACK_SHARE
 from textmover.perturbations.phrases import keyed_random, one_by_chance
