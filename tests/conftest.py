@@ -304,11 +304,6 @@ def embedded() -> Path:
 # --- skips ------------------------------------------------------------------------------------------------------------
 
 
-def _allowed_reasons() -> set[str]:
-    lines = (ROOT / "tests" / "allowed_skips.txt").read_text(encoding="utf-8").splitlines()
-    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
-
-
 def _skip_reason(report: pytest.TestReport) -> str:
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return reason.removeprefix("Skipped: ")
@@ -317,14 +312,14 @@ def _skip_reason(report: pytest.TestReport) -> str:
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Fail a run that skipped a test for a reason that ``allowed_skips.txt`` does not name."""
+    allowed = set((ROOT / "tests" / "allowed_skips.txt").read_text(encoding="utf-8").split("\n")) - {""}
     skipped = {report.nodeid: _skip_reason(report) for report in terminalreporter.stats.get("skipped", [])}
-    refused = {test: reason for test, reason in skipped.items() if reason not in _allowed_reasons()}
+    refused = {test: reason for test, reason in skipped.items() if reason not in allowed}
     if refused:
         terminalreporter.section("skipped for a reason that tests/allowed_skips.txt does not name", red=True)
         for test, reason in refused.items():
             terminalreporter.line(f"{test}: {reason}")
-        session = config.stash[_SESSION]
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        config.stash[_SESSION].exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 _SESSION = pytest.StashKey[pytest.Session]()

@@ -49,23 +49,20 @@ LAZY = {
     "weights": "uniform",
 }
 CHEN = {"special": "first", "normalize": True, "iterations": 1, "tolerance": None, "value": "transport", "score": "f"}
+HMD = {**MOVER_TOKENS, "matching": "bertscore", "aggregation": "single"}
+SCORES = {"p": "precision", "r": "recall", "f1": "f"}
+NGRAMS = {"wmd1": 1, "wmd2": 2, "smd": "sentence"}
 TABLE = {
     "sbert": {**CHEN, "matching": "sbert", "centering": "none"},
     "sbert-pooled": {"matching": "sbert-pooled", "special": "keep", "normalize": True},
     "wordset-cka": {**CHEN, "matching": "wordset-cka", "centering": "dimension"},
-    "bertscore-p": {**GREEDY, "score": "precision"},
-    "bertscore-r": {**GREEDY, "score": "recall"},
-    "bertscore-f1": GREEDY,
-    "bertscore-p-idf": {**GREEDY, **IDF, "score": "precision"},
-    "bertscore-r-idf": {**GREEDY, **IDF, "score": "recall"},
-    "bertscore-f1-idf": {**GREEDY, **IDF},
+    **{f"bertscore-{end}": {**GREEDY, "score": score} for end, score in SCORES.items()},
+    **{f"bertscore-{end}-idf": {**GREEDY, **IDF, "score": score} for end, score in SCORES.items()},
     "yisi-1": {**GREEDY, **IDF, "idf": "plus-one", "alpha": 0.7},
     "f-alpha": {**GREEDY, "alpha": 0.48},
     "rwmd": {**GREEDY, "score": "recall"},
     "wmd": {"matching": "emd", "special": "first", "cost": "cosine", "output": "similarity", "normalize": False},
-    "moverscore-wmd1": {**MOVER, "ngram": 1},
-    "moverscore-wmd2": {**MOVER, "ngram": 2},
-    "moverscore-smd": {**MOVER, "ngram": "sentence"},
+    **{f"moverscore-{name}": {**MOVER, "ngram": size} for name, size in NGRAMS.items()},
     "moverscore-v2": {
         **MOVER_TOKENS,
         "matching": "emd",
@@ -75,9 +72,7 @@ TABLE = {
         "layer": -1,
         "ngram": 1,
     },
-    "hmd-p": {**MOVER_TOKENS, "matching": "bertscore", "aggregation": "single", "score": "precision"},
-    "hmd-r": {**MOVER_TOKENS, "matching": "bertscore", "aggregation": "single", "score": "recall"},
-    "hmd-f1": {**MOVER_TOKENS, "matching": "bertscore", "aggregation": "single", "score": "f"},
+    **{f"hmd-{end}": {**HMD, "score": score} for end, score in SCORES.items()},
     "lazy-emd-en": {**LAZY, "hypothesis_penalty": 0.23, "reference_penalty": 0.31},
     "lazy-emd-zh": {**LAZY, "hypothesis_penalty": 0.018, "reference_penalty": 0.97},
     "lazy-emd-other": {**LAZY, "hypothesis_penalty": 0.009, "reference_penalty": 0.95},

@@ -173,9 +173,7 @@ def test_options_of_scripts_are_in_them():
     wrong = []
     for blocks in all_blocks().values():
         for block in blocks:
-            for script, rest in re.findall(
-                r"python ((?:benchmarks|examples)/[\w/]+\.py)((?:[^\n#\\]|\\\n)*)", block.text
-            ):
+            for script, rest in re.findall(SCRIPT, block.text):
                 known = options_of_script((ROOT / script).read_text(encoding="utf-8"))
                 wrong += [f"{block}: {one}" for one in re.findall(r"--[\w-]+", rest) if one not in known]
     assert wrong == []
