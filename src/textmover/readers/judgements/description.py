@@ -72,28 +72,6 @@ def _wrong(place: str, expected: str, value: object, way_out: str = "correct it"
     return InputError(f"Expected {place} to be {expected}, but got {shown}: {way_out}.")
 
 
-CONVERTERS: Mapping[str, Callable[[object, str], Any]] = {
-    "name": _optional_text,
-    "about": _text,
-    "hypothesis": _text,
-    "references": _texts,
-    "ratings": _ratings,
-    "lower_is_better": _texts,
-    "groups": _texts,
-    "item": _optional_text,
-    "system": _optional_text,
-    "source": _optional_text,
-    "scores": _named_columns,
-    "where": _filters,
-    "leave_out": _filters,
-    "optional": _texts,
-    "missing_ratings": _text,
-    "missing_references": _text,
-    "duplicates": _text,
-}
-"""Converters from a key's value to the field's; the second argument is its name in errors."""
-
-
 BUILT_IN = "the built-in description "
 """Prefix of the origin of a built-in description."""
 
@@ -242,7 +220,25 @@ CHOICES: Mapping[str, tuple[str, str]] = {
 }
 """Treatments of faulty rows."""
 
-KEYS = (*(one.name for one in dataclasses.fields(SetDescription) if one.name not in ("origin", "flags")), "based_on")
+Converter = Callable[[object, str], Any]
+_BY_TYPE: Mapping[str, Converter] = {
+    "str": _text,
+    "Choice": _text,
+    "str | None": _optional_text,
+    "tuple[str, ...]": _texts,
+}
+_BY_KEY: Mapping[str, Converter] = {
+    "ratings": _ratings,
+    "scores": _named_columns,
+    "where": _filters,
+    "leave_out": _filters,
+}
+CONVERTERS: Mapping[str, Converter] = {
+    one.name: _BY_KEY.get(one.name) or _BY_TYPE[str(one.type)] for one in dataclasses.fields(SetDescription) if one.repr
+}
+"""Converters from a key's value to the field's; the second argument is its name in errors."""
+
+KEYS = (*CONVERTERS, "based_on")
 """Keys of a file: the fields, and a built-in description for those that are not given."""
 
 
