@@ -101,12 +101,8 @@ def _columns(path: str, table: CellTable, columns: Sequence[str] | None) -> Syst
         return SystemScores(_listed(table.rows, names[0], len(cells)), lines)
     way_out = "correct it" if columns is not None else "correct it, or name the columns that hold scores with `columns`"
     scores = {
-        name: np.array([
-            _score(row.cells.get(name), row.cell(name), way_out)
-            for row in table.rows
-        ])
-        for name in names
-    }  # fmt: skip
+        name: np.array([_score(row.cells.get(name), row.cell(name), way_out) for row in table.rows]) for name in names
+    }
     return SystemScores(scores, lines)
 
 
