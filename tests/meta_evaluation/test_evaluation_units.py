@@ -92,6 +92,13 @@ def test_gains_are_over_the_units_that_the_test_compares(statistic, permutations
     assert abs(metric.gain - (metric.value - result.metric("b").value)) > 1e-3
 
 
+def test_a_metric_on_another_scale_is_no_better():
+    judgements, (metric, _) = made(10, 4)
+    scaled = [MetricScores(f"{factor} times", factor * metric.scores) for factor in (0.1, 3.0, 7.7)]
+    result = evaluate(judgements, [metric, *scaled], baseline="a", samples=0, permutations=50)
+    assert {(one.gain, one.better, one.p_value) for one in result.metrics[1:]} == {(0.0, None, 1.0)}
+
+
 def test_means_that_are_equal_but_for_rounding_are_ties_in_draws_and_tests_too():
     """Two systems have the same score for the same item, in files of another order, and people find both equal."""
     size = 12

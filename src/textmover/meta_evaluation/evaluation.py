@@ -26,7 +26,7 @@ from textmover.meta_evaluation.results import Evaluation, MetricAgreement, Metri
 from textmover.meta_evaluation.significance.bootstrap import few_to_draw, mean_of_draws, percentiles
 from textmover.meta_evaluation.significance.permutation import p_value_matrix, significance_clusters, swap_signs
 from textmover.meta_evaluation.statistics.kernel import CORRELATIONS
-from textmover.meta_evaluation.statistics.scores import Vector, known_mean
+from textmover.meta_evaluation.statistics.scores import ROUNDING, Vector, known_mean
 from textmover.types import InputError, Judgements
 
 
@@ -236,6 +236,7 @@ def _metric(
     if reference is not None and reference != number:
         gains = np.array([part.gain(number, reference) for part in kept])
         gain = math.nan if math.isnan(value) else float(known_mean(gains, axis=0))
+        gain = 0.0 if abs(gain) <= ROUNDING else gain  # which metric is better must not hang on the last digit
         p_value = float(p_values[number, reference] if gain > 0 else p_values[reference, number])
     return MetricAgreement(
         name=metric.name,
