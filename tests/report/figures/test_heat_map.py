@@ -2,12 +2,10 @@
 
 import math
 import re
-import sys
 
 import pytest
 
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map, shade
-from textmover.types import InputError
 
 GROUPS = [
     HeatGroup("changes that harm", ["drop", "swap"], [[0.25, 0.126], [math.nan, -0.3]]),
@@ -50,15 +48,6 @@ def test_no_label_is_cut(tmp_path):
             assert extent.y1 <= box.y1 + 1, label.get_text()
 
 
-def test_png_pdf_and_the_same_bytes_each_time(tmp_path):
-    for name, start in (("map.png", b"\x89PNG"), ("map.pdf", b"%PDF"), ("map.svg", b"<?xml")):
-        draw(tmp_path / name)
-        first = (tmp_path / name).read_bytes()
-        assert first.startswith(start)
-        draw(tmp_path / name)
-        assert (tmp_path / name).read_bytes() == first
-
-
 def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read(contrast):
     steps = [shade(value / 20) for value in range(21)]
     assert len({one.fill for one in steps}) == 8
@@ -69,16 +58,8 @@ def test_shades_darken_up_to_one_turn_orange_below_zero_and_can_be_read(contrast
     assert all(contrast(shade(value).text, shade(value).fill) >= 4.5 for value in (-2, -0.6, -0.1, 0, 0.3, 0.6, 1))
 
 
-def test_what_cannot_be_drawn(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"end in \.png, \.svg, \.pdf"):
-        draw(tmp_path / "map.bmp")
+def test_what_cannot_be_drawn(tmp_path):
     with pytest.raises(ValueError, match="at least one row"):
         draw(tmp_path / "map.png", [])
     with pytest.raises(ValueError, match="Expected 1 values"):
         draw(tmp_path / "map.png", columns=("a",))
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="Expected to be able to write"):
-        draw(tmp_path / "file" / "map.png")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match="Expected matplotlib for the figure"):
-        draw(tmp_path / "map.png")

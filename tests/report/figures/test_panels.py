@@ -2,12 +2,10 @@
 
 import math
 import struct
-import sys
 
 import pytest
 
-from textmover.report import Line, Panel, check_matplotlib, draw_panels, report_files
-from textmover.types import InputError
+from textmover.report import Line, Panel, draw_panels, report_files
 
 X = ["0", "1", "2"]
 LINES = [Line("one", [0.1, 0.5, 0.3], [0.0, 0.4, 0.2], [0.2, 0.6, 0.4], best=1), Line("other", [-0.2, math.nan, 0.1])]
@@ -45,44 +43,6 @@ def test_a_single_value_and_nothing_but_gaps(tmp_path):
     draw(tmp_path / "one.png", [Panel("", [Line("one", [0.5], best=0)])], x=["0"])
     draw(tmp_path / "none.png", [Panel("", [Line("one", [math.nan] * 3)])])
     assert size(tmp_path / "one.png") == size(tmp_path / "none.png")
-
-
-def test_svg_and_pdf_are_drawn_by_suffix_and_the_same_each_time(tmp_path):
-    for name, start in (("figure.svg", b"<?xml"), ("figure.pdf", b"%PDF")):
-        draw(tmp_path / name)
-        first = (tmp_path / name).read_bytes()
-        assert first.startswith(start)
-        draw(tmp_path / name)
-        assert (tmp_path / name).read_bytes() == first
-
-
-def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    draw(tmp_path / "figure.svg")
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_without_matplotlib(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r'pip install "textmover\[report\]", or leave the figure out'):
-        check_matplotlib()
-    with pytest.raises(InputError, match="Expected matplotlib for the figure"):
-        draw(tmp_path / "figure.png")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_places_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"Expected to be able to write .*figure\.png"):
-        draw(tmp_path / "file" / "figure.png")
-    (tmp_path / "taken.png").mkdir()
-    with pytest.raises(InputError, match=r"Expected to be able to write .*taken\.png"):
-        draw(tmp_path / "taken.png")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "taken.png"]
-    with pytest.raises(InputError, match=r"end in \.png, \.svg, \.pdf, but got .*figure\.bmp"):
-        draw(tmp_path / "figure.bmp")
 
 
 def test_values_that_do_not_belong_together(tmp_path):
