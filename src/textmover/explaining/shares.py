@@ -30,11 +30,8 @@ from textmover.rome.metric import RomeMetric
 from textmover.rome.scorer.network import named_features
 from textmover.types import TokenEmbeddings
 
-ROUNDING = 5e-7
-"""Below this a remainder is what float32 leaves of 0."""
-
-UNSAID = 1e-5
-"""Part of the score, at least, that has to be missing before it is said that the plan does not tell all."""
+ROUNDING = 5e-7  # below this a remainder is what float32 leaves of 0
+UNSAID = 1e-5  # part of the score, at least, that has to be missing before it is said that the plan does not tell all
 
 
 class Shares(NamedTuple):

@@ -23,9 +23,7 @@ from textmover.types import InputError, SegmentMetric, SpecialToken, TokenBatch
 
 Span = tuple[int, int]
 
-START, END = "[start]", "[end]"
-"""Common names of special tokens, which encoders name differently."""
-
+START, END = "[start]", "[end]"  # common names of special tokens, which encoders name differently
 IDEOGRAPHS = (("\u2e80", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"))
 """Scripts without spaces between words, of which each token is a word of its own; kana is among the first."""
 
@@ -114,12 +112,8 @@ def _found(text: str, words: Sequence[str]) -> Iterator[Span | None]:
             yield (start, place)
 
 
-SHARE = 0.1
-"""Least part of the best partner's flow that a word of the reference has to give to be named beside it."""
-
-PARTNERS = 3
-"""Most words of the reference that are named for a word of the hypothesis."""
-
+SHARE = 0.1  # least part of the best partner's flow that a word of the reference has to give to be named beside it
+PARTNERS = 3  # most words of the reference that are named for a word of the hypothesis
 ROLES: tuple[Role, Role] = ("hypothesis", "reference")
 
 UNRELATED = 0.95

@@ -30,46 +30,29 @@ from textmover.markdown import markdown_code, markdown_link, markdown_text, one_
 from textmover.report.latex import latex_text
 from textmover.terminal import print_line, print_table
 
-DIGITS = 3
-"""Digits behind the point of a correlation."""
+DIGITS = 3  # digits behind the point of a correlation
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of plain text.
+    """Cells of plain text."""
 
-    Attributes:
-        headers: Names of the columns.
-        rows: Cells, as many as there are headers.
-        best: Row and column of each cell that is bold.
-        texts: Number of leading columns that hold text; the others hold numbers and are aligned on the right.
-    """
-
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    best: Collection[tuple[int, int]] = ()
-    texts: int = 1
+    headers: Sequence[str]  # names of the columns
+    rows: Sequence[Sequence[str]]  # cells, as many as there are headers
+    best: Collection[tuple[int, int]] = ()  # row and column of each cell that is bold
+    texts: int = 1  # number of leading columns that hold text; the others hold numbers and are aligned on the right
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table under its heading.
+    """A table under its heading."""
 
-    Attributes:
-        title: The heading.
-        table: The table.
-        remarks: Sentences under it.
-        signatures: What scores depend on, by the name of their metric; LaTeX allows an empty name.
-        figure: Path of a picture, for Markdown.
-        caption: Start of the caption in LaTeX; the title if empty.
-    """
-
-    title: str
-    table: Table
-    remarks: Sequence[str] = ()
-    signatures: Sequence[tuple[str, str]] = ()
-    figure: str | None = None
-    caption: str = ""
+    title: str  # the heading
+    table: Table  # the table
+    remarks: Sequence[str] = ()  # sentences under it
+    signatures: Sequence[tuple[str, str]] = ()  # by the name of their metric; in LaTeX it may be empty
+    figure: str | None = None  # path of a picture, for Markdown
+    caption: str = ""  # start of the caption in LaTeX; the title if empty
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -214,11 +197,8 @@ def plain(value: Any) -> Any:
 
 # --- the terminal -----------------------------------------------------------------------------------------------------
 
-BETWEEN, EDGES = 3, 2
-"""Characters between two columns, and at both ends together, of a table with rules."""
-
-LONGEST_NAME = 40
-"""Width of the first column on a terminal; longer names are broken into lines."""
+BETWEEN, EDGES = 3, 2  # characters between two columns, and at both ends together, of a table with rules
+LONGEST_NAME = 40  # width of the first column on a terminal; longer names are broken into lines
 
 
 def print_sections(stream: Console, sections: Sequence[Section]) -> None:

@@ -24,9 +24,7 @@ from textmover.types import Judgements
 
 QUARTILE_NAMES = ("lowest", "low", "high", "highest")
 
-SAMPLES = 200
-"""Most bootstrap samples of a bin: enough for the length of a line in a picture."""
-
+SAMPLES = 200  # most bootstrap samples of a bin: enough for the length of a line in a picture
 MOST_LINES = 5
 """With more metrics only the best one and the baseline stand out; the others come forward when they are pointed at."""
 

@@ -16,9 +16,7 @@ from textmover.report.evaluation.wording import SIGNIFICANT
 from textmover.report.figures.colours import DIVERGING, step_of
 from textmover.report.figures.scales import MINUS, signed
 
-P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))
-"""Up to a p-value, the step of the heat map."""
-
+P_STEPS = ((0.001, 5), (0.01, 3), (SIGNIFICANT, 1))  # up to a p-value, the step of the heat map
 HOPELESS = 0.95
 """Above this p-value a cell holds a dot: the metric of the column agrees better, which its own cell says."""
 
@@ -46,8 +44,7 @@ class Matrix(NamedTuple):
     rows: Sequence[MatrixRow]
 
 
-SELF = Cell("", "self")
-"""Cell of the diagonal."""
+SELF = Cell("", "self")  # cell of the diagonal
 
 
 def group_matrix(evaluation: Evaluation) -> Matrix:

@@ -42,11 +42,8 @@ from textmover.report.figures.scatter import (
 from textmover.report.templating import render_page
 from textmover.types import InputError, Judgements
 
-PAGE = "index.html"
-"""Name of the page in its folder."""
-
-MOST_GROUP_COLUMNS = 10
-"""With more groups the main table leaves their values to the heat map, which has a row for each."""
+PAGE = "index.html"  # name of the page in its folder
+MOST_GROUP_COLUMNS = 10  # with more groups the main table leaves their values to the heat map, which has a row for each
 
 
 @dataclass(frozen=True, eq=False)

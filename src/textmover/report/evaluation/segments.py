@@ -11,61 +11,34 @@ from textmover.report.figures.lines import shortened
 from textmover.report.figures.scales import Scale, padded
 from textmover.types import Judgements
 
-WORDS = 60
-"""Words of a text with alignment that are shown at once."""
-
-CHARACTERS = 420
-"""Characters of a text without alignment that are shown at once."""
-
-FOLDED = 1_500_000
-"""Characters that a page folds away in all; where texts hold more, the longest are cut."""
-
+WORDS = 60  # words of a text with alignment that are shown at once
+CHARACTERS = 420  # characters of a text without alignment that are shown at once
+FOLDED = 1_500_000  # characters that a page folds away in all; where texts hold more, the longest are cut
 LONGEST_WORD, LONGEST_PARTNER = 48, 14
 
-WEAK = 0.1
-"""Links with less than this share of the weight of a word's strongest link are not shown."""
-
-MOST_LINKS = 4
-"""Most links of a word."""
-
-LEVELS = 4
-"""Depths of a word's line below it, for how similar its partner is."""
+WEAK = 0.1  # links with less than this share of the weight of a word's strongest link are not shown
+MOST_LINKS = 4  # most links of a word
+LEVELS = 4  # depths of a word's line below it, for how similar its partner is
 
 
 class ShownWord(NamedTuple):
-    """A word in an alignment.
+    """A word in an alignment."""
 
-    Attributes:
-        text: The word.
-        partner: Its strongest partner, empty where that is the same word or there is none.
-        similarity: Of that partner, as it is written.
-        level: From 0 (no partner) to :data:`LEVELS` (as similar as can be).
-        links: Numbers of all shown partners and the share of the strongest weight in percent: ``"3:100 5:20"``.
-    """
-
-    text: str
-    partner: str = ""
-    similarity: str = ""
-    level: int = 0
-    links: str = ""
+    text: str  # the word
+    partner: str = ""  # its strongest partner, empty where that is the same word or there is none
+    similarity: str = ""  # of that partner, as it is written
+    level: int = 0  # from 0 (no partner) to :data:`LEVELS` (as similar as can be)
+    links: str = ""  # numbers of all shown partners and the share of the strongest weight in percent: ``"3:100 5:20"``
 
 
 class ShownText(NamedTuple):
-    """A text, cut where it is long.
+    """A text, cut where it is long."""
 
-    Attributes:
-        words: Words in an alignment, if there is one.
-        start: Start of the text, if there is none.
-        rest: What is folded away.
-        more: What the fold is called, such as ``"120 more words"``; empty without a rest.
-        lost: Characters that the page leaves out.
-    """
-
-    words: Sequence[ShownWord] = ()
-    start: str = ""
-    rest: str = ""
-    more: str = ""
-    lost: int = 0
+    words: Sequence[ShownWord] = ()  # words in an alignment, if there is one
+    start: str = ""  # start of the text, if there is none
+    rest: str = ""  # what is folded away
+    more: str = ""  # what the fold is called, such as ``"120 more words"``; empty without a rest
+    lost: int = 0  # characters that the page leaves out
 
 
 def fold_limit(sizes: Iterable[int], budget: int = FOLDED) -> int:

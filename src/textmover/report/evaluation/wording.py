@@ -10,12 +10,8 @@ from textmover.report.document import DIGITS
 from textmover.report.figures.scales import signed
 from textmover.types import Judgements
 
-SIGNIFICANT = 0.05
-"""Largest p-value that is significant."""
-
-NAMED = 3
-"""Number of things named among those that were left out for the same reason."""
-
+SIGNIFICANT = 0.05  # largest p-value that is significant
+NAMED = 3  # number of things named among those that were left out for the same reason
 STATISTIC_NAMES = {
     "pearson": "Pearson's r",
     "spearman": "Spearman's ρ",

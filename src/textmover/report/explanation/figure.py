@@ -24,24 +24,12 @@ if TYPE_CHECKING:
 
     from textmover.report.explanation.values import Explanation
 
-SMALLEST, LARGEST = 0.165, 0.4
-"""Sides of a cell, in inches."""
-
-ROOM = 8.6
-"""Inches that cells share between them, as far as they are not smaller than the smallest."""
-
-BARS = 0.95
-"""Length of the longest bar, in inches."""
-
-NUMBERS = 0.62
-"""Room for the numbers at the ends of bars, in inches."""
-
-NUMBERED = 30
-"""Most words whose bars carry their number."""
-
-LEAST = 0.004
-"""Part of the largest mass below which nothing is drawn."""
-
+SMALLEST, LARGEST = 0.165, 0.4  # sides of a cell, in inches
+ROOM = 8.6  # inches that cells share between them, as far as they are not smaller than the smallest
+BARS = 0.95  # length of the longest bar, in inches
+NUMBERS = 0.62  # room for the numbers at the ends of bars, in inches
+NUMBERED = 30  # most words whose bars carry their number
+LEAST = 0.004  # part of the largest mass below which nothing is drawn
 QUIET, UNMATCHED = "#4f5359", "#833404"
 BAR, FALLING = "#4c89cc", "#d58042"
 

@@ -14,51 +14,30 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedMatch, Explanation, SideName
 
-MOST_WORDS = 60
-"""Rows or columns of a picture; words of longer texts are drawn in stretches."""
-
-LONGEST_LABEL = 18
-"""Characters of a label."""
+MOST_WORDS = 60  # rows or columns of a picture; words of longer texts are drawn in stretches
+LONGEST_LABEL = 18  # characters of a label
 
 
 class Line(NamedTuple):
-    """A row or column.
+    """A row or column."""
 
-    Attributes:
-        label: A word, or the first one of a stretch.
-        first: Position of that word in its text, from 0.
-        unmatched: Whether none of its words has a counterpart.
-        special: Whether it is not a word of the text, or takes no part.
-        adds: What its words add to the score.
-        blank: Whether its words are neither matched nor compared, so that there are no cosines to show.
-    """
-
-    label: str
-    first: int
-    unmatched: bool
-    special: bool
-    adds: float
-    blank: bool = False
+    label: str  # a word, or the first one of a stretch
+    first: int  # position of that word in its text, from 0
+    unmatched: bool  # whether none of its words has a counterpart
+    special: bool  # whether it is not a word of the text, or takes no part
+    adds: float  # what its words add to the score
+    blank: bool = False  # whether its words are neither matched nor compared, so that there are no cosines to show
 
 
 class Grid(NamedTuple):
-    """Rows, columns and values of the picture.
+    """Rows, columns and values of the picture."""
 
-    Attributes:
-        rows: Words of the reference.
-        columns: Words of the hypothesis.
-        similarity: Cosines ``[rows, columns]``; of stretches the mean over their words of the closest one's.
-        plans: What is moved ``[rows, columns]``, as a share of all, by the name of its value.
-        words_to_a_row: Words that a row stands for.
-        words_to_a_column: Words that a column stands for.
-    """
-
-    rows: tuple[Line, ...]
-    columns: tuple[Line, ...]
-    similarity: np.ndarray
-    plans: dict[str, np.ndarray]
-    words_to_a_row: int
-    words_to_a_column: int
+    rows: tuple[Line, ...]  # words of the reference
+    columns: tuple[Line, ...]  # words of the hypothesis
+    similarity: np.ndarray  # cosines ``[rows, columns]``; of stretches the mean over their words of the closest one's
+    plans: dict[str, np.ndarray]  # what is moved ``[rows, columns]``, as a share of all, by the name of its value
+    words_to_a_row: int  # words that a row stands for
+    words_to_a_column: int  # words that a column stands for
 
 
 def grid_of(found: Explanation, plan: str | None = None, most: int = MOST_WORDS) -> Grid:

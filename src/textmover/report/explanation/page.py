@@ -21,26 +21,13 @@ from textmover.types import InputError
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedLine, Explanation, SideName
 
-MOST_LINES = 200
-"""Pairs that a page shows at most."""
-
-WORDS = 60_000
-"""Words that a page shows in all; where texts hold more, the rest of each is folded away as plain text."""
-
-LONGEST = 2_000
-"""Words of a text that are shown one by one."""
-
-PARTNERS = 4
-"""Most words that one lights up with."""
-
-WEAK = 0.05
-"""Least part of the strongest partner's mass that another one has to have."""
-
-CELLS = 3_600
-"""Most cells of the map of a pair."""
-
-BEGINNING = 60
-"""Characters of a text in the list of lines."""
+MOST_LINES = 200  # pairs that a page shows at most
+WORDS = 60_000  # words that a page shows in all; where texts hold more, the rest of each is folded away as plain text
+LONGEST = 2_000  # words of a text that are shown one by one
+PARTNERS = 4  # most words that one lights up with
+WEAK = 0.05  # least part of the strongest partner's mass that another one has to have
+CELLS = 3_600  # most cells of the map of a pair
+BEGINNING = 60  # characters of a text in the list of lines
 
 PageView = Mapping[str, Any]
 """View of a pair for the template: plain values, far fewer than the explanation has."""

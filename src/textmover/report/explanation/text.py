@@ -18,14 +18,9 @@ from textmover.terminal import console, print_table
 if TYPE_CHECKING:
     from textmover.report.explanation.values import ExplainedTrees, Explanation, SideName
 
-ALONE = "underline"
-"""Style of words without a counterpart, on top of their colour: it shows without colours, too."""
-
-BAR = 12
-"""Characters of the longest bar."""
-
-LABEL = 12
-"""Characters before a text or number."""
+ALONE = "underline"  # style of words without a counterpart, on top of their colour: it shows without colours, too
+BAR = 12  # characters of the longest bar
+LABEL = 12  # characters before a text or number
 
 
 def print_explanation(found: Explanation) -> None:

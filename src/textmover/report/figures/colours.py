@@ -10,19 +10,11 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-SEQUENTIAL = 8
-"""Steps of a heat map from low to high."""
-
-DIVERGING = 4
-"""Steps of a heat map on each side of its middle."""
-
+SEQUENTIAL = 8  # steps of a heat map from low to high
+DIVERGING = 4  # steps of a heat map on each side of its middle
 INK = {"light": "#1c1e21", "dark": "#eceae6"}
-PAPER = {"light": "#ffffff", "dark": "#16181b"}
-"""Text on the page and the page itself, as in style.css."""
-
-STRONGEST = {"light": "#000000", "dark": "#ffffff"}
-"""Text on the deepest steps, which are starred."""
-
+PAPER = {"light": "#ffffff", "dark": "#16181b"}  # text on the page and the page itself, as in style.css
+STRONGEST = {"light": "#000000", "dark": "#ffffff"}  # text on the deepest steps, which are starred
 SHADES = {
     ("sequential", "light"): "ebf3fc d5e7fb c3dbf7 b0cff2 9dc3ed 8bb7e9 78abe3* 659fde*",
     ("sequential", "dark"): "1d252e 1f2c3b 203449 213b57 224266 224a75 215184* 205994*",

@@ -16,17 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CELL_WIDTH, CELL_HEIGHT = 0.72, 0.3
-"""Size of a cell, in inches."""
-
-CHARACTER = 0.075
-"""Width of a label's character, in inches."""
-
-BETWEEN = 0.85
-"""Rows that the heading of a group takes."""
-
-TURN = 40
-"""Degrees by which the names of columns are turned, so that long ones stand beside each other."""
+CELL_WIDTH, CELL_HEIGHT = 0.72, 0.3  # size of a cell, in inches
+CHARACTER = 0.075  # width of a label's character, in inches
+BETWEEN = 0.85  # rows that the heading of a group takes
+TURN = 40  # degrees by which the names of columns are turned, so that long ones stand beside each other
 
 
 class HeatGroup(NamedTuple):

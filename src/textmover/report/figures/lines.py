@@ -11,17 +11,10 @@ from textmover.report.templating import picture
 
 LEAST_HEIGHT = 262.0
 LEFT, RIGHT, TOP = 34.0, 268.0, 26.0
-BELOW, LINE_BELOW = 12.0, 14.0
-"""Room below, and for each line of the labels of the bins."""
-
-LABEL_STEP = 14.0
-"""Least distance of two names."""
-
-LONGEST_LABEL = 18
-"""Characters of a name beside its line; the whole name stands in the title and in the table below."""
-
-BESIDE = 4.0
-"""Distance of the intervals of two metrics at one bin."""
+BELOW, LINE_BELOW = 12.0, 14.0  # room below, and for each line of the labels of the bins
+LABEL_STEP = 14.0  # least distance of two names
+LONGEST_LABEL = 18  # characters of a name beside its line; the whole name stands in the title and in the table below
+BESIDE = 4.0  # distance of the intervals of two metrics at one bin
 
 
 class BinLine(NamedTuple):

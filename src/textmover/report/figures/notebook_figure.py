@@ -6,8 +6,7 @@ import io
 
 from matplotlib.figure import Figure
 
-SCREEN, SHARP = 80, 2
-"""Dots to an inch on a screen, and how many the picture has for each of them."""
+SCREEN, SHARP = 80, 2  # dots to an inch on a screen, and how many the picture has for each of them
 
 
 class ShownFigure(Figure):

@@ -20,21 +20,14 @@ FORMATS = (".png", ".svg", ".pdf")
 """Suffixes that a figure can be written with; the first where none is given."""
 
 DOTS_PER_INCH = 150
-PANEL_WIDTH, PANEL_HEIGHT = 3.4, 2.6
-"""Size of a panel, in inches."""
-
-WIDEST_ROW = 3
-"""More panels than this stand in rows of two."""
-
-MOST_TICKS = 13
-"""Labels along the horizontal axis of a panel; of more values some go without."""
-
+PANEL_WIDTH, PANEL_HEIGHT = 3.4, 2.6  # size of a panel, in inches
+WIDEST_ROW = 3  # more panels than this stand in rows of two
+MOST_TICKS = 13  # labels along the horizontal axis of a panel; of more values some go without
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which tell apart for the colour-blind; more lines take their colours from one scale."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))
-"""So that a line that another one covers shows through."""
+DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)))  # so that a line that another one covers shows through
 
 
 class Line(NamedTuple):
@@ -213,9 +206,7 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(stream, format=path.suffix.lower()[1:], dpi=DOTS_PER_INCH, metadata=undated)
 
 
-FIRST = "DejaVu Sans"
-"""Comes with matplotlib."""
-
+FIRST = "DejaVu Sans"  # comes with matplotlib
 SHAPED = (("\u0590", "\u08ff"), ("\u0900", "\u0dff"), ("\u0e00", "\u109f"), ("\u1780", "\u18af"), ("\ufb1d", "\ufefc"))
 """Scripts that run from right to left, or whose signs change beside each other."""
 

@@ -14,22 +14,12 @@ from textmover.report.templating import picture
 
 Vector = NDArray[np.float64]
 
-LEFT, RIGHT, TOP, BOTTOM = 42.0, 196.0, 6.0, 156.0
-"""Edges of the plot within its picture, in units of about a pixel."""
-
-RADIUS = 4.4
-"""Radius of a hexagon."""
-
-LEVELS = 6
-"""Depths of colour for the number of segments in a hexagon."""
-
-FEW = 150
-"""Up to so many segments each has a dot of its own."""
-
+LEFT, RIGHT, TOP, BOTTOM = 42.0, 196.0, 6.0, 156.0  # edges of the plot within its picture, in units of about a pixel
+RADIUS = 4.4  # radius of a hexagon
+LEVELS = 6  # depths of colour for the number of segments in a hexagon
+FEW = 150  # up to so many segments each has a dot of its own
 BINS = 36
-FLAT_LEFT, FLAT_BOTTOM = 10.0, 76.0
-"""Edges of a distribution's plot."""
-
+FLAT_LEFT, FLAT_BOTTOM = 10.0, 76.0  # edges of a distribution's plot
 TAIL, STRETCH = 0.005, 0.5
 """An axis ends at the quantiles of both tails if values lie beyond them by more than this share of their distance."""
 

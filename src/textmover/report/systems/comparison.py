@@ -14,34 +14,20 @@ from textmover.readers.streams import Row
 from textmover.report.document import Section, Table, json_text, latex, pick
 from textmover.terminal import print_table
 
-FEW = 30
-"""Segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat."""
-
-MOST_TOLD = 15
-"""Pairs of systems up to which each gets a sentence: those of six systems."""
-
-LONGEST = 300
-"""Characters of a text that are printed."""
+FEW = 30  # segments below which tests say little: randomisation has few ways to exchange scores, and samples repeat
+MOST_TOLD = 15  # pairs of systems up to which each gets a sentence: those of six systems
+LONGEST = 300  # characters of a text that are printed
 
 
 class Comparison(NamedTuple):
-    """Systems, their texts, and what the scores depend on.
+    """Systems, their texts, and what the scores depend on."""
 
-    Attributes:
-        found: What is known of them.
-        rows: Their texts, one row a segment; none where scores alone were given.
-        lines: Line or row of each segment.
-        signature: Of the metric.
-        shown: How many segments to show.
-        command: What was typed.
-    """
-
-    found: ComparedSystems
-    rows: Sequence[Row]
-    lines: Sequence[int]
-    signature: str
-    shown: int
-    command: str = ""
+    found: ComparedSystems  # what is known of them
+    rows: Sequence[Row]  # their texts, one row a segment; none where scores alone were given
+    lines: Sequence[int]  # line or row of each segment
+    signature: str  # of the metric
+    shown: int  # how many segments to show
+    command: str = ""  # what was typed
 
     def row(self, place: int) -> Row:
         """The texts of a segment, empty where there are none."""

@@ -15,17 +15,10 @@ from textmover.report.figures.scales import Scale, padded, signed
 from textmover.report.systems.comparison import Comparison, p_value, verdict
 from textmover.report.templating import interval_scale, picture, render_page
 
-LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0
-"""Edges of the plot within its picture."""
-
-MOST_BARS = 140
-"""Bars that a picture has room for; of more segments several share one, which shows their mean."""
-
-MOST_OPEN = 6
-"""Pairs of systems whose pictures are open; those of more are folded away."""
-
-MOST_ALONE = 3
-"""Pairs of systems up to which there is no table of all of them."""
+LEFT, RIGHT, TOP, BOTTOM = 44.0, 412.0, 8.0, 130.0  # edges of the plot within its picture
+MOST_BARS = 140  # bars that a picture has room for; of more segments several share one, which shows their mean
+MOST_OPEN = 6  # pairs of systems whose pictures are open; those of more are folded away
+MOST_ALONE = 3  # pairs of systems up to which there is no table of all of them
 
 
 def as_html(comparison: Comparison) -> str:

@@ -29,38 +29,23 @@ AGREEMENT = {
 
 TESTS = {"randomisation": "paired approximate randomisation", "bootstrap": "paired bootstrap"}
 
-FEW = 30
-"""Shared segments below which a test says little."""
-
-MOST_IN_MATRIX = 30
-"""Systems of which p-values are shown two by two."""
+FEW = 30  # shared segments below which a test says little
+MOST_IN_MATRIX = 30  # systems of which p-values are shown two by two
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Tables of systems, and their human ratings.
+    """Tables of systems, and their human ratings."""
 
-    Attributes:
-        tables: One for each group.
-        signature: What the scores depend on.
-        tests: What the tests depend on.
-        test: ``randomisation`` or ``bootstrap``.
-        fewest: Shared segments below which two systems are not compared.
-        people: The same tables by human scores; none where there are no human scores.
-        agreement: Value of each statistic, by table; NaN where it has none.
-        command: What was typed.
-        lone: Groups that were left out.
-    """
-
-    tables: Sequence[RankedSystems]
-    signature: str
-    tests: str
-    test: str
-    fewest: int
-    people: Sequence[RankedSystems] = ()
-    agreement: Sequence[Mapping[str, float]] = ()
-    command: str = ""
-    lone: tuple[str, ...] = ()
+    tables: Sequence[RankedSystems]  # one for each group
+    signature: str  # what the scores depend on
+    tests: str  # what the tests depend on
+    test: str  # ``randomisation`` or ``bootstrap``
+    fewest: int  # shared segments below which two systems are not compared
+    people: Sequence[RankedSystems] = ()  # the same tables by human scores; none where there are no human scores
+    agreement: Sequence[Mapping[str, float]] = ()  # value of each statistic, by table; NaN where it has none
+    command: str = ""  # what was typed
+    lone: tuple[str, ...] = ()  # groups that were left out
 
     @property
     def shared_ranks(self) -> str:
