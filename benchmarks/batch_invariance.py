@@ -60,20 +60,24 @@ def _scores(scorer: Scorer, hypotheses: list[str], references: list[str], way: n
     return scorer.score([hypotheses[row] for row in way], [references[row] for row in way]).scores
 
 
-def main() -> None:
-    """Print the table."""
-    options = harness.parser(__doc__, model="textmover-general", pairs=500).parse_args()
-    texts = pairs(options.pairs)
-    rows = []
+def rows(model: str, count: int) -> Iterator[tuple[str, ...]]:
+    """Precision, back-end, and the largest move of a score."""
+    texts = pairs(count)
     for precision, backend in settings():
         try:
             chosen = {"precision": precision, "backend": backend, "device": "cpu", "cache": False}
-            scorer = Scorer.from_pretrained(options.model, **chosen)
+            scorer = Scorer.from_pretrained(model, **chosen)
         except InputError as error:
-            rows.append([precision, backend, f"not here: {error}"])
+            yield precision, backend, f"not here: {error}"
             continue
-        rows.append([f"{precision} ({scorer.signature.entries['precision']})", backend, f"{moved(scorer, *texts):.1e}"])
-    print(harness.table(["precision", "back-end", "largest move of a score"], rows, texts=None))
+        yield f"{precision} ({scorer.signature.entries['precision']})", backend, f"{moved(scorer, *texts):.1e}"
+
+
+def main() -> None:
+    """Print the table."""
+    options = harness.parser(__doc__, model="textmover-general", pairs=500).parse_args()
+    headers = ("precision", "back-end", "largest move of a score")
+    harness.print_table(headers, rows(options.model, options.pairs), texts=None)
     print(f"\n{harness.processor()}, {harness.versions('torch', 'openvino', 'onnxruntime')}.")
 
 

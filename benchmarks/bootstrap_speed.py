@@ -78,11 +78,13 @@ def main() -> None:
         f"{options.segments} segments in {GROUPS} groups, {options.metrics} metrics ({TIED} with ties), "
         f"{options.samples} samples and permutations, best of {options.repetitions}\n"
     )
-    rows = []
-    for statistic in options.statistics:
-        times = harness.rounds(ways(data, statistic, options.samples), options.repetitions)
-        rows.append([statistic, *(f"{min(found):.2f}" for found in times.values())])
-    print(harness.table(["statistic", "bootstrap, s", f"PERM-BOTH, {pairs} pairs, s", "whole evaluation, s"], rows))
+    found = (harness.rounds(ways(data, one, options.samples), options.repetitions) for one in options.statistics)
+    rows = (
+        [statistic, *(f"{min(seconds):.2f}" for seconds in times.values())]
+        for statistic, times in zip(options.statistics, found, strict=True)
+    )
+    headers = ("statistic", "bootstrap, s", f"PERM-BOTH, {pairs} pairs, s", "whole evaluation, s")
+    harness.print_table(headers, rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -129,7 +129,16 @@ def processor(threads: int | None = None) -> str:
     return f"{platform.machine()} {capability}, {count} thread{'s' * (count > 1)} of {os.cpu_count()}"
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], texts: int | None = 1) -> str:
+def table_lines(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> Iterator[str]:
+    """Lines of a Markdown table, one as soon as its row is there, see :func:`table`."""
+    left = len(headers) if texts is None else texts
+    yield f"| {' | '.join(map(str, headers))} |"
+    yield f"|{'---|' * left}{'--:|' * (len(headers) - left)}"
+    for row in rows:
+        yield f"| {' | '.join(map(str, row))} |"
+
+
+def table(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> str:
     """A Markdown table whose first columns are texts and whose others are numbers; ``None``: all are texts.
 
     Example:
@@ -138,10 +147,13 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], texts: int |
         |---|--:|
         | x | 1 |
     """
-    left = len(headers) if texts is None else texts
-    rule = f"|{'---|' * left}{'--:|' * (len(headers) - left)}"
-    lines = [f"| {' | '.join(map(str, row))} |" for row in (headers, *rows)]
-    return "\n".join([lines[0], rule, *lines[1:]])
+    return "\n".join(table_lines(headers, rows, texts))
+
+
+def print_table(headers: Sequence[object], rows: Iterable[Sequence[object]], texts: int | None = 1) -> None:
+    """Print a table, each row as soon as it is there."""
+    for line in table_lines(headers, rows, texts):
+        print(line, flush=True)
 
 
 def write(path: Path | None, text: str) -> None:

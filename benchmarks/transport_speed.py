@@ -161,11 +161,11 @@ def main() -> None:
         exact(*problems),
     ]
     # The smallest epsilon takes POT minutes: fewer problems, once.
-    rows = [
+    rows = (
         run(one, options.tolerance, options.repetitions if one.problems == options.problems else 1) for one in contests
-    ]
+    )
     headers = ("", "problems", "ms", "POT, ms", "ratio", "deviations", "ratio at no larger deviation")
-    print(harness.table(headers, rows, texts=None))
+    harness.print_table(headers, rows, texts=None)
     few = tuple(tensor[:50] for tensor in problems)
     for name, penalty in (("balanced", INFINITE), ("unbalanced", 1.0)):
         for limit in (50, 5000):

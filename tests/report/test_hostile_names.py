@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from textmover.experiments.papers.output import Page, as_text
-from textmover.experiments.papers.table_blocks import Block
+from textmover.experiments.page import Page, as_text, block
 from textmover.markdown import markdown_code, markdown_fence, markdown_link, markdown_text, one_line
 from textmover.meta_evaluation import MetricScores, evaluate
 from textmover.report import draw_panels, format_evaluations
@@ -75,8 +74,8 @@ def test_markdown_shows_a_name_as_it_is(name):
 def test_pages_of_experiments_and_of_robustness(name):
     """The file of the figure, the command and the signature are code and an address."""
     file = f"{name}.png".replace("\ud800", "")
-    block = Block(name, ("metric", name), ((name, ".5"),), (name,), ((name, name),), (), file)
-    page = as_text(Page(name, name, name, f"textmover robustness -i '{name}'", (name,), (block,)), "markdown")
+    shown = block(name, ("metric", name), [(name, ".5")], (name,), signatures=((name, name),), figure=file)
+    page = as_text(Page(name, name, name, f"textmover robustness -i '{name}'", (name,), (shown,)), "markdown")
     found = rendered(page)
     own = {"h1", "h2", "p", "pre", "code", "ul", "li", "img", "table", "thead", "tbody", "tr", "th", "td"}
     assert found.tags == own

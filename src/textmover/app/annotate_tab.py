@@ -126,8 +126,8 @@ class AnnotateTab:
         gr.on([self.start.click, self.name.submit], self._begin, [self.choice, self.name], everything, **QUICK)
         page.load(self._load, None, everything, **QUICK)
         steps: list[tuple[Any, Callable[..., Shown | None]]] = [
-            (self.previous.click, partial(_moved, self.desk, -1)),
-            (self.next.click, partial(_moved, self.desk, 1)),
+            (self.previous.click, partial(self.desk.move, step=-1)),
+            (self.next.click, partial(self.desk.move, step=1)),
             (self.unrated.click, self.desk.next_unrated),
         ]
         for event, act in steps:
@@ -140,8 +140,7 @@ class AnnotateTab:
             save = self._safely(partial(_rated, self.desk, number))
             sent = SENT.replace("IDLE", idle).replace("NUMBER", str(number))
             component.input(save, [*told, component], everything, js=sent, **QUICK)
-        save = self._safely(partial(_commented, self.desk))
-        told = [*place, self.seen, self.comment]
+        save, told = self._safely(self.desk.comment), [*place, self.comment, self.seen]
         gr.on([self.comment.blur, self.comment.submit], save, told, everything, **QUICK)
 
     def _begin(self, file: Any, name: Any, key: Any = None) -> list[Any]:
@@ -195,10 +194,6 @@ def failed(said: str) -> str:
     return f'<div class="tm-said" data-failed="{time.time_ns()}">{notice(said)}</div>'
 
 
-def _moved(desk: Desk, step: int, file: Any, who: Any, key: Any) -> Shown:
-    return desk.move(file, who, key, step)
-
-
 def _rated(
     desk: Desk, number: int, file: Any, who: Any, key: Any, seen: Any, order: Any, given: Any, _: Any = None
 ) -> Shown | None:
@@ -207,10 +202,6 @@ def _rated(
     except (TypeError, ValueError):
         value = given  # the desk says what it wants
     return desk.rate(file, who, key, number, value, order, seen)
-
-
-def _commented(desk: Desk, file: Any, who: Any, key: Any, seen: Any, text: Any) -> Shown:
-    return desk.comment(file, who, key, text, seen)
 
 
 def _keys(*, slider: bool, points: tuple[int, ...]) -> str:

@@ -84,12 +84,8 @@ class Explorer:
             text, wanted = _checked(hypothesis, references)
             if str(metric) not in self.names:
                 raise InputError("Expected a metric to explain, but got none: choose one.")
-            longest = max(len(one.split()) for one in (text, *wanted))
-            if longest > LONGEST_DRAWN:
-                raise InputError(
-                    f"Expected texts of at most {LONGEST_DRAWN} words to draw an alignment, but got {longest:,}: "
-                    "`textmover explain` writes that of longer ones into a file."
-                )
+            way = "`textmover explain` writes that of longer ones into a file."
+            _check_length([text, *wanted], LONGEST_DRAWN, "to draw an alignment", way)
             with self._lock:
                 found = self._scorer(str(metric)).explain(text, wanted)
             return f'<div class="tm-alignment" data-at="{id(found)}">{found._repr_html_()}</div>'
@@ -149,10 +145,11 @@ def _checked(hypothesis: object, references: Sequence[object]) -> tuple[str, lis
     text, wanted = str(hypothesis or ""), [str(one) for one in references if str(one or "").strip()]
     if not text.strip() or not wanted:
         raise InputError("Expected a text and a reference, but got only one or neither: type both.")
-    longest = max(len(one.split()) for one in (text, *wanted))
-    if longest > LONGEST_SCORED:
-        raise InputError(
-            f"Expected texts of at most {LONGEST_SCORED:,} words here, but got {longest:,}: `textmover score` takes "
-            "longer ones from files."
-        )
+    _check_length([text, *wanted], LONGEST_SCORED, "here", "`textmover score` takes longer ones from files.")
     return text, wanted
+
+
+def _check_length(texts: Sequence[str], most: int, purpose: str, way: str) -> None:
+    longest = max(len(one.split()) for one in texts)
+    if longest > most:
+        raise InputError(f"Expected texts of at most {most:,} words {purpose}, but got {longest:,}: {way}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from textmover.experiments.page import Block, block
 from textmover.experiments.papers.layers import choose_texts
-from textmover.experiments.papers.table_blocks import Block
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.robustness_results import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
@@ -207,9 +208,8 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     for title, (shown, remark) in BY_KIND.items():
         rows = tuple(_row(name, found.metrics, shown) for name in kinds)
         if any(cell != "-" for row in rows for cell in row[3:]):
-            tables.append(Block(title, headers if len(found.metrics) > 1 else (*headers, INTERVAL), rows, (remark,)))
-    first = tables[1]
-    remarks = [*first.remarks, f"Intervals: bootstrap, {found.samples:,} draws of whole texts."]
+            tables.append(block(title, headers if len(found.metrics) > 1 else (*headers, INTERVAL), rows, (remark,)))
+    remarks = [*tables[1].remarks, f"Intervals: bootstrap, {found.samples:,} draws of whole texts."]
     if len(found.metrics) > 1:
         remarks[-1] += " Those by kind are in CSV and JSON, with each degree."
     if few:
@@ -217,7 +217,7 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     absent = [name for name in kinds if name not in counts]
     if absent:
         remarks.append(f"No text allows {', '.join(absent)}.")
-    tables[1] = Block(first.title, first.headers, first.rows, tuple(remarks), (), tuple(_records(found)), figure)
+    tables[1] = replace(tables[1], remarks=remarks, records=list(_records(found)), figure=figure)
     return tables
 
 
@@ -266,7 +266,7 @@ def _summary(found: Robustness) -> Block:
             }
         )
     signatures = tuple((one.name, one.signature) for one in found.metrics if one.signature)
-    return Block("Summary", headers, tuple(rows), SUMMARY, signatures, tuple(records))
+    return block("Summary", headers, rows, SUMMARY, signatures=signatures, records=records)
 
 
 def _row(name: str, metrics: Sequence[MetricRobustness], shown: str) -> tuple[str, ...]:

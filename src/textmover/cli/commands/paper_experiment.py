@@ -15,17 +15,17 @@ from textmover.cli.options.paper_experiments import (
     page_path,
     rebuilding_command,
 )
+from textmover.experiments.page import FORMATS, Block, Page, as_text, print_blocks
 from textmover.experiments.papers.config import Experiment, Place, converted
 from textmover.experiments.papers.data import absent_files, check_readers, given_files, read_set
 from textmover.experiments.papers.layers import analyse, draw_layers
 from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
-from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text, draw_figure
 from textmover.experiments.papers.results import Findings, questions, unanswerable
 from textmover.experiments.papers.score_cache import KeptScores, scores_folder
-from textmover.experiments.papers.table_blocks import Block, figure_block, layer_block, table_blocks
+from textmover.experiments.papers.table_blocks import draw_figure, figure_block, layer_block, table_blocks
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
-from textmover.terminal import AdvancePart, print_table, progress_bars
+from textmover.terminal import AdvancePart, progress_bars
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -175,14 +175,5 @@ def _print(page: Page, *, quiet: bool) -> None:
     sys.stdout.write(f"{page.title}\nPublished: {page.paper}.\n")
     if not quiet:
         sys.stdout.write("".join(f"{note}\n" for note in page.notes))
-    for block in page.blocks:
-        sys.stdout.write(f"\n{block.title}\n")
-        print_table(
-            block.headers,
-            block.rows,
-            numbers=[header for header in block.headers if header not in TEXT_HEADERS],
-            narrow=[header for header in block.headers if header not in ("metric", "encoder")],
-        )
-        if not quiet:
-            sys.stdout.write("".join(f"{one}\n" for one in block.remarks))
-            sys.stdout.write("".join(f"{name}: {signature}\n" for name, signature in block.signatures))
+    sys.stdout.write("\n" if page.blocks else "")
+    print_blocks(page.blocks, ("metric", "encoder"), quiet=quiet)

@@ -23,7 +23,7 @@ from textmover.cli.options.perturbations import (
 )
 from textmover.experiments.evaluation.metrics import BASELINES, Metrics
 from textmover.experiments.evaluation.output import write_scores
-from textmover.experiments.papers.output import FORMATS, TEXT_HEADERS, Page, as_text
+from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.robustness import (
     KEEPING,
     YARDSTICK,
@@ -38,7 +38,7 @@ from textmover.files import check_output, write_output
 from textmover.meta_evaluation.robustness import robustness
 from textmover.readers.column_flags import flags_named
 from textmover.report import check_matplotlib, report_files
-from textmover.terminal import print_table, progress_bars
+from textmover.terminal import progress_bars
 from textmover.types import InputError
 
 NAME = "robustness"
@@ -213,12 +213,6 @@ def _print(page: Page, options: argparse.Namespace, files: Sequence[Path]) -> No
         return
     if not options.quiet:
         sys.stdout.write("".join(f"{note}\n" for note in page.notes) + "\n")
-    for place, block in enumerate(page.blocks):
-        sys.stdout.write(f"{'' if place == 0 else chr(10)}{block.title}\n")
-        numbers = [header for header in block.headers if header not in TEXT_HEADERS]
-        print_table(block.headers, block.rows, numbers=numbers, narrow=block.headers)
-        if not options.quiet:
-            sys.stdout.write("".join(f"{one}\n" for one in block.remarks))
-            sys.stdout.write("".join(f"{name}: {signature}\n" for name, signature in block.signatures))
+    print_blocks(page.blocks, (), quiet=options.quiet)
     if files and not options.quiet:
         sys.stdout.write(f"\nFiles: {', '.join(map(str, files))}\n")

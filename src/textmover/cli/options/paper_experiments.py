@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from textmover.experiments.page import FORMATS
 from textmover.experiments.papers.config import Experiment
-from textmover.experiments.papers.output import FORMATS
 from textmover.files import check_output
 from textmover.report import check_matplotlib
 from textmover.scoring.field_flags import FIELD, field_flag, given_fields

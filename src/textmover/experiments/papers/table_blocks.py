@@ -1,15 +1,17 @@
-"""Results of an experiment as text tables, with the published lines beside ours."""
+"""Results of an experiment as tables, with the published lines beside ours, and as figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from textmover.experiments.page import Block, block
 from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, estimates
 from textmover.experiments.papers.results import HERE, PAPER, FigureResult, ResultLine, TableResult
 from textmover.experiments.papers.specification import MEAN, Column
+from textmover.report import Line, Panel, draw_panels
 from textmover.report.document import DIGITS, number
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 
@@ -26,19 +28,6 @@ MOST_INTERVALS = 2
 """With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """A table with a heading, remarks, signatures by line, all its numbers as records, and the file of its figure."""
-
-    title: str
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    remarks: tuple[str, ...] = ()
-    signatures: tuple[tuple[str, str], ...] = ()
-    records: tuple[Mapping[str, Any], ...] = ()
-    figure: str | None = None
-
-
 def table_blocks(result: TableResult) -> list[Block]:
     """A table; one for each statistic where it would have several beside several groups."""
     spec = result.spec
@@ -49,7 +38,7 @@ def table_blocks(result: TableResult) -> list[Block]:
         title = f"{spec.title}: {STATISTIC_NAMES[statistics[0]]}" if apart else spec.title
         blocks.append(_table_block(result, title, chosen))
     signatures = tuple((line.name, line.signature) for line in result.lines if line.origin == HERE)
-    shown = any(INTERVAL in block.headers for block in blocks)
+    shown = any(INTERVAL in one.table.headers for one in blocks)
     remarks = (*spec.notes, *(one for one in result.remarks if shown or INTERVALS_ARE not in one))
     return [*blocks[:-1], replace(blocks[-1], remarks=remarks, signatures=signatures)]
 
@@ -85,7 +74,7 @@ def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Bloc
         for index in chosen:
             count, over = (result.counts[index], result.partial[index]) if line.origin == HERE else (None, "")
             records.append(_record(title, line, index, spec.columns[index], spec.level, count, {}, {"mean_over": over}))
-    return Block(title, tuple(headers), tuple(rows), records=tuple(records))
+    return block(title, headers, rows, records=records)
 
 
 def _interval(line: ResultLine, index: int) -> str:
@@ -151,15 +140,15 @@ def figure_block(result: FigureResult, path: str | None) -> Block:
     """A figure as a table: a row for each line, a column for each value; ``path`` is its file as the page names it."""
     spec = result.spec
     rows = [(line.name, line.encoder, *(number(cell.value) for cell in line.cells)) for line in result.lines]
-    records = tuple(
+    records = [
         _record(spec.title, line, index, spec.columns[0], spec.level, result.n, {spec.field: value}, {})
         for line in result.lines
         for index, value in enumerate(spec.values)
-    )
+    ]
     headers = ("metric", "encoder", *(f"{spec.field.replace('_', ' ')} {value}" for value in spec.values))
     signatures = tuple((line.name, line.signature) for line in result.lines if line.signature)
     remarks = (*spec.notes, *(one for one in result.remarks if INTERVALS_ARE not in one))
-    return Block(spec.title, headers, tuple(rows), remarks, signatures, records, path)
+    return block(spec.title, headers, rows, remarks, signatures=signatures, records=records, figure=path)
 
 
 def layer_block(result: LayerResult, path: str | None) -> Block:
@@ -186,4 +175,26 @@ def layer_block(result: LayerResult, path: str | None) -> Block:
             )
     remarks = (f"Encoder: {result.encoder}.", *result.spec.notes, *result.remarks)
     headers = ("centering", "layer", *SIMILARITIES.values())
-    return Block(result.spec.title, headers, tuple(rows), remarks, (), tuple(records), path)
+    return block(result.spec.title, headers, rows, remarks, records=records, figure=path)
+
+
+LONGEST_TITLE = 60
+"""Characters of a figure's title."""
+
+
+def draw_figure(result: FigureResult, path: str) -> None:
+    """Draw a figure; the intervals of its points where it has but one line, since those of several cover each other."""
+    spec, bounded = result.spec, len(result.lines) == 1
+    lines = []
+    for line in result.lines:
+        values, low, high = map(list, zip(*line.cells, strict=True))
+        lines.append(Line(line.name, values, *((low, high) if bounded else ())))
+    encoder = next((line.encoder for line in result.lines if line.encoder != "-"), "")
+    draw_panels(
+        [Panel("", lines)],
+        [str(value) for value in spec.values],
+        path,
+        x_label=spec.field.replace("_", " "),
+        y_label=f"mean {STATISTIC_NAMES[spec.statistic]}",
+        title=f"{spec.set}, {encoder}"[:LONGEST_TITLE],
+    )
