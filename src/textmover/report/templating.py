@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from textmover.meta_evaluation import ComparedSystems, RankedSystems
-from textmover.report.figures.colours import diverging, metric_colours, sequential
+from textmover.report.figures.colours import INK, diverging, metric_colours, sequential
 from textmover.report.figures.scales import Scale, coordinate, padded, signed
 from textmover.types import InputError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
+PALETTES = {theme: {"h": sequential(theme), "b": diverging(theme)[0], "a": diverging(theme)[1]} for theme in INK}
 
 
 def check_jinja() -> None:
@@ -54,7 +55,7 @@ def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), sc
     from markupsafe import Markup
 
     own = {
-        "colours": Markup(colour_rules(metrics)),
+        "colours": Markup(picture("colours.css.j2", metrics=metric_colours(metrics), palettes=PALETTES).rstrip()),
         "style": Markup(template_text("style.css", *styles)),
         "script": Markup(template_text(script)),
     }
@@ -90,22 +91,3 @@ def _environment() -> Environment:
 def interval_scale(found: ComparedSystems | RankedSystems) -> Scale:
     """Scale on which the macro ``interval`` draws the means of systems."""
     return Scale(*padded(np.concatenate([found.low, found.high]), 0.04), 4.0, 100.0)
-
-
-def colour_rules(metrics: int) -> str:
-    """Colours of metrics and heat maps as a style sheet, for light, for dark, and light again in print."""
-    rules = []
-    for theme, place in (("light", 0), ("dark", 1)):
-        settings = [f"--m{index}:{pair[place]}" for index, pair in enumerate(metric_colours(metrics))]
-        below, above = diverging(theme)
-        for letter, shades in (("h", sequential(theme)), ("b", below), ("a", above)):
-            first = 0 if letter == "h" else 1
-            for index, shade in enumerate(shades, start=first):
-                settings += [f"--{letter}{index}:{shade.fill}", f"--{letter}{index}t:{shade.text}"]
-        rule = f":root{{{';'.join(settings)}}}"
-        rules.append(rule if theme == "light" else f"@media screen and (prefers-color-scheme:dark){{{rule}}}")
-    rules += [f".m{index}{{--c:var(--m{index})}}" for index in range(metrics)]
-    steps = [f"h{index}" for index in range(len(sequential("light")))]
-    steps += [f"{letter}{index + 1}" for letter in "ab" for index in range(len(diverging("light")[0]))]
-    rules += [f".{step}{{background:var(--{step});color:var(--{step}t)}}" for step in steps]
-    return "\n".join(rules)

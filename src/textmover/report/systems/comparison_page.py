@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import platform
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from textmover._version import __version__
-from textmover.meta_evaluation import ComparedSystems, SystemPair
+from textmover.meta_evaluation import ComparedSystems
 from textmover.report.evaluation.segments import fold_limit, shown_text
-from textmover.report.figures.scales import Scale, padded, signed
+from textmover.report.figures.scales import Scale, padded
 from textmover.report.systems.comparison import Comparison, p_value, verdict
 from textmover.report.templating import interval_scale, picture, render_page
 
@@ -26,7 +26,8 @@ def as_html(comparison: Comparison) -> str:
     found, places = comparison.found, comparison.found.differing(comparison.shown)
     rows = [comparison.row(place) for place in places]
     fold = fold_limit([len(text) for row in rows for text in (*row.hypotheses, *row.references)])
-    gaps = _gaps(found)
+    scores = dict(zip(found.systems, found.scores if found.higher_is_better else -found.scores, strict=True))
+    gaps = [scores[pair.second] - scores[pair.first] for pair in found.pairs]
     bars = np.concatenate(list(map(bars_of, gaps)))
     return render_page(
         "comparison.html.j2",
@@ -34,28 +35,22 @@ def as_html(comparison: Comparison) -> str:
         styles=("comparison.css",),
         script="script.js",
         title=" and ".join(found.systems) if len(found.systems) == 2 else f"{len(found.systems)} systems",
+        comparison=comparison,
         found=found,
         segments=found.scores.shape[1],
-        remarks=comparison.remarks,
         headlines=_headlines(found),
         scale=interval_scale(found),
-        pairs=[_pair(pair, found, one, (bars.min(), bars.max())) for pair, one in zip(found.pairs, gaps, strict=True)],
+        pictures=[
+            difference_plot(one, pair.first, pair.second, (bars.min(), bars.max()))
+            for pair, one in zip(found.pairs, gaps, strict=True)
+        ],
         listed=len(found.pairs) > MOST_ALONE,
         folded=len(found.pairs) > MOST_OPEN,
-        differing=[
-            {
-                "line": line,
-                "scores": found.scores[:, place],
-                "order": found.best_first(place),
-                "references": [shown_text(text, fold) for text in row.references],
-                "texts": [shown_text(text, fold) for text in row.hypotheses],
-            }
-            for place, row, line in zip(places, rows, [comparison.lines[place] for place in places], strict=True)
-        ],
-        signature=comparison.signature,
-        tests=comparison.tests,
+        differing=list(zip(places, rows, strict=True)),
+        cut=partial(shown_text, limit=fold),
+        verdict=partial(verdict, found=found),
+        p_value=p_value,
         versions=f"textmover {__version__}, numpy {np.__version__}, python {platform.python_version()}",
-        command=comparison.command,
     )
 
 
@@ -66,32 +61,6 @@ def _headlines(found: ComparedSystems) -> list[str]:
     best = found.systems[found.order[0]]
     alike = [found.systems[one] for one in found.order[1:] if found.ranks[one] == 1]
     return [f"Best: {best}.", *([f"Not told apart from it: {', '.join(alike)}."] if alike else [])]
-
-
-def _gaps(found: ComparedSystems) -> list[NDArray[np.float64]]:
-    """Gain of the second system of each pair on each segment."""
-    scores = dict(zip(found.systems, found.scores if found.higher_is_better else -found.scores, strict=True))
-    return [scores[pair.second] - scores[pair.first] for pair in found.pairs]
-
-
-def _pair(
-    pair: SystemPair, found: ComparedSystems, gaps: NDArray[np.float64], range_: tuple[float, float]
-) -> dict[str, Any]:
-    return {
-        "first": pair.first,
-        "second": pair.second,
-        "colours": (found.systems.index(pair.first), found.systems.index(pair.second)),
-        "verdict": verdict(pair, found),
-        "difference": signed(pair.bootstrap.difference, 4, plus=True),
-        "interval": f"{signed(pair.bootstrap.low, 4, plus=True)} to {signed(pair.bootstrap.high, 4, plus=True)}",
-        "value": pair.bootstrap.difference,
-        "p_values": [
-            {"text": p_value(one.p_value, pair.least), "value": max(one.p_value, pair.least)}
-            for one in (pair.bootstrap, pair.randomisation)
-        ],
-        "parts": {"better": pair.wins, "equal": pair.ties, "worse": pair.losses},
-        "picture": difference_plot(gaps, pair.first, pair.second, range_),
-    }
 
 
 def bars_of(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
