@@ -102,10 +102,9 @@ def metric_correlations(
                [nan, nan, nan]])
     """
     columns = _columns(scores, None, statistic)
-    size = len(columns[0]) if len(columns) else 0
-    parts = list(group_positions(groups, size).values())
+    parts = list(group_positions(groups, columns.shape[1]).values())
     # A list correlates with itself wherever it has a correlation at all.
-    active, common = _common(_by_part([unit_correlations(one, one, parts, statistic) for one in columns], len(parts)))
+    active, common = _common(unit_correlations(columns, columns, parts, statistic))
     table = np.full((len(columns), len(columns)), np.nan)
     kept = [parts[one] for one in common.tolist()]
     for i, j in itertools.combinations_with_replacement(active.tolist() if kept else [], 2):
@@ -216,36 +215,28 @@ def _binned(
     for number in np.unique(numbers):
         rows = np.flatnonzero(numbers == number)
         parts = [rows[one] for one in group_positions([labels[row] for row in rows.tolist()], len(rows)).values()]
-        table = _by_part([unit_correlations(one, ratings, parts, statistic) for one in columns], len(parts))
+        table = unit_correlations(columns, ratings, parts, statistic)
         active, common = _common(table)
         kept = [parts[one] for one in common.tolist()]
         means = np.full(len(columns), np.nan)
         if kept:
             means[active] = table[np.ix_(active, common)].mean(axis=1)
         lower, upper = _intervals(columns, ratings, active, kept, labels, statistic, intervals)
-        found.append(
-            BinAgreement(
-                low=float(values[rows].min()),
-                high=float(values[rows].max()),
-                segments=len(rows),
-                values=means,
-                groups=len(kept),
-                among=among,
-                counted=sum(map(len, kept)),
-                lower=lower,
-                upper=upper,
-            )
-        )
+        low, high = float(values[rows].min()), float(values[rows].max())
+        counted = sum(map(len, kept))
+        found.append(BinAgreement(low, high, len(rows), means, len(kept), among, counted, lower, upper))
     return found
 
 
-def _columns(scores: Sequence[ArrayLike], size: int | None, statistic: str) -> list[Vector]:
-    """Scores of each metric, once it is clear that they can be correlated."""
+def _columns(scores: Sequence[ArrayLike], size: int | None, statistic: str) -> Vector:
+    """Scores of each metric ``[K, n]``, once it is clear that they can be correlated."""
     check_statistic(statistic)
     columns = [finite_scores(one, "metric scores") for one in scores]
+    if size is None:
+        size = len(columns[0]) if columns else 0
     for one in columns:
-        _same_length(len(one), len(columns[0]) if size is None else size)
-    return columns
+        _same_length(len(one), size)
+    return np.array(columns, dtype=np.float64).reshape(len(columns), size)
 
 
 def _same_length(found: int, expected: int) -> None:
@@ -254,11 +245,6 @@ def _same_length(found: int, expected: int) -> None:
             f"Expected a score, a rating and a length for each segment, but got {found} and {expected}: give all in "
             "the same order."
         )
-
-
-def _by_part(found: Sequence[Vector], parts: int) -> Vector:
-    """Values of each metric in each part, ``[K, parts]``, also where there is no metric or no part."""
-    return np.array(found, dtype=np.float64).reshape(len(found), parts)
 
 
 def _common(table: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -270,7 +256,7 @@ def _common(table: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _intervals(
-    columns: Sequence[Vector],
+    columns: Vector,
     ratings: Vector,
     active: NDArray[np.int64],
     kept: Sequence[NDArray[np.int64]],
@@ -283,7 +269,7 @@ def _intervals(
     if options.samples and kept:
         rows = np.concatenate(kept)
         draws = bootstrap_draws(
-            [columns[one][rows] for one in active.tolist()],
+            list(columns[active][:, rows]),
             ratings[rows],
             [labels[row] for row in rows.tolist()],
             statistic=statistic,

@@ -68,7 +68,7 @@ class CorrelationAgreement(_UnitAgreement):
             self.reason = _why_none(group, len(self.candidates), self.single)
             return
         members = list(self.parts.values())
-        self._average(np.stack([unit_correlations(one, group.human, members, self.statistic) for one in group.scores]))
+        self._average(unit_correlations(group.scores, group.human, members, self.statistic))
         self.undefined_segments = np.isnan(self.by_unit) @ np.array([len(unit) for unit in members])
         for metric in np.flatnonzero(np.isnan(self.values)).tolist():
             where = "all equal" if self.single else f"all equal within each {self.word}"

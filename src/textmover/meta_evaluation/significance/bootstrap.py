@@ -200,7 +200,6 @@ def bootstrap_draws(
     check_statistic(statistic)
     if samples < 1:
         raise InputError(f"Expected at least one bootstrap sample, but got {samples}: 1000 is usual.")
-    correlate = CORRELATIONS[statistic]
     table, people = several_scores(scores, human)
     positions = group_positions(groups, len(people))
     labels = _cluster_labels(clusters, len(people))
@@ -212,7 +211,7 @@ def bootstrap_draws(
     counted: dict[str, int] = {}  # clusters of each group
     for group, members in positions.items():
         inside, ratings = table[:, members], people[members]
-        estimate = np.array([correlate(one, ratings) for one in inside])
+        estimate = CORRELATIONS[statistic](inside, ratings)
         if np.isnan(estimate).any():
             excluded.append(group)
             continue

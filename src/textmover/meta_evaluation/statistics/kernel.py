@@ -105,10 +105,10 @@ def check_statistic(statistic: str, known: Mapping[str, object] = CORRELATIONS) 
 
 
 def unit_correlations(x: Vector, y: Vector, units: Sequence[Positions], statistic: str) -> Vector:
-    """A correlation of scores ``[n]`` within each of ``U`` units, ``[U]``."""
-    values = np.full(len(units), np.nan)
+    """A correlation of scores ``[..., n]`` within each of ``U`` units, ``[..., U]``."""
+    values = np.full((*np.broadcast_shapes(x.shape[:-1], y.shape[:-1]), len(units)), np.nan)
     for numbers, members in batches(units):
-        values[numbers] = CORRELATIONS[statistic](x[members], y[members])
+        values[..., numbers] = CORRELATIONS[statistic](x[..., members], y[..., members])
     return values
 
 
