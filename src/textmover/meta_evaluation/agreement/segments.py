@@ -101,17 +101,11 @@ class PairwiseAgreement(_UnitAgreement):
                 if name not in self.parts
             )
         members = list(self.parts.values())
-        self.epsilons = np.array(
-            [
-                calibrated_epsilon(one, group.human, members, pair_rate=protocol.pair_rate, seed=seed)
-                for one in group.scores
-            ]
-        )
-        values = [
-            unit_agreement(one, group.human, members, epsilon)
-            for one, epsilon in zip(group.scores, self.epsilons.tolist(), strict=True)
-        ]
-        self._average(self._scaled(np.stack(values)))
+        human, rate = group.human, protocol.pair_rate
+        epsilons = [calibrated_epsilon(one, human, members, pair_rate=rate, seed=seed) for one in group.scores]
+        pairs = zip(group.scores, epsilons, strict=True)
+        self.epsilons = np.array(epsilons)
+        self._average(self._scaled(np.stack([unit_agreement(one, human, members, epsilon) for one, epsilon in pairs])))
 
     def _drawn_segments(self, samples: int, rng: np.random.Generator) -> Vector:
         return self._scaled(draw_values(self.group.clusters, samples, rng, self._drawn_accuracy))

@@ -211,7 +211,7 @@ def bootstrap_draws(
     counted: dict[str, int] = {}  # clusters of each group
     for group, members in positions.items():
         inside, ratings = table[:, members], people[members]
-        estimate = CORRELATIONS[statistic](inside, ratings)
+        estimate = np.array([CORRELATIONS[statistic](one, ratings) for one in inside])
         if np.isnan(estimate).any():
             excluded.append(group)
             continue

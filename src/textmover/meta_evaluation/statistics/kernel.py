@@ -108,7 +108,7 @@ def unit_correlations(x: Vector, y: Vector, units: Sequence[Positions], statisti
     """A correlation of scores ``[..., n]`` within each of ``U`` units, ``[..., U]``."""
     values = np.full((*np.broadcast_shapes(x.shape[:-1], y.shape[:-1]), len(units)), np.nan)
     for numbers, members in batches(units):
-        values[..., numbers] = CORRELATIONS[statistic](x[..., members], y[..., members])
+        values[..., numbers] = CORRELATIONS[statistic](np.take(x, members, axis=-1), np.take(y, members, axis=-1))
     return values
 
 
