@@ -1,4 +1,4 @@
-"""The pictures of docs/explain.md, docs/compare.md, docs/rank.md and docs/app.md, made again.
+"""The pictures of docs/explain.md, docs/compare.md and docs/app.md, made again.
 
     python benchmarks/screenshots.py [--only explain compare app] [--output docs/images]
 

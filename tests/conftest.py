@@ -256,10 +256,9 @@ def texts_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 LONGEST = (
     "test_commands[docs/training.md]",
-    "test_commands[docs/distributed.md]",
     "test_commands[docs/robustness.md]",
     "test_a_whole_round",
-    "test_commands[docs/back-ends.md]",
+    "test_commands[docs/scoring-at-scale.md]",
     "test_commands[README.md]",
     "test_commands[docs/checkpoints.md]",
     "test_commands[docs/own-ratings.md]",

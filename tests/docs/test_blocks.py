@@ -105,7 +105,7 @@ assert wanted and set(wanted) <= set(extras), f"Expected extras of pyproject.tom
 """Installs nothing, but knows the extras."""
 
 
-TRAININGS = {"docs/own-ratings.md", "docs/stages.md", "docs/training.md"}
+TRAININGS = {"docs/own-ratings.md", "docs/training.md"}
 """Pages whose commands train for minutes; their recipes run two steps in tests/training/test_stage_recipes.py."""
 
 

@@ -88,8 +88,9 @@ def traced(tiny_encoder: Path, folder: Path) -> list[tuple[str, str]]:
 
 
 def written() -> list[tuple[str, str]]:
-    """The way that docs/design-notes.md lists, one function in backquotes after another behind its file."""
-    section = (ROOT / "docs" / "design-notes.md").read_text(encoding="utf-8").partition("\n## The way of a text\n")[2]
+    """The way that docs/developers/design-notes.md lists, one function in backquotes after another behind its file."""
+    page = (ROOT / "docs" / "developers" / "design-notes.md").read_text(encoding="utf-8")
+    section = page.partition("\n## The way of a text\n")[2]
     steps: Mapping[str, str] = dict(
         re.findall(r"^\d+\. `([\w/]+\.py)`: ((?:.|\n(?!\d+\. |\n))+)", section, re.MULTILINE)
     )

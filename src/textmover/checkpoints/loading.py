@@ -221,7 +221,7 @@ def classifier_folder(name: str | Path) -> Path:
     if str(name) not in released:
         raise InputError(
             f"Expected a classifier's folder, or one of the released ones ({', '.join(released) or 'none here'}), but "
-            f"got {str(name)!r}: train one (docs/stages.md), or take the released ones from the repository."
+            f"got {str(name)!r}: train one (docs/training.md), or take the released ones from the repository."
         )
     return released[str(name)]
 

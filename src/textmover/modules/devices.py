@@ -183,7 +183,7 @@ def machine_of(device: torch.device) -> str:
     """Hardware that the last digits of results depend on.
 
     The kind of processor decides in which order the products of a matrix are added up. The number of threads is not
-    among it: each batch belongs to one, unless there is no other (docs/streaming.md).
+    among it: each batch belongs to one, unless there is no other (docs/scoring-at-scale.md).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)

@@ -40,7 +40,7 @@ def check_by_hand(nodes: int, option: str = "--num-nodes") -> None:
     if nodes > 1 and missing:
         raise InputError(
             f"Expected a launcher, or {', '.join(BY_HAND)} in the environment, for {option} {nodes}, but got no "
-            f"{' and no '.join(missing)}: start the command on each machine as docs/distributed.md says."
+            f"{' and no '.join(missing)}: start the command on each machine as docs/scoring-at-scale.md says."
         )
 
 

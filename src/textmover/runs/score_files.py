@@ -69,7 +69,7 @@ def add_process_options(parser: argparse.ArgumentParser) -> None:
         default=1,
         metavar="M",
         help="machines that share the work and a file system; start the command on each of them, see "
-        "docs/distributed.md",
+        "docs/scoring-at-scale.md",
     )
 
 

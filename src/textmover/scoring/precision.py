@@ -5,7 +5,7 @@
 products in 8 bits on the CPU. ``auto`` takes the fastest of fast (where the hardware has bfloat16), int8 and exact that
 moves no score of the probe pairs by more than :data:`AUTO_BOUND`. Everything after the encoder stays float32.
 
-``backend="auto"`` takes the fastest one that is installed. See ``docs/back-ends.md`` for what was measured.
+``backend="auto"`` takes the fastest one that is installed. See ``docs/scoring-at-scale.md`` for what was measured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""ONNX Runtime: float32 and int8 on the CPU.
 
 The quantiser that comes with ONNX Runtime gives one scale to the whole batch, so that a text's vectors depend on its
-batch mates (scores move by up to .02 in the measurements of ``docs/back-ends.md``). Here each product with a weight,
+batch mates (scores move by up to .02). Here each product with a weight,
 :math:`Y = X W`, becomes
 
 .. math:: Y_{ij} = m_i \, s_j \, \tfrac{1}{127} \sum_k \mathrm{round}(127 X_{ik} / m_i)\,\mathrm{round}(W_{kj} / s_j)
