@@ -1,4 +1,4 @@
-"""Two systems by our paired tests and by sacrebleu's own, on the same segment scores: the table docs/results/sacrebleu_tests.csv.
+"""Paired tests of textmover and of sacrebleu on the same segment scores: docs/results/sacrebleu_tests.csv.
 
     python benchmarks/compare_with_sacrebleu.py [--shared ../shared/data] [--samples 1000] [--trials 10000]
         [--seed 12345]
