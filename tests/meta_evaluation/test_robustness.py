@@ -10,8 +10,7 @@ from scipy import stats
 
 from textmover.meta_evaluation import MetricScores
 from textmover.meta_evaluation.agreement.labels import bootstrap_share
-from textmover.meta_evaluation.robustness import robustness
-from textmover.meta_evaluation.robustness_results import Versions
+from textmover.meta_evaluation.robustness import Versions, robustness
 from textmover.types import InputError
 
 KEEPING = ("synonym", "passive")

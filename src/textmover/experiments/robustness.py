@@ -14,7 +14,7 @@ import numpy as np
 from textmover.experiments.page import Block, block
 from textmover.experiments.papers.layers import choose_texts
 from textmover.meta_evaluation import MetricScores
-from textmover.meta_evaluation.robustness_results import MetricRobustness, Robustness, Versions
+from textmover.meta_evaluation.robustness import MetricRobustness, Robustness, Versions
 from textmover.meta_evaluation.significance.bootstrap import FEW, Interval
 from textmover.perturbations.clauses import Parses
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
