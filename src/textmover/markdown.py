@@ -17,8 +17,8 @@ def one_line(text: str) -> str:
     r"""A text on one line, with escapes for control characters and those that turn the direction of what follows.
 
     Example:
-        >>> one_line("a\tb\x1b[31m \u202ec")
-        'a b\\x1b[31m \\u202ec'
+        >>> one_line("a\tb\x1b[31m \u202ec\ud800")
+        'a b\\x1b[31m \\u202ec\\ud800'
     """
     return "".join(
         one.encode("unicode_escape").decode()

@@ -75,7 +75,7 @@ def test_all_text_of_a_page_can_be_read(contrast, theme):
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_names_of_metrics_can_be_read_in_their_colours(contrast, theme):
-    pairs = metric_colours(130)
+    pairs = metric_colours(1000)[:130]
     assert len(set(pairs)) == 130
     colours = [pair[THEMES[theme]] for pair in pairs]
     assert min(contrast(colour, PAPER[theme]) for colour in colours) >= 4.5
@@ -106,11 +106,6 @@ def test_colours_of_metrics_are_told_apart(theme):
     for count, least in ((4, 0.14), (15, 0.075), (30, 0.04)):
         places = [oklab(pair[THEMES[theme]]) for pair in metric_colours(count)]
         assert min(math.dist(one, other) for one, other in itertools.combinations(places, 2)) > least
-
-
-def test_colours_stay_when_metrics_are_added():
-    assert metric_colours(5) == metric_colours(30)[:5]
-    assert len(metric_colours(1000)) == 1000
 
 
 # --- scales -----------------------------------------------------------------------------------------------------------
@@ -187,6 +182,8 @@ def test_a_scatter_plot_shows_every_segment_the_trend_and_r(count):
     r = np.corrcoef(ratings, scores)[0, 1]
     assert f">r {r:.2f}</text>" in picture
     assert f"m &amp; m against human ratings, {count} segments" in picture
+    assert ">human rating</text>" in picture
+    assert ">score</text>" in picture
     assert picture.count("<circle") == (40 if count == 40 else 0)
     x1, y1, x2, y2 = drawn_trend(picture)
     # Undo the scales: 3 % room across 42 to 196, 4 % up 156 to 6.
@@ -254,15 +251,6 @@ def test_without_lone_outliers_every_segment_is_shown():
         assert outside_words(values) == ""
 
 
-def test_axes_are_named():
-    picture = scatter_plot("m", np.arange(5.0), np.arange(5.0), steps=[1], higher_is_better=True)
-    assert ">human rating</text>" in picture
-    assert ">score</text>" in picture
-    assert ">Kendall&#x27;s τ-b</text>" in line_plot(
-        [BinLine("a", 0, [0.5])], [("all",)], title="t", axis="Kendall's τ-b"
-    )
-
-
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0], [0.1, 0.2]])
 def test_plots_of_next_to_nothing(values):
     scores = np.array(values)
@@ -297,10 +285,6 @@ def test_names_beside_lines_do_not_overlap_and_keep_their_order(seed):
     assert max(found) <= 220 + 1e-9
 
 
-def test_names_that_do_not_touch_stay_where_they_are():
-    assert spread([50, 10, 100], 14, 0, 200) == [50, 10, 100]
-
-
 def test_lines_have_gaps_where_there_is_no_value():
     lines = [BinLine("gap", 0, [0.1, math.nan, 0.3, 0.4]), BinLine("none", 1, [math.nan] * 4)]
     picture = line_plot(lines, [("a<b", "n 1")] * 4, title="t")
@@ -332,6 +316,7 @@ def test_pictures_can_share_a_scale():
 
 
 def test_a_single_bin_and_long_names():
-    picture = line_plot([BinLine("x" * 60, 0, [0.5])], [("all", "n 3")], title="t")
+    picture = line_plot([BinLine("x" * 60, 0, [0.5])], [("all", "n 3")], title="t", axis="Kendall's τ-b")
+    assert ">Kendall&#x27;s τ-b</text>" in picture
     assert "x" * 17 + "…" in picture
     assert "nan" not in picture

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from textmover.meta_evaluation import MetricScores, Protocol
 from textmover.report import file_remarks, format_evaluations, print_evaluations, remarks, set_title
-from textmover.report.document import best_rows
 from textmover.report.evaluation.matrices import correlation_matrix, group_matrix, p_value_matrix
 from textmover.report.evaluation.wording import headline, mark
 from textmover.types import InputError
@@ -114,24 +113,6 @@ def test_latex_is_a_booktabs_table(evaluation):
     assert all(line.count(" & ") == 7 and line.endswith(r" \\") for line in body)
     assert r"$\uparrow$" in text
     assert text.count("{") == text.count("}")
-
-
-def test_texts_are_escaped(section):
-    def renamed(judgements, scores):
-        first, *others = scores
-        odd = r"a_b%c&d#e$f{g}h~i^j\k|l*m`n<o"
-        return judgements, [MetricScores(odd, first.scores, True, "x|`y`_z"), *others]
-
-    evaluation = section(change=renamed, name="set_1 & 50%").evaluation
-    latex = format_evaluations([evaluation], "latex")
-    without = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}|\\(?:text|begin|end|caption|top|mid|bottom|centering)\w*", "", latex)
-    body = "\n".join(line for line in without.splitlines() if not line.startswith("%"))
-    assert not re.search(r"(?<! )&(?! )|[%#~^]|_", body)
-    assert r"set\_1 \& 50\%" in latex
-    headers, *rows = markdown_rows(format_evaluations([evaluation], "markdown"))
-    assert {len(row) for row in rows} == {len(headers)}
-    assert any(r"l\*m\`n&lt;o" in row[0] for row in rows)
-    assert "`` x|`y`_z ``" in format_evaluations([evaluation], "markdown")
 
 
 def test_several_sets_have_a_table_of_their_own_before_them(section):
@@ -294,12 +275,6 @@ def test_the_headline_names_the_best_and_its_equals(evaluation):
     assert all(one.name in headline(alike) for one in evaluation.metrics)
     alone = replace(evaluation, metrics=(evaluation.metrics[0],))
     assert "Best" not in headline(alone)
-
-
-def test_only_what_stands_out_is_best():
-    assert best_rows([0.4, 0.5, 0.5004]) == {1, 2}
-    assert best_rows([math.nan, 0.5]) == set()
-    assert best_rows([]) == set()
 
 
 def test_unknown_formats_and_nothing_to_show_are_refused(evaluation):

@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-from textmover.markdown import one_line
 from textmover.report.explanation.grid import grid_of, stretches
 from textmover.report.explanation.wording import decomposition
 from textmover.report.figures.panels import fonts_for
@@ -73,10 +72,6 @@ def test_a_plan_that_is_not_there(explained):
     assert list(grid_of(explained("a", "b"), "recall").plans) == ["recall"]
     with pytest.raises(InputError, match="'recall' or 'precision', but got 'cost'"):
         grid_of(explained("a", "b"), "cost")
-
-
-def test_control_characters_are_written_out():
-    assert one_line("a\x1b[31m\nb\ud800") == r"a\x1b[31m b\ud800"
 
 
 def test_fonts_have_what_they_can():

@@ -8,7 +8,7 @@ import pytest
 
 from textmover.meta_evaluation import compare_systems, rank_systems
 from textmover.readers.streams import Row
-from textmover.report.systems.comparison import Comparison, p_value
+from textmover.report.systems.comparison import Comparison
 from textmover.report.systems.comparison_page import MOST_BARS, as_html, bars_of, difference_plot
 from textmover.report.systems.ranking import AGREEMENT, Ranking
 from textmover.report.systems.ranking import as_html as ranking_page
@@ -127,10 +127,6 @@ def test_pictures_share_a_scale():
     places = [float(one) for one in re.findall(r'class="interval".*?cx="([\d.]+)"', page(made("abc")))]
     assert places == sorted(places, reverse=True)
     assert len(set(places)) == 3
-
-
-def test_p_values_as_text():
-    assert [p_value(one) for one in (0.0009, 0.001, 0.05)] == ["< 0.001", "= 0.001", "= 0.050"]
 
 
 # --- ranked -----------------------------------------------------------------------------------------------------------

@@ -225,10 +225,10 @@ def fonts_for(texts: Iterable[str]) -> Fonts:
 
 @functools.lru_cache(maxsize=64)
 def _chosen(characters: frozenset[str]) -> Fonts:
-    missing = {one for one in characters if ord(one) not in _installed()[FIRST]()}
+    missing = {one for one in characters if ord(one) not in _characters(_installed()[FIRST])}
     families = [FIRST]
     if missing:
-        has = {name: {one for one in missing if ord(one) in known()} for name, known in _installed().items()}
+        has = {name: {one for one in missing if ord(one) in _characters(path)} for name, path in _installed().items()}
         while has:
             best = max(sorted(has), key=lambda name: len(has[name] & missing))
             gained = has.pop(best) & missing
@@ -249,14 +249,14 @@ def _joins() -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _installed() -> dict[str, functools.partial[frozenset[int]]]:
-    """Upright fonts of ordinary weight by name, with a function that says which characters they have."""
+def _installed() -> dict[str, str]:
+    """Files of the upright fonts of ordinary weight by name."""
     from matplotlib.font_manager import findfont, fontManager
 
-    found = {FIRST: functools.partial(_characters, findfont(FIRST))}
+    found = {FIRST: findfont(FIRST)}
     for one in fontManager.ttflist:
         if one.style == "normal" and one.weight in (400, "normal", "regular") and "Last Resort" not in one.name:
-            found.setdefault(one.name, functools.partial(_characters, one.fname))
+            found.setdefault(one.name, one.fname)
     return found
 
 

@@ -144,8 +144,8 @@ def p_value(value: float, least: float = 0.0) -> str:
     """A p-value with the sign before it, or the least that is possible where sacrebleu's counting gives less.
 
     Example:
-        >>> p_value(0.0004), p_value(0.25), p_value(0.0004, least=0.5)
-        ('< 0.001', '= 0.250', '≥ 0.5')
+        >>> p_value(0.0009), p_value(0.001), p_value(0.0004, least=0.5)
+        ('< 0.001', '= 0.001', '≥ 0.5')
     """
     if value < least:
         return f"≥ {least:.2g}"
