@@ -1,11 +1,13 @@
 """Made-up judgements, scores and alignments for tables and pages."""
 
 import html
+import itertools
 import json
 import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +160,85 @@ def contrast() -> Callable[[str, str], float]:
 
     assert between("#767676", "#ffffff") == pytest.approx(4.54, abs=0.005)
     return between
+
+
+VOID = {"meta", "link", "br", "hr", "input", "img"}
+
+
+class Page(HTMLParser):
+    """Elements, texts and whether everything that opens is closed in order."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts, self.words, self.headings = [], [], {}, [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def text(self):
+        shown = (part for tag, parts in self.texts.items() if tag not in ("style", "script") for part in parts)
+        return " ".join(shown)
+
+
+@pytest.fixture(scope="session")
+def parse() -> type[Page]:
+    return Page
+
+
+@pytest.fixture(scope="session")
+def check() -> Callable[[str], Page]:
+    """A function that checks what holds for every page."""
+    return checked
+
+
+def checked(text: str) -> Page:
+    page = Page(text)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["href"] for attributes in page.all("a")]
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert all(link.startswith("#") for link in links)
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(page.headings))
+    for attributes in page.all("svg"):
+        assert attributes["role"] == "img"
+        assert attributes["aria-label"]
+    # Nothing is fetched: no source, no address in style, and a policy that would forbid it.
+    for tag, attributes in page.elements:
+        assert not {"src", "srcset", "action", "poster", "onload", "onclick"} & set(attributes), tag
+    assert [attributes["href"] for attributes in page.all("link")] == ["data:,"]
+    assert not re.search(r"url\(|@import", "".join(page.texts["style"]))
+    assert len(page.all("script")) == 1
+    script = "".join(page.texts["script"]).replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|fetch|XMLHttp|import ", script)
+    policy = next(one for one in page.all("meta") if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"].startswith("default-src 'none'")
+    numbers = re.findall(r'(?:d|viewBox|x|y|cx|cy)="[^"]*"', text)
+    assert not [one for one in numbers if "nan" in one or "inf" in one]
+    assert not re.search(r"\bnan\b", page.text)
+    return page
 
 
 FRAME = """<!DOCTYPE html><title>frame</title><body style="margin:0"><script>

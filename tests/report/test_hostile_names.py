@@ -1,7 +1,7 @@
 """Names, labels and texts of others in every format that people look at: they are shown, and do nothing."""
 
 import re
-from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,36 +28,21 @@ NAMES = {
 """What each would do where it is not kept from it."""
 
 
-class Found(HTMLParser):
-    """Tags, links and text of HTML."""
+@pytest.fixture
+def rendered(parse):
+    """A function that gives the tags, the text and the links of Markdown."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.words: list[str] = []
-        self.links: list[str] = []
-        self.feed(text)
-        self.close()
+    def found(markdown: str):
+        page = parse(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown))
+        links = [value for _, one in page.elements for key, value in one.items() if key in ("href", "src")]
+        text = re.sub(r"\s+", " ", "".join(page.words)).strip()
+        return SimpleNamespace(tags={tag for tag, _ in page.elements}, text=text, links=links)
 
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.links += [value for key, value in attrs if key in ("href", "src")]
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return re.sub(r"\s+", " ", "".join(self.words)).strip()
-
-
-def rendered(markdown: str) -> Found:
-    html = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(markdown)
-    return Found(html)
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_markdown_shows_a_name_as_it_is(name):
+def test_markdown_shows_a_name_as_it_is(rendered, name):
     plain = " ".join(one_line(name).split())
     table = rendered(f"| a | {markdown_text(name)} |\n|---|---|\n| {markdown_text(name)} | b |\n")
     assert table.tags == {"table", "thead", "tbody", "tr", "th", "td"}
@@ -71,7 +56,7 @@ def test_markdown_shows_a_name_as_it_is(name):
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_pages_of_experiments_and_of_robustness(name):
+def test_pages_of_experiments_and_of_robustness(rendered, name):
     """The file of the figure, the command and the signature are code and an address."""
     file = f"{name}.png".replace("\ud800", "")
     shown = block(name, ("metric", name), [(name, ".5")], (name,), signatures=((name, name),), figure=file)
@@ -84,7 +69,7 @@ def test_pages_of_experiments_and_of_robustness(name):
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_evaluations(name):
+def test_evaluations(rendered, name):
     ratings, values = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 2.0, 4.0, 3.0])
     judged = Judgements(name, ("a", "b", "c", "d"), (("a",),) * 4, {name: ratings}, (name,) * 4)
     scores = [MetricScores(name, values, True, name), MetricScores("y", ratings, True, "s")]
