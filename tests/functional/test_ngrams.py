@@ -103,19 +103,6 @@ def test_ngrams_are_weighted_means_of_all_stretches(n):
     assert at_the_front(found.mask)
 
 
-def test_single_units_stay_as_they_are():
-    units = compact(make_units())
-    assert all(torch.equal(one, other) for one, other in zip(ngrams(units, 1), units, strict=True))
-
-
-@pytest.mark.parametrize("n", [7, 20, None])
-def test_the_whole_text_is_one_stretch(n):
-    units = compact(make_units())
-    found = ngrams(units, n)
-    assert found.mask.tolist() == [[True], [True], [True], [False], [True]]
-    torch.testing.assert_close(found.weights[:, 0], units.weights.sum(dim=1), rtol=0, atol=1e-14)
-
-
 @each_n
 def test_ngrams_do_not_depend_on_other_texts_and_padding(n):
     units = compact(make_units())
@@ -211,12 +198,6 @@ def test_pieces_whose_first_takes_no_part_do_not_join_the_word_before():
     found = words(units, torch.tensor([[True, False, True, False]]))
     assert found.mask.tolist() == [[True, True, False, False]]
     assert found.vectors[0, :2].tolist() == [[0.5, 0.5, 0, 0], [0, 0, 0, 1]]
-
-
-def test_each_piece_a_word_of_its_own_is_compaction():
-    units = make_units()
-    found, expected = compact(words(units, torch.ones_like(FLAGS))), compact(units)
-    assert_units(found, listed(expected))
 
 
 def test_gradients_of_words():
