@@ -95,12 +95,7 @@ def _alone_in(path: Path) -> IO[bytes]:
 
 @contextlib.contextmanager
 def atomic_folder(path: Path | str, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder that appears under its name only when it is complete.
-
-    Args:
-        path: Where it is to appear.
-        overwrite: Whether a folder that is already there may be replaced (it is kept until the new one is complete).
-    """
+    """A folder that appears under its name only when it is complete."""
     path = Path(path).resolve()
     if path.exists() and not path.is_dir():
         raise InputError(f"Expected {path} to be a folder to write, but it is a file: give another name.")

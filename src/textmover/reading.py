@@ -152,12 +152,7 @@ def open_pipe(path: Path | str, flag: int) -> int:
 
 
 def read_text(path: Path | str, bound: str = "json_bytes") -> str:
-    """Return the text of a file in UTF-8.
-
-    Args:
-        path: The file.
-        bound: Name of its greatest size in :data:`~textmover.types.BOUNDS`.
-    """
+    """Return the text of a file in UTF-8."""
     try:
         with open_input(path) as stream:
             raw = stream.read(most_of(bound) + 1)
@@ -194,16 +189,7 @@ def read_json(path: Path | str) -> Any:
 
 
 def load_yaml(text: str, name: str) -> Any:
-    """Return the value that a YAML text holds.
-
-    Args:
-        text: YAML.
-        name: What errors call it.
-
-    Example:
-        >>> load_yaml("rate: 1e-5", "a.yaml")
-        {'rate': 1e-05}
-    """
+    """Return the value that a YAML text holds."""
     try:
         return yaml.load(text, _Loader)
     except _Refused as error:
@@ -221,16 +207,7 @@ def _line(error: yaml.YAMLError) -> str:
 
 
 def load_json(text: str | bytes, name: str) -> Any:
-    """Return the value that a JSON text holds.
-
-    Args:
-        text: JSON.
-        name: What errors call it.
-
-    Example:
-        >>> load_json('{"a": [1, 2]}', "a.json")
-        {'a': [1, 2]}
-    """
+    """Return the value that a JSON text holds."""
     try:
         found = json.loads(text, object_pairs_hook=_once)
     except _TwiceError as error:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from textmover.modules.devices import evaluating, lasting
 from textmover.modules.tokens.statistics import Baseline, CorpusMean, IdfTable
+from textmover.modules.tokens.tokenizer import check_string
 from textmover.types import InputError, TokenBatch
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter."""
     window: list[str] = []
     for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+        check_string(text, position)
         window.append(text)
         if len(window) == size:
             yield window

@@ -101,8 +101,7 @@ class Tokenizer:
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts."""
         for position, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+            check_string(text, position)
             if not is_unicode(text):
                 raise InputError(
                     "Expected Unicode text, but got half a surrogate pair in the one that starts with "
@@ -110,13 +109,8 @@ class Tokenizer:
                 )
         stripped = [text.strip() for text in texts]
         encoded = self._encode(stripped)
-        if self.long_texts == "error" and any(encoded.truncated):
-            position = encoded.truncated.index(True)
-            raise InputError(
-                f"Expected texts of at most {self.max_length} tokens, but the one that starts with "
-                f"{stripped[position][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' or "
-                "'window'."
-            )
+        if self.long_texts == "error":
+            refuse_long(stripped, encoded.truncated, self.max_length)
         lengths = np.fromiter(map(len, encoded.ids), dtype=np.int64, count=len(texts))
         present = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
         ids = np.full(present.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
@@ -190,15 +184,7 @@ class Tokenizer:
         return _Encoded(ids, encoded["special_tokens_mask"], truncated)
 
     def words(self, text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]] | None:
-        """The words of a text between white space, and the one that each of its tokens is a part of.
-
-        Args:
-            text: The text, as it is given to :meth:`__call__`.
-
-        Returns:
-            Words, and for each token the number of its word, ``None`` for special tokens; ``None`` altogether where the
-            tokenizer, written in Python, does not know where its tokens come from.
-        """
+        """The words of a text between white space, and the one that each of its tokens is a part of."""
         if self._rust is None:
             return None
         stripped = text.strip()
@@ -271,6 +257,22 @@ class Tokenizer:
                 value |= CLOSES if _divides(surface[-1:]) else 0
             flags[index] = value
         return flags
+
+
+def check_string(text: object, position: int) -> None:
+    """Refuse what is no text, with its place."""
+    if not isinstance(text, str):
+        raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+
+
+def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | None) -> None:
+    """Refuse the first text that was cut."""
+    if any(truncated):
+        raise InputError(
+            f"Expected texts of at most {limit} tokens, but the one that starts with "
+            f"{texts[truncated.index(True)][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' or "
+            "'window'."
+        )
 
 
 def is_unicode(text: str) -> bool:

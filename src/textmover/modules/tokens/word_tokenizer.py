@@ -14,12 +14,10 @@ import torch
 
 from textmover.modules.config import check_choice
 from textmover.modules.encoder.static_vectors import StaticVectors
+from textmover.modules.tokens.tokenizer import check_string, refuse_long
 from textmover.types import InputError, TokenBatch, TokenTrait
 
 LongTexts = Literal["truncate", "error", "window"]
-
-SHOWN = 60
-"""Characters of a text that an error message shows."""
 
 PARTS = re.compile(r"n't$|'?(?:(?!n't$)[^-'.,\u200c\u200d])+", re.IGNORECASE)
 """Parts of a compound: its words, of which an apostrophe begins the next, and ``n't``, as in the Penn Treebank."""
@@ -68,18 +66,13 @@ class WordTokenizer:
     def __call__(self, texts: Sequence[str]) -> TokenBatch:
         """Tokenise a batch of texts."""
         for position, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+            check_string(text, position)
         stripped = tuple(text.strip() for text in texts)
         lacking: list[list[str]] = [[] for _ in stripped]
         tokens = [list(self._tokens(text, of_text)) for text, of_text in zip(stripped, lacking, strict=True)]
         truncated = tuple(self.max_length is not None and len(row) > self.max_length for row in tokens)
-        if self.long_texts == "error" and any(truncated):
-            raise InputError(
-                f"Expected texts of at most {self.max_length} tokens, but the one that starts with "
-                f"{stripped[truncated.index(True)][:SHOWN]!r} is longer: shorten it, or set `long_texts` to 'truncate' "
-                "or 'window'."
-            )
+        if self.long_texts == "error":
+            refuse_long(stripped, truncated, self.max_length)
         tokens = [row[: self.max_length] for row in tokens]
         longest = max(map(len, tokens), default=0)
         ids = torch.zeros(len(texts), longest, dtype=torch.long)
