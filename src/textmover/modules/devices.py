@@ -13,18 +13,12 @@ import platform
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from textmover.types import InputError
-
-
-class _Renewed(Protocol):
-    def forked(self) -> None:
-        """Go on in a forked child."""
-
 
 _LOCKS: weakref.WeakSet[Any] = weakref.WeakSet()
 _OWNERS: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -37,7 +31,7 @@ def new_lock() -> threading.RLock:
     return lock
 
 
-def renew_in_child(owner: _Renewed) -> None:
+def renew_in_child(owner: Any) -> None:
     """Call ``owner.forked()`` in forked children."""
     _OWNERS.add(owner)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from textmover.modules.config import MetricConfig
 from textmover.types import Signature
 
@@ -27,8 +25,7 @@ def metric_signature(metric: MetricModel) -> Signature:
         entries["rescaled"] = "/".join(f"{value:.6g}" for value in metric.baseline.values.tolist())
     entries |= {"refs": config.multi_reference, "long": f"{config.long_texts}{'' if limit is None else limit}"}
     if metric.calibration is not None:
-        scale, offset = _number(metric.calibration.scale), _number(metric.calibration.offset)
-        entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
+        entries |= metric.calibration.signature_entries()
     runner = None if metric.runnable_encoder is None else metric.runnable_encoder.runner
     if metric.runnable_encoder is not None:
         entries["backend"] = "torch" if runner is None else runner.name
@@ -58,7 +55,3 @@ def _weights_entry(metric: MetricModel) -> str:
     prints = "/".join(metric.weighting.table(role).fingerprint for role in metric.weighting.tables)
     formula = f"{metric.config.weights}-{metric.config.idf}"
     return f"{formula}:{metric.config.idf_from if metric.weighting.waits_for_call else 'corpus'}@{prints}"
-
-
-def _number(value: Tensor | float) -> float:
-    return value.detach().item() if isinstance(value, Tensor) else value

@@ -168,6 +168,5 @@ def rome_signature(metric: RomeMetric) -> Signature:
     entries["scorer"] = MEAN if metric.scorer is None else f"{config.scorer}@{metric.scorer.fingerprint}"
     entries |= {"refs": config.multi_reference, "long": f"truncate{metric.reader.metric.tokenizer.max_length}"}
     if metric.calibration is not None:
-        scale, offset = metric.calibration.scale.item(), metric.calibration.offset.item()
-        entries["calibration"] = f"{scale:.6g}*s{offset:+.6g}"
+        entries |= metric.calibration.signature_entries()
     return Signature({**entries, "backend": "torch", "precision": metric.reader.metric.precision})

@@ -253,7 +253,8 @@ class RomeMetric(ConfiguredMetric):
         """
         check_pairs(hypotheses, references)
         if isinstance(hypotheses, TokenBatch) and isinstance(references, TokenBatch):
-            features, flags = self._kept_features(hypotheses, references)
+            kept = self._kept.features(hypotheses, references, self._token_features)
+            features, flags = (one.to(self.device) for one in kept)
         elif isinstance(hypotheses, RomeFeatures) and isinstance(references, RomeFeatures):
             features, flags = self.pair_features(hypotheses, references)
         else:
@@ -281,11 +282,6 @@ class RomeMetric(ConfiguredMetric):
     def semantic(self, hypotheses: RomeFeatures, references: RomeFeatures) -> SemanticResult:
         """The semantic feature with alignment and flow, for plots."""
         return match_words(self.config, self.idf, hypotheses, references)
-
-    def _kept_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[Tensor, Tensor]:
-        """Features and flags of pairs of token batches; those that were met before are not computed again."""
-        features, flags = self._kept.features(hypotheses, references, self._token_features)
-        return features.to(self.device), flags.to(self.device)
 
     def _token_features(self, hypotheses: TokenBatch, references: TokenBatch) -> tuple[Tensor, Tensor]:
         return self.pair_features(self.text_features(hypotheses), self.text_features(references))

@@ -103,7 +103,7 @@ class TokenBatch:
         longest = max(batch.mask.shape[1] for batch in batches)
         words = [of_text for batch in batches for of_text in batch.unknown_words or ((),) * len(batch)]
         pad = torch.nn.functional.pad
-        joined = {
+        joined: dict[str, Any] = {
             name: torch.cat([pad(part, (0, longest - part.shape[1])) for part in parts])
             for name, parts in _shared(batches, OF_TOKENS).items()
         }
@@ -119,7 +119,7 @@ OF_TOKENS = ("input_ids", "mask", "special", "traits", "unknown")
 """Tensors of a batch with a value for each token."""
 
 
-def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Tensor]:
+def _tensors(holder: Any, names: Sequence[str]) -> dict[str, Any]:
     """Those that are there."""
     return {name: one for name in names if (one := getattr(holder, name)) is not None}
 

@@ -196,7 +196,8 @@ class Encoder(nn.Module):
         """Hidden states of the wanted layers, ``[B, L, D]`` each; what stands in padded places means nothing."""
         if batch.states is not None:
             return self._wanted(list(batch.states))
-        if self._states is not None and torch.is_grad_enabled() and self._is_trained():
+        trained = torch.is_grad_enabled() and any(one.requires_grad for one in self.model.parameters())
+        if self._states is not None and trained:
             self.leave()
         shared = self._states is not None and self._scores
         return self._wanted(self._states.states(batch, self.encode) if shared and self._states else self.encode(batch))
@@ -215,9 +216,6 @@ class Encoder(nn.Module):
         if self.window is None or batch.mask.shape[1] <= self.window:
             return self._hidden_states(batch.input_ids, batch.mask, batch.padded)
         return encode_windows(self._hidden_states, batch, self.window)
-
-    def _is_trained(self) -> bool:
-        return any(one.requires_grad for one in self.model.parameters())
 
     def _hidden_states(self, input_ids: Tensor, mask: Tensor, padded: bool | None = None) -> list[Tensor]:
         if self._runner is not None and self._scores:

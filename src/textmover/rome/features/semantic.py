@@ -211,7 +211,9 @@ def word_weights(
     uniform = mask.to(dtype)
     weights, unweighted = uniform, torch.zeros_like(mask[:, :0].any(dim=1))
     if weighting != "uniform" and idf is not None and idf.fitted:
-        weights = _padded(idf(idf.ids(words)), mask).to(uniform) * uniform
+        of_words = idf(idf.ids(words))
+        padded = torch.nn.functional.pad(of_words, (0, mask.shape[1] - of_words.shape[1]))
+        weights = padded.to(uniform) * uniform
         if weighting == "tf-idf":
             weights = weights * _frequencies(words, mask).to(uniform)
         unweighted = mask.any(dim=1) & (weights.sum(dim=1) <= 0)
@@ -230,8 +232,3 @@ def _frequencies(words: Sequence[Sequence[str]], mask: Tensor) -> Tensor:
         counts = Counter(key for key, takes_part in zip(keys, flags, strict=False) if takes_part)
         found[row, : len(keys)] = torch.tensor([counts[key] for key in keys]) / max(1, counts.total())
     return found
-
-
-def _padded(values: Tensor, mask: Tensor) -> Tensor:
-    """Values ``[B, W']`` in the width of the mask."""
-    return torch.nn.functional.pad(values, (0, mask.shape[1] - values.shape[1]))
