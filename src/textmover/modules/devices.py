@@ -13,7 +13,7 @@ import platform
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -86,7 +86,7 @@ class _Settings:
     def __init__(self) -> None:
         self._lock = new_lock()
         self._inside = 0
-        self._dtype, self._products = torch.float32, _Products("highest", [])
+        self._before: tuple[torch.dtype, str | None, list[str]] = (torch.float32, "highest", [])
         self._was_used = self._is_child = False
         renew_in_child(self)
 
@@ -100,10 +100,9 @@ class _Settings:
                 torch.set_num_threads(1)
                 self._is_child = False
             if not self._inside:
-                self._dtype, self._products = torch.get_default_dtype(), _products()
-                newer = self._products.word is None
-                exact = _Products(None, ["ieee"] * len(self._products.kinds)) if newer else _Products("highest", [])
-                self._choose(torch.float32, exact)
+                self._before = (torch.get_default_dtype(), *_products())
+                _, word, kinds = self._before
+                _choose(torch.float32, word and "highest", [] if word else ["ieee"] * len(kinds))
             self._inside += 1
         try:
             yield
@@ -111,39 +110,29 @@ class _Settings:
             with self._lock:
                 self._inside = max(0, self._inside - 1)  # forked inside, it is 0 already
                 if not self._inside:
-                    self._choose(self._dtype, self._products)
+                    _choose(*self._before)
 
     def forked(self) -> None:
         """Put back what threads of the parent have changed, and compute in one thread from now on."""
         if self._inside:
-            self._choose(self._dtype, self._products)
+            _choose(*self._before)
         self._inside, self._is_child = 0, self._was_used
 
-    @staticmethod
-    def _choose(dtype: torch.dtype, products: _Products) -> None:
-        torch.set_default_dtype(dtype)
-        _choose(products)
 
-
-class _Products(NamedTuple):
+def _products() -> tuple[str | None, list[str]]:
     """Precision of matrix products: one for all devices (``None`` with the newer interface), one for each kind."""
-
-    word: str | None
-    kinds: list[str]
-
-
-def _products() -> _Products:
     kinds = [part.matmul.fp32_precision for part in _parts() if hasattr(part.matmul, "fp32_precision")]
     try:
-        return _Products(torch.get_float32_matmul_precision(), kinds)
+        return torch.get_float32_matmul_precision(), kinds
     except RuntimeError:
-        return _Products(None, kinds)
+        return None, kinds
 
 
-def _choose(products: _Products) -> None:
-    if products.word is not None:
-        torch.set_float32_matmul_precision(products.word)  # of all kinds
-    for part, value in zip(_parts(), products.kinds, strict=False):
+def _choose(dtype: torch.dtype, word: str | None, kinds: list[str]) -> None:
+    torch.set_default_dtype(dtype)
+    if word is not None:
+        torch.set_float32_matmul_precision(word)  # of all kinds
+    for part, value in zip(_parts(), kinds, strict=False):
         if part.matmul.fp32_precision != value:
             part.matmul.fp32_precision = value
 
