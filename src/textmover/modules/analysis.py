@@ -18,6 +18,7 @@ from textmover.modules.assembly import Parts
 from textmover.modules.config import check_choice
 from textmover.modules.devices import evaluating, own_arithmetic
 from textmover.modules.encoder.encoder import Encoder
+from textmover.modules.encoder.windows import longest_first
 from textmover.modules.tokens.statistics import CorpusMean
 from textmover.types import InputError, SpecialToken, TokenTrait, check_whole
 
@@ -211,7 +212,9 @@ def _read_layers(
     vectors, means = torch.zeros(shape), torch.zeros(shape[0], len(owners), shape[2])
     corpora = [CorpusMean(encoder.dimension).to(encoder.device) for _ in encoder.layers]
     with evaluating(encoder):
-        for rows in _batches(tokens.lengths, batch_tokens):
+        filled = np.flatnonzero(tokens.lengths).tolist()  # texts without tokens are left out
+        for chosen, _ in longest_first(tokens.lengths[filled].tolist(), batch_tokens):
+            rows = [filled[row] for row in chosen]
             batch = parts.tokenizer([texts[row] for row in rows]).to(encoder.device)
             ordinary = batch.mask & (batch.special == SpecialToken.NONE)
             weights = ordinary[:, :, None].float()
@@ -226,16 +229,6 @@ def _read_layers(
                 corpora[layer].add(state, ordinary)
             report(len(rows))
     return [_Layer(one, mean[slots], corpus) for one, mean, corpus in zip(vectors, means, corpora, strict=True)]
-
-
-def _batches(lengths: Indices, batch_tokens: int) -> Iterator[list[int]]:
-    """Texts of like length together, the longest first; those without tokens are left out."""
-    order = [row for row in np.argsort(-lengths, kind="stable").tolist() if lengths[row] > 0]
-    start = 0
-    while start < len(order):
-        size = max(1, batch_tokens // int(lengths[order[start]]))
-        yield order[start : start + size]
-        start += size
 
 
 def _centred(layer: _Layer, centerings: Sequence[str]) -> Iterator[tuple[str, Tensor]]:

@@ -70,7 +70,7 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
     counts = torch.bincount(places[mask], minlength=len(batch) * width).clamp(min=1)[:, None]  # [B * L, 1]
     sums: list[Tensor] = []
     layers: list[Tensor] = []
-    for chosen, longest in _chunks(mask.sum(dim=1).tolist(), tokens):
+    for chosen, longest in longest_first(mask.sum(dim=1).tolist(), tokens):
         index = torch.tensor(chosen, device=mask.device)
         inside = mask[index, :longest]
         layers = encode(ids[index, :longest], inside)
@@ -87,9 +87,9 @@ def encode_windows(encode: Encode, batch: TokenBatch, limit: int, tokens: int = 
     ]
 
 
-def _chunks(lengths: Sequence[int], tokens: int) -> Iterator[tuple[list[int], int]]:
-    """Windows to be encoded together, the longest first, and the length of the longest of them."""
-    order = sorted(range(len(lengths)), key=lambda window: -lengths[window])
+def longest_first(lengths: Sequence[int], tokens: int) -> Iterator[tuple[list[int], int]]:
+    """Rows of like length to be encoded together, the longest first, and the length of the longest of them."""
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     start = 0
     while start < len(order):
         longest = max(1, lengths[order[start]])
