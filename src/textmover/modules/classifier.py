@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -66,7 +68,7 @@ class PairTemplate(NamedTuple):
     opening: tuple[int, ...]  # ids before the first text
     middle: tuple[int, ...]  # ids between the texts
     closing: tuple[int, ...]  # ids behind the second text
-    types: tuple[int, int, int, int, int]  # token types: opening, first text, middle, second text, closing
+    types: tuple[int, ...]  # token types: opening, first text, middle, second text, closing
 
     @property
     def size(self) -> int:
@@ -79,30 +81,21 @@ class PairTemplate(NamedTuple):
         found = tokenizer._tokenizer(
             "a", "b", return_special_tokens_mask=True, return_token_type_ids=True, verbose=False
         )
-        stretches: list[tuple[int, list[int], int]] = []
-        columns = (found["special_tokens_mask"], found["input_ids"], found["token_type_ids"])
-        for special, token, kind in zip(*columns, strict=True):
-            if not stretches or stretches[-1][0] != special:
-                stretches.append((special, [], kind))
-            stretches[-1][1].append(token)
-        places = [place for place, (special, _, _) in enumerate(stretches) if not special]
+        columns = zip(found["special_tokens_mask"], found["input_ids"], found["token_type_ids"], strict=True)
+        stretches = [list(group) for _, group in groupby(columns, key=itemgetter(0))]
+        places = [place for place, stretch in enumerate(stretches) if not stretch[0][0]]
         if len(places) != 2:
             raise InputError(
                 "Expected a tokenizer that puts special tokens between two texts, but it has none: take the encoding "
                 "`separate`."
             )
         first, second = places
-        nothing = (1, list[int](), 0)
-        opening = stretches[first - 1] if first else nothing
-        closing = stretches[second + 1] if second + 1 < len(stretches) else nothing
-        ordered = [opening, stretches[first], stretches[first + 1], stretches[second], closing]
-        kinds = tuple(kind for _, _, kind in ordered)
-        return cls(
-            tuple(opening[1]),
-            tuple(ordered[2][1]),
-            tuple(closing[1]),
-            (kinds[0], kinds[1], kinds[2], kinds[3], kinds[4]),
-        )
+        opening = stretches[first - 1] if first else []
+        closing = stretches[second + 1] if second + 1 < len(stretches) else []
+        middle = stretches[first + 1]
+        ids = [tuple(token for _, token, _ in stretch) for stretch in (opening, middle, closing)]
+        ordered = (opening, stretches[first], middle, stretches[second], closing)
+        return cls(ids[0], ids[1], ids[2], tuple(stretch[0][2] if stretch else 0 for stretch in ordered))
 
 
 def kept_tokens(first: Tensor, second: Tensor, room: int) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -74,14 +75,8 @@ def fit_statistics(
 
 def windows(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     """Texts, which need not be in memory, in lists of ``size``, the last of which may be shorter."""
-    window: list[str] = []
-    for position, text in enumerate(texts):
-        check_string(text, position)
-        window.append(text)
-        if len(window) == size:
-            yield window
-            window = []
-    if window:
+    checked = (check_string(text, position) for position, text in enumerate(texts))
+    while window := list(itertools.islice(checked, size)):
         yield window
 
 

@@ -259,10 +259,11 @@ class Tokenizer:
         return flags
 
 
-def check_string(text: object, position: int) -> None:
-    """Refuse what is no text, with its place."""
+def check_string(text: object, position: int) -> str:
+    """Return a text; refuse what is none, with its place."""
     if not isinstance(text, str):
         raise TypeError(f"Expected texts to be strings, but got {type(text).__name__} at position {position}.")
+    return text
 
 
 def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | None) -> None:
