@@ -45,13 +45,7 @@ class BaseEncoder:
 
     def entry(self) -> dict[str, Any]:
         """Entry for a checkpoint."""
-        return {
-            "name": self.name,
-            "revision": self.revision,
-            "sha256": self.sha256,
-            "tokenizer": self.tokenizer,
-            "weights": self.weights,
-        }
+        return {name: value for name, value in vars(self).items() if name != "folder"}
 
     def find(self) -> EncoderSource:
         """Find the base, as :func:`resolve_encoder` does."""
