@@ -28,6 +28,8 @@ SHOWN = 60
 REPAIR = "repair such texts, for instance with text.encode('utf-8', 'replace').decode()"
 """The way out where a text is not Unicode."""
 
+SURROGATE = re.compile("[\ud800-\udfff]")
+
 MARKERS = ("##", "▁", "Ġ", "</w>", "@@")
 """Marks of a piece's place in its word: ``##`` continues one (WordPiece), ``▁`` (SentencePiece) and
 ``Ġ`` (byte-level) begin one, ``</w>`` ends one, ``@@`` goes on (both BPE)."""
@@ -278,13 +280,7 @@ def refuse_long(texts: Sequence[str], truncated: Sequence[bool], limit: int | No
 
 def is_unicode(text: str) -> bool:
     """Return whether a text can be written as UTF-8: no half of a surrogate pair, which Python keeps, stands in it."""
-    if text.isascii():  # known without looking
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.isascii() or SURROGATE.search(text) is None  # the first is known without looking
 
 
 def _kinds(present: np.ndarray, special: np.ndarray) -> np.ndarray:
