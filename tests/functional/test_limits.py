@@ -17,7 +17,6 @@ from textmover.functional import (
     unit_vectors,
 )
 
-INF = float("inf")
 PATIENT = {"tolerance": 1e-6, "max_iterations": 100_000}
 
 

@@ -1,8 +1,6 @@
 """Transport with marginals that give way: against POT, SciPy, closed forms and loops, and its laws."""
 
-import json
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import ot
@@ -13,7 +11,6 @@ from scipy.optimize import minimize
 from textmover.functional import greedy_matching, lazy_emd, sinkhorn, trwmd, unbalanced_sinkhorn
 from textmover.functional._potentials import Problem, converge, row_half_step
 
-CASES = json.loads((Path(__file__).parent / "data" / "transport.json").read_text())["cases"]
 INF = float("inf")
 MEASURES = ["entropy", "product"]
 RULES = {

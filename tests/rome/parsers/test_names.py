@@ -33,10 +33,6 @@ def parser():
     return load_parser()
 
 
-def tree(parsed):
-    return {(parsed.words[place], parsed.words[head]) for place, head in enumerate(parsed.heads) if head >= 0}
-
-
 def test_is_the_released_one_and_small(parser):
     assert isinstance(parser, Parser)
     folder = ROOT / "checkpoints" / DEFAULT_PARSER

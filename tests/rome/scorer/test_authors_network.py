@@ -12,11 +12,6 @@ from textmover.rome.convert import main
 from textmover.rome.scorer.scorers import read_official
 from textmover.types import InputError
 
-SHAPES = {
-    "hid1.weight": (30, 3), "hid1.bias": (30,), "hid2.weight": (20, 30), "hid2.bias": (20,),
-    "out.weight": (1, 20), "out.bias": (1,),
-}  # fmt: skip
-
 
 class Net(nn.Module):
     """The authors' layers."""
