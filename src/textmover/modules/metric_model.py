@@ -27,7 +27,7 @@ from textmover.types import InputError, MatchResult, PairScores, Signature, Text
 
 
 class ConfiguredMetric(nn.Module):
-    """What metrics share whose configuration and calibration head say how their scores are read."""
+    """Base of metrics: their configuration and calibration head say how scores are read."""
 
     config: Any
     calibration: Calibration | None
