@@ -98,8 +98,7 @@ class Explorer:
             found = scorer.score([text], [references])
         except InputError as error:
             return MetricRow(name, {}, note=str(error), failed=True)
-        arrays = {"score": found.scores, "precision": found.precision, "recall": found.recall, "f": found.f}
-        values = {key: float(one[0]) for key, one in arrays.items() if one is not None}
+        values = {key: float(one[0]) for key, one in found.values.items() if key not in found.components}
         note = ", ".join(what for what, count in found.counts.items() if count)
         return MetricRow(name, values, scorer.metric.higher_is_better, note)
 

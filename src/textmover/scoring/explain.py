@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from textmover.explaining.rome import explain_rome
 from textmover.explaining.transport import explain_transport
 from textmover.modules.devices import scoring_mode
@@ -15,7 +13,7 @@ from textmover.modules.metric_model import MetricModel
 from textmover.report.explanation.values import Explanation
 from textmover.rome.metric import RomeMetric
 from textmover.scoring.scorer_statistics import check_fitted
-from textmover.types import InputError, SegmentScores
+from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
@@ -66,7 +64,7 @@ def explain_fitted(scorer: Scorer, hypothesis: str, references: str | Sequence[s
     alone = scorer.score_fitted([hypothesis] * len(grouped), [[one] for one in grouped], warn=False)
     whole = alone if len(grouped) == 1 else scorer.score_fitted([hypothesis], [grouped], warn=False)
     chosen = int(alone.scores.argmax() if metric.higher_is_better else alone.scores.argmin())
-    values = _values(alone, chosen)
+    values = {name: float(array[chosen]) for name, array in alone.values.items()}
     flags = tuple(scorer.score_fitted([hypothesis], [[grouped[chosen]]], warn=False).counts)
     with scorer.engine(), scoring_mode(metric):
         found = _parts(metric, hypothesis, grouped[chosen], values, empty="empty" in flags)
@@ -109,15 +107,3 @@ def _parts(metric: Any, hypothesis: str, reference: str, values: dict[str, float
         f"Expected a transport metric or RoMe to explain, but got a {type(metric).__name__}, which does not say how "
         "its words are matched: choose a preset of `textmover list`."
     )
-
-
-def _values(scores: SegmentScores, row: int) -> dict[str, float]:
-    """All values of one pair by name."""
-    named: dict[str, np.ndarray | None] = {
-        "score": scores.scores,
-        "precision": scores.precision,
-        "recall": scores.recall,
-        "f": scores.f,
-        **scores.components,
-    }
-    return {name: float(array[row]) for name, array in named.items() if array is not None}

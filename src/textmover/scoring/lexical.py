@@ -37,14 +37,7 @@ ScoreOne = Callable[[str, Sequence[str]], float]
 
 @dataclass(frozen=True)
 class LexicalMetric:
-    """A metric of surface overlap.
-
-    Attributes:
-        package: The package that computes it.
-        make: Gives a function of one hypothesis and its references.
-        settings: Entries of the signature, beside the package's version.
-        higher_is_better: False for an error rate.
-    """
+    """A metric of surface overlap, computed by a package, with the entries of its signature."""
 
     package: str
     make: Callable[[], ScoreOne]
@@ -145,14 +138,8 @@ def lexical_scores(
     counts = sorted({len(texts) for texts in references})
     of_each = str(counts[0]) if len(counts) == 1 else "var"
     entries = {"metric": name, "package": f"{metric.package}-{version}", "refs": of_each, **metric.settings}
-    return SegmentScores(
-        scores=np.array(scores, dtype=np.float64),
-        precision=None,
-        recall=None,
-        f=None,
-        signature=Signature(entries),
-        counts=_empty(hypotheses),
-    )
+    values = {"score": np.array(scores, dtype=np.float64)}
+    return SegmentScores.from_values(values, Signature(entries), _empty(hypotheses))
 
 
 @contextlib.contextmanager
@@ -160,13 +147,6 @@ def lexical_pool(scores: int, processes: int | None = None) -> Iterator[Executor
     """Processes that :func:`lexical_scores` shares its work among, where there is enough of it.
 
     Both packages are written in Python, so that threads would wait for one another.
-
-    Args:
-        scores: How many are to be computed, of all metrics together.
-        processes: How many work at a time; as many as the engine has workers if ``None``.
-
-    Yields:
-        The pool, or ``None`` where one process does as well.
 
     Note:
         Processes are started afresh, which runs the main script again: it has to keep what it does behind

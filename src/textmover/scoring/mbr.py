@@ -148,22 +148,7 @@ def choose_each(
     on_progress: Callable[[int], None] | None = None,
     counts: Counter[str] | None = None,
 ) -> Iterator[Choice]:
-    """Choose for one segment after the other, in memory that does not grow with their number.
-
-    Args:
-        scorer: The metric, its statistics fitted.
-        sets: Candidates of each segment, checked; they are taken in some thousand texts at a time.
-        include_self: See :func:`choose`.
-        matrices: See :func:`choose`.
-        on_progress: Called with the number of segments that have been finished since the last call.
-        counts: Takes up how many segments were out of the ordinary.
-
-    Yields:
-        The choice for each segment.
-
-    Raises:
-        InputError: If the metric reads texts together, refuses one, or gives a value that is not finite.
-    """
+    """Choose for one segment after the other, in memory that does not grow with their number."""
     scorer = scorer.frozen()
     symmetric = is_symmetric(scorer.metric)
     for block in _blocks(sets):
@@ -190,14 +175,7 @@ def _texts_of(sets: Sequence[Candidates]) -> tuple[list[str], list[tuple[str, ..
 
 
 def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool, weights: bool) -> Signature:
-    """Signature of choices: the metric's, and how its values are averaged.
-
-    Args:
-        scorer: The metric.
-        include_self: See :func:`choose`.
-        references: Whether candidates are compared with texts of their own.
-        weights: Whether these have weights.
-    """
+    """Signature of choices: the metric's, and how its values are averaged."""
     compared = "references" if references else "all" if _with_self(include_self, weights) else "others"
     return scorer.signature.extended(mbr=f"{compared}{'-weighted' if weights else ''}")
 
@@ -220,26 +198,21 @@ def is_symmetric(metric: SegmentMetric) -> bool:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Pairs of a segment's distinct texts to score, and their sums to expected utilities.
-
-    Attributes:
-        texts: The distinct texts.
-        pairs: Places in them of the hypothesis and the reference of each pair that is scored, int64 ``[P, 2]``.
-        rows: Place of each candidate, int64 ``[N]``.
-        columns: Place of each text that they are compared with, int64 ``[M]``.
-        weights: Of each of these, float64 ``[M]``.
-        left_out: Whether a candidate is left out of what it is compared with; only among themselves.
-        symmetric: Whether each score stands for both directions.
-        matrix: Whether all utilities are given.
-    """
+    """Pairs of a segment's distinct texts to score, and their sums to expected utilities."""
 
     texts: list[str]
     pairs: np.ndarray
+    """Places in the texts of the hypothesis and the reference of each pair that is scored, int64 ``[P, 2]``."""
     rows: np.ndarray
+    """Place of each candidate, int64 ``[N]``."""
     columns: np.ndarray
+    """Place of each text that they are compared with, int64 ``[M]``."""
     weights: np.ndarray
+    """Weight of each of these, float64 ``[M]``."""
     left_out: bool
+    """Whether a candidate is left out of what it is compared with; only among themselves."""
     symmetric: bool
+    """Whether each score stands for both directions."""
     matrix: bool
 
     @classmethod

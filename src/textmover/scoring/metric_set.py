@@ -47,15 +47,6 @@ def score_together(
     The segments are taken some thousand at a time, and all metrics score those before the next come, so that hidden
     states have to be kept only that long. Nothing is said of segments that are out of the ordinary: see
     :func:`tell_unusual`.
-
-    Args:
-        scorers: The metrics by name, with their statistics fitted; those that fit idf weights on the texts of a call
-            do so on all of them.
-        hypotheses: ``n`` texts.
-        references: For each, one or more texts.
-        memory: The memory that was given to the scorers; it is emptied.
-        on_progress: Called with the number of segments that have been finished since the last call, summed over the
-            metrics.
     """
     scorers = {name: scorer.for_call(hypotheses, references) for name, scorer in scorers.items()}
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
@@ -70,12 +61,7 @@ def score_together(
 
 
 def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Warn of the segments of a set that were out of the ordinary, once for all metrics of which that is true.
-
-    Args:
-        name: Of the set.
-        counts: For each metric how many segments of each kind there were.
-    """
+    """Warn of the segments of a set that were out of the ordinary, once for all metrics of which that is true."""
     metrics: dict[tuple[str, int], list[str]] = {}
     for metric, kinds in counts.items():
         for kind, number in kinds.items():
@@ -86,21 +72,9 @@ def tell_unusual(name: str, counts: Mapping[str, Mapping[str, int]]) -> None:
 
 def _joined(parts: Sequence[SegmentScores]) -> SegmentScores:
     """Scores of consecutive segments as one."""
-    first = parts[0]
     counts = sum((Counter(part.counts) for part in parts), Counter[str]())
-    return SegmentScores(
-        scores=_concatenated(part.scores for part in parts),
-        precision=None if first.precision is None else _concatenated(part.precision for part in parts),
-        recall=None if first.recall is None else _concatenated(part.recall for part in parts),
-        f=None if first.f is None else _concatenated(part.f for part in parts),
-        components={name: _concatenated(part.components[name] for part in parts) for name in first.components},
-        signature=first.signature,
-        counts=dict(counts),
-    )
-
-
-def _concatenated(arrays: Iterable[np.ndarray | None]) -> np.ndarray:
-    return np.concatenate([array for array in arrays if array is not None])
+    values = {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values}
+    return SegmentScores.from_values(values, parts[0].signature, dict(counts))
 
 
 STATES_BYTES = 1 << 30
@@ -118,15 +92,7 @@ BEHIND_VECTORS = frozenset(
 
 
 class Settings:
-    """A grid over the fields of the metric that the options name, checked before any encoder is loaded.
-
-    Args:
-        options: The command's options.
-        grid: For each setting, the fields that it changes.
-
-    Raises:
-        InputError: If a field is unknown, a value does not fit, or the matching does not read a field.
-    """
+    """A grid over the fields of the metric that the options name, checked before any encoder is loaded."""
 
     def __init__(self, options: argparse.Namespace, grid: Sequence[Mapping[str, Any]]) -> None:
         if options.precision == "auto":

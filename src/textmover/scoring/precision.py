@@ -87,11 +87,7 @@ def apply_precision(
 ) -> SegmentMetric:
     """A metric with the arithmetic and the back-end that were asked for; its signature says what runs.
 
-    Args:
-        metric: The metric on its device; it is changed in place, except that ``auto`` leaves its weights as they are.
-        precision: What was asked for.
-        backend: ``torch``, ``torch-compile``, ``openvino``, ``onnxruntime``, or ``auto`` for the fastest one.
-        beside: Folder of the metric's checkpoint, which may hold what a back-end needs.
+    It is changed in place, except that ``auto`` leaves its weights as they are.
     """
     check_backend(backend, metric.device)
     if precision == "auto":

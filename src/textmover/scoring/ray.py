@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.modules.tokens.given_texts import lists_texts
 from textmover.modules.tokens.tokenizer import REPAIR, is_unicode
+from textmover.scoring.engine.pairs import VALUES
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
 
@@ -75,7 +76,8 @@ class RayScorer:
             [text for name, cell in zip(self._references, cells, strict=True) for text in _texts(cell, name, row)]
             for row, cells in enumerate(zip(*columns[1:], strict=True), start=1)
         ]
-        values = self._values(hypotheses, references)
+        values = self._scorer.score(hypotheses, references).values
+        values = {f"{self._prefix}{name}": values[name] for name in VALUES if name in values}
         taken = next((name for name in values if name in names), None)
         if taken is not None:
             raise InputError(
@@ -95,12 +97,6 @@ class RayScorer:
             )
         cells = batch[column]
         return cells.to_pylist() if hasattr(cells, "to_pylist") else cells
-
-    def _values(self, hypotheses: list[str], references: list[list[str]]) -> Mapping[str, np.ndarray]:
-        """New columns by name."""
-        found = self._scorer.score(hypotheses, references)
-        values = {"score": found.scores, "precision": found.precision, "recall": found.recall, "f": found.f}
-        return {f"{self._prefix}{name}": array for name, array in values.items() if array is not None}
 
 
 def _texts(cell: Any, column: str, row: int) -> list[str]:

@@ -238,24 +238,12 @@ class Scorer(ScorerStatistics):
             Scores in input order; without a segment, the same values as for others, of none.
         """
         if not hypotheses:  # which values there are, only scores can say
-            return _none_of(self.score_fitted(["a"], [["a"]], warn=False))
+            one = self.score_fitted(["a"], [["a"]], warn=False)
+            return SegmentScores.from_values({name: array[:0] for name, array in one.values.items()}, one.signature, {})
         scorer = self.frozen()
         with scorer.engine() as engine:
             raw = engine.score(hypotheses, references, on_progress, warn=warn)
-            signature = scorer.signature
-        named = {name: raw.values.pop(name, None) for name in ("score", "precision", "recall", "f")}
-        scores = named["score"]
-        if scores is None:
-            raise RuntimeError("Expected the metric to give a score, but it gave none.")
-        return SegmentScores(
-            scores=scores,
-            precision=named["precision"],
-            recall=named["recall"],
-            f=named["f"],
-            components=raw.values,
-            signature=signature,
-            counts=dict(raw.counts),
-        )
+            return SegmentScores.from_values(raw.values, scorer.signature, dict(raw.counts))
 
     def explain(self, hypothesis: str, reference: str | Sequence[str]) -> Explanation:
         """Say why a hypothesis gets its score: words, plan, what each word adds; it draws and saves itself.
@@ -309,11 +297,3 @@ def score(hypotheses: Texts, references: References, model: str | Path | None = 
         Scores in input order.
     """
     return Scorer.from_pretrained(model, **options).score(hypotheses, references)
-
-
-def _none_of(scores: SegmentScores) -> SegmentScores:
-    """The same values, of no segment."""
-    sides = (scores.precision, scores.recall, scores.f)
-    precision, recall, f = (None if array is None else array[:0] for array in sides)
-    components = {name: array[:0] for name, array in scores.components.items()}
-    return SegmentScores(scores.scores[:0], precision, recall, f, scores.signature, components)

@@ -27,13 +27,7 @@ def take_default(options: argparse.Namespace) -> None:
 
 
 def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = None, **changes: Any) -> Scorer:
-    """The scorer that the options describe, whether or not its statistics are there.
-
-    Args:
-        options: The command's options.
-        memory: What it shares with other scorers; if ``None``, what ``--cache`` asks for.
-        **changes: Fields of the configuration that the command changes.
-    """
+    """The scorer that the options describe, whether or not its statistics are there."""
     from textmover.scoring.scorer import Scorer
 
     overrides = given_fields(options)
@@ -60,14 +54,7 @@ def load_scorer(
     one_of_several: bool = False,
     **changes: Any,
 ) -> Scorer:
-    """The scorer that the options describe, ready to score.
-
-    Args:
-        options: The command's options.
-        memory: See :func:`build_scorer`.
-        one_of_several: Whether the texts of ``--fit-on`` are for those of several metrics that have something to fit.
-        **changes: Fields of the configuration that the command changes.
-    """
+    """The scorer that the options describe, ready to score."""
     fitting = None if options.fit_on is None else read_lines(options.fit_on)
     scorer = build_scorer(options, memory, **changes)
     if fitting is not None and (scorer.metric.statistics or not one_of_several):

@@ -23,16 +23,7 @@ CallStatistics = Mapping[str, nn.Module]
 
 
 def fit_call(metric: SegmentMetric, hypotheses: Iterable[str], references: Iterable[str]) -> CallStatistics:
-    """Fit the idf tables of a metric on the texts of a call; the metric stays as it is.
-
-    Args:
-        metric: A metric whose ``fits_on_call`` is true.
-        hypotheses: The texts to judge, which are read at most once.
-        references: The references, likewise.
-
-    Returns:
-        The tables, for :func:`with_statistics`.
-    """
+    """Fit the idf tables of a metric on the texts of a call, which are read at most once; the metric stays as it is."""
     tables = {
         name: cast("nn.Module", copy.deepcopy(one)) for name, one in metric.statistics.items() if name.startswith("idf")
     }
@@ -70,13 +61,7 @@ def _replaced(module: nn.Module, by: Mapping[int, nn.Module]) -> nn.Module:
 
 
 class ScorerStatistics:
-    """A metric with its statistics, and the engine that scores with it.
-
-    Args:
-        metric: The metric.
-        engine: The engine.
-        progress: See :class:`~textmover.scoring.scorer.Scorer`.
-    """
+    """A metric with its statistics, and the engine that scores with it."""
 
     def __init__(self, metric: SegmentMetric, engine: Engine, *, progress: bool) -> None:
         self.metric = metric
@@ -213,14 +198,11 @@ class ScorerStatistics:
         if not self._progress:
             yield None
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from textmover.terminal import progress_bars
 
-        console = Console(stderr=True)
-        columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task(name, total=total)
-            yield lambda done: bar.update(task, advance=done)
+        with progress_bars(shown=True) as advance:
+            advance(name, 0, total)
+            yield lambda done: advance(name, done, total)
 
 
 def check_fitted(metric: SegmentMetric) -> None:

@@ -98,6 +98,23 @@ class SegmentScores:
     def __iter__(self) -> Iterator[float]:
         return iter(self.scores.tolist())
 
+    @classmethod
+    def from_values(
+        cls, values: Mapping[str, np.ndarray], signature: Signature, counts: Mapping[str, int]
+    ) -> SegmentScores:
+        """Scores from all values by name, as :attr:`values` gives them."""
+        rest = dict(values)
+        scores = rest.pop("score")
+        precision, recall, f = (rest.pop(name, None) for name in ("precision", "recall", "f"))
+        return cls(scores, precision, recall, f, signature, rest, counts)
+
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """All values by name: ``score``, as far as there are any ``precision``, ``recall``, ``f``, and components."""
+        sides = {"precision": self.precision, "recall": self.recall, "f": self.f}
+        there = {name: array for name, array in sides.items() if array is not None}
+        return {"score": self.scores, **there, **self.components}
+
     @property
     def mean(self) -> float:
         """Mean score over all segments; NaN where there are none."""

@@ -61,11 +61,9 @@ def score_shard(
             hypotheses = [row.hypotheses[system] for system in call for row in given]
             references = [row.references for _ in call for row in given]
             result = scorer.score_fitted(hypotheses, references, on_progress, warn=False)
-            named = {name: getattr(result, name) for name in ("precision", "recall", "f")} | dict(result.components)
-            for name, array in {"score": result.scores, **named}.items():
-                if array is not None:
-                    empty = np.full((len(shard.rows), len(systems)), np.nan)
-                    values.setdefault(name, empty)[np.ix_(rows, call)] = array.reshape(len(call), len(given)).T
+            for name, array in result.values.items():
+                empty = np.full((len(shard.rows), len(systems)), np.nan)
+                values.setdefault(name, empty)[np.ix_(rows, call)] = array.reshape(len(call), len(given)).T
             for name, found in result.counts.items():
                 counts[name] = counts.get(name, 0) + found
     except InputError as error:

@@ -45,13 +45,7 @@ def used(record: Path) -> None:
 
 
 def bound_versions(folder: Path, pattern: str, record: str) -> None:
-    """Remove graphs of a back-end's other versions that have long not been opened, except the last few.
-
-    Args:
-        folder: The graph that is about to be made.
-        pattern: Matches the names of all versions' folders beside it.
-        record: Name of the file whose date says when a graph was last opened.
-    """
+    """Remove graphs of a back-end's other versions that have long not been opened, except the last few."""
     opened: list[tuple[float, Path]] = []
     with contextlib.suppress(OSError):
         for other in folder.parent.iterdir():
@@ -82,15 +76,7 @@ _TEMPORARY: list[tempfile.TemporaryDirectory[str]] = []
 
 @dataclass(frozen=True)
 class Wanted:
-    """Properties that an artefact must have.
-
-    Attributes:
-        backend: ``openvino`` or ``onnxruntime``.
-        version: Version of that package.
-        precision: ``exact`` (float32, which serves bfloat16 as well) or ``int8``.
-        encoder: See :func:`encoder_hash`.
-        layers: The layers that it computes.
-    """
+    """Properties that an artefact must have; ``exact`` (float32) serves bfloat16 as well."""
 
     backend: str
     version: str
@@ -111,14 +97,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Artefact:
-    """An artefact that is there.
-
-    Attributes:
-        folder: Where.
-        deviation: Largest deviation from torch of an uncalibrated score on the probe pairs, with the metric that it
-            was made for; ``None`` where that lacked statistics.
-        states: Largest deviation of a hidden state, as a share of the largest.
-    """
+    """An artefact that is there, with its deviations (see ``Prepared``) for the metric that it was made for."""
 
     folder: Path
     deviation: float | None
@@ -127,12 +106,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Refused:
-    """An artefact that is there and cannot be taken.
-
-    Attributes:
-        reason: Why, as a clause.
-        kind: Whether its files are not what they were, it is of another version, or it is of another encoder.
-    """
+    """An artefact that is there and cannot be taken, with the reason as a clause."""
 
     reason: str
     kind: Literal["damaged", "outdated", "other"]
@@ -163,13 +137,6 @@ def find(folder: Path, wanted: Wanted) -> Artefact | Refused | None:
 
     All its bytes are hashed at each load, 0.05 to 0.2 s for 100 MB, which is no longer than hashing the encoder takes:
     sizes and dates alone would pass a file that was spoilt in its place.
-
-    Args:
-        folder: Where to look.
-        wanted: What it has to be of.
-
-    Returns:
-        The artefact, why it cannot be taken, or ``None`` if there is none.
     """
     if not folder.is_dir():
         return None
@@ -210,12 +177,6 @@ def make(
     """The artefact in a folder of the cache: one that another process has made meanwhile, or a new one.
 
     Where the folder cannot be written to, it is made in a temporary one, which is said.
-
-    Args:
-        wanted: What it has to be of.
-        folder: Where it is to appear.
-        fill: Writes its files into a folder and returns the deviations that it measured.
-        usable: Whether an artefact that is there works.
     """
     from filelock import FileLock
 

@@ -33,15 +33,7 @@ def graph_limit(encoder: RunnableEncoder) -> int:
 def export_graph(
     encoder: RunnableEncoder, example: tuple[Tensor, Tensor], *, rows: bool = False
 ) -> torch.export.ExportedProgram:
-    """The computation of an encoder as a graph that takes batches of any size and texts of 2 tokens up to its limit.
-
-    Args:
-        encoder: The encoder; it is left as it is.
-        example: Token ids and mask of several texts, int64 ``[B, L]``.
-        rows: Let several texts stand side by side where the model allows: the graph takes ids, positions and the
-            number of each token's text then, all int64 ``[R, C]`` (see
-            :class:`~textmover.modules.encoder.row_attention.RowGraph`).
-    """
+    """The computation of an encoder as a graph that takes batches of any size and texts of 2 tokens up to its limit."""
     free = {0: torch.export.Dim("texts", min=1, max=MOST_TEXTS)}
     free[1] = torch.export.Dim("tokens", min=2, max=graph_limit(encoder))
     graph: torch.nn.Module = encoder.graph()
@@ -83,16 +75,8 @@ class ArtefactRunner(ABC):
     """Runs the graph of an artefact; an :class:`~textmover.types.EncoderRunner`.
 
     It never changes, so copies are the same object. A pickle holds the folder's name, and compiles the graph again
-    where it is read: it serves other processes of the same computer.
-
-    Args:
-        folder: The artefact.
-        precision: Arithmetic: ``exact``, ``bf16`` or ``int8``.
-
-    Attributes:
-        name: Back-end and its version.
-        streams: How many calls at a time pay: as many as the engine has workers.
-        threads: Threads of all of them together, those that torch had when the runner was made.
+    where it is read: it serves other processes of the same computer. As many calls at a time pay (``streams``) as the
+    engine has workers; together they have the threads that torch had when the runner was made.
     """
 
     backend: str

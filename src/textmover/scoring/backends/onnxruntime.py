@@ -34,11 +34,7 @@ SMALLEST = 1e-12
 
 
 def quantize(model: Any) -> None:
-    """Put every product with a constant matrix into 8 bits, in place.
-
-    Args:
-        model: An ``onnx.ModelProto``.
-    """
+    """Put every product with a constant matrix into 8 bits, in place."""
     from onnx import helper, numpy_helper
 
     graph = model.graph
@@ -101,14 +97,7 @@ INPUTS = ("input_ids", "attention_mask")
 
 
 def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: str, folder: Path) -> None:
-    """Write the graph of an encoder into a folder.
-
-    Args:
-        encoder: The encoder.
-        example: Token ids and mask of several texts, int64 ``[B, L]``.
-        precision: ``exact`` keeps float32, ``int8`` see :mod:`textmover.scoring.backends.onnxruntime`.
-        folder: Where to.
-    """
+    """Write the graph of an encoder into a folder."""
     program = export_graph(encoder, example)
     with converting("ONNX"), _quiet(), torch.no_grad():
         import onnx
@@ -124,15 +113,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
 
 
 class Runner(ArtefactRunner):
-    """Runs an ONNX graph.
-
-    Args:
-        folder: The artefact.
-        precision: ``exact`` or ``int8``.
-
-    Raises:
-        BackendError: If the artefact cannot be read, or the package is broken.
-    """
+    """Runs an ONNX graph."""
 
     backend = "onnxruntime"
 

@@ -45,15 +45,7 @@ GROUP = 128
 
 
 def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: str, folder: Path) -> None:
-    """Write the graph of an encoder into a folder.
-
-    Args:
-        encoder: The encoder.
-        example: Token ids and mask of several texts, int64 ``[B, L]``.
-        precision: ``exact`` keeps float32, ``int8`` stores the weights of all products in 8 bits, one scale and zero
-            point per output channel.
-        folder: Where to.
-    """
+    """Write the graph of an encoder into a folder."""
     openvino = package("openvino")
     program = export_graph(encoder, example, rows=graph_limit(encoder) >= ROW_LENGTH)
     graph: Any = encoder.graph()
@@ -67,15 +59,7 @@ def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: 
 
 
 class Runner(ArtefactRunner):
-    """Runs an OpenVINO graph; each calling thread has a request of its own.
-
-    Args:
-        folder: The artefact.
-        precision: ``exact``, ``bf16`` or ``int8``.
-
-    Raises:
-        BackendError: If the artefact cannot be read, or the package is broken.
-    """
+    """Runs an OpenVINO graph; each calling thread has a request of its own."""
 
     backend = "openvino"
 

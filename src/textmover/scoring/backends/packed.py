@@ -33,9 +33,6 @@ class PackedRunner:
     is still in its cache. ``torch.compile`` does the same, but needs a C++ compiler.
 
     The packed weights come beside the model's own, so those of the linear maps are held twice.
-
-    Args:
-        graph: The encoder's graph; see :func:`packed_runner`.
     """
 
     name = "torch"
@@ -139,9 +136,6 @@ class CompiledRunner:
 
     It computes with the model's own weights, so copies go along with copies of the encoder. Compiling happens at the
     first call, and needs a C++ compiler on the CPU.
-
-    Args:
-        graph: The encoder's graph.
     """
 
     concurrent = False

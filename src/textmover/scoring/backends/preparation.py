@@ -66,11 +66,7 @@ def probe_states(
 ) -> float:
     """Largest difference between the hidden states of a runner and of the model, as a share of the largest state.
 
-    Args:
-        metric: Whose tokenizer is asked.
-        encoder: The encoder.
-        runner: The back-end; where it reads texts side by side as well, both ways are looked at.
-        limit: Longest text in tokens, to look at texts of extreme lengths as well; that takes much longer.
+    With a ``limit`` in tokens, texts of extreme lengths are looked at as well, which takes much longer.
     """
     texts = [text for pair in PROBES for text in pair]
     batch = metric.tokenize(texts).to(metric.device)
@@ -123,36 +119,20 @@ _RUNNERS_LOCK = new_lock()
 
 
 class Prepared(NamedTuple):
-    """A back-end for one metric.
-
-    Attributes:
-        runner: Runs its encoder.
-        deviation: Largest deviation from torch of an uncalibrated score on the probe pairs; ``None`` where the metric
-            lacks statistics.
-        states: Largest deviation of a hidden state, as a share of the largest; ``None`` where nothing was exported.
-        made: The artefact, with its deviations when it was made.
-    """
+    """A back-end for one metric."""
 
     runner: EncoderRunner
     deviation: float | None
+    """Largest deviation from torch of an uncalibrated score on the probe pairs; ``None`` without statistics."""
     states: float | None
+    """Largest deviation of a hidden state, as a share of the largest; ``None`` where nothing was exported."""
     made: Artefact | None = None
+    """The artefact, with its deviations when it was made."""
 
 
 @lasting()
 def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | None = None) -> float | None:
-    """Let a back-end run a metric's encoder.
-
-    Args:
-        metric: The metric, with weights in float32 on its device; it is changed in place.
-        backend: ``torch``, ``torch-compile``, ``openvino`` or ``onnxruntime``.
-        precision: ``exact``, ``fast`` or ``int8``; ``torch`` has ``exact`` alone.
-        beside: A checkpoint's folder, whose artefacts are looked at first.
-
-    Returns:
-        Largest deviation from torch of an uncalibrated score on the probe pairs, 0 for torch itself; ``None`` where the
-        metric lacks statistics.
-    """
+    """Let a back-end run a metric's encoder, and return the deviation of probe scores from torch, if it can score."""
     if metric.runnable_encoder is not None:
         metric.runnable_encoder.run_with(None)
     if backend == "torch":
@@ -167,14 +147,7 @@ def attach(metric: SegmentMetric, backend: str, precision: str, beside: Path | N
 
 @lasting()
 def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -> Prepared:
-    """Write an artefact into a checkpoint.
-
-    Args:
-        metric: The metric, on the CPU.
-        backend: ``openvino`` or ``onnxruntime``.
-        precision: ``exact`` or ``int8``.
-        folder: The checkpoint's folder.
-    """
+    """Write an artefact into a checkpoint."""
     encoder = _encoder(metric, backend)
     encoder.run_with(None)
     package(backend)

@@ -55,15 +55,6 @@ class StateFiles:
     ``NAME/identity.json`` says in plain words what the states are of. Files are written whole under names of their own
     and never changed. One that is not as it was written is removed, which is said, and its texts are encoded again.
     Said is also where states differ in the versions of packages alone, as long as there are none of the present ones.
-
-    Args:
-        folder: Where all states lie.
-        identity: What these depend on beside the tokens; its hash names their place.
-        limit: Bytes that the whole folder may take; states in other layouts are removed first, then the longest unused
-            files.
-
-    Raises:
-        InputError: If the folder cannot be made or read.
     """
 
     def __init__(self, folder: Path, identity: Mapping[str, str], limit: int) -> None:

@@ -39,14 +39,7 @@ LEFT = re.compile(rf"\.({re.escape(IDENTITY)}|{STATES.pattern})\.\w+")
 
 @dataclass(frozen=True)
 class Place:
-    """States of one encoder in a folder.
-
-    Attributes:
-        path: Where they are.
-        identity: What they depend on beside the tokens.
-        texts: Number of texts.
-        nbytes: Room that they take.
-    """
+    """States of one encoder in a folder; their identity is everything that they depend on beside the tokens."""
 
     path: Path
     identity: Mapping[str, str]

@@ -29,12 +29,8 @@ Chunk = TypeVar("Chunk", bound=_Chunk)
 class TextCache(Generic[Key, Chunk]):
     """Chunks of texts, of which the longest unused are forgotten first.
 
-    Texts that were computed together are kept and forgotten together, so that nothing is copied to keep them.
-
-    Args:
-        limit: Bytes that they may take; 0 keeps nothing.
-        evict: Whether new chunks drive old ones out; else a full cache takes in no more, which suits those who come
-            back to the same texts in the same order again and again.
+    Texts that were computed together are kept and forgotten together, so that nothing is copied to keep them. Without
+    ``evict`` a full cache takes in no more, which suits those who come back to the same texts in the same order.
     """
 
     def __init__(self, limit: int, *, evict: bool = True) -> None:

@@ -36,11 +36,6 @@ def token_batches(
 
     They are tokenised in chunks as they are needed, so that a device can work on the first batches while the next are
     made, and no more is held than a chunk. Which texts come together depends on the texts alone.
-
-    Args:
-        tokenize: Texts to tokens.
-        texts: The texts.
-        budget: Gives the tokens to a batch, padding included, at the time; one text at the least.
     """
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     rest: list[int] = []
@@ -67,13 +62,7 @@ def token_batches(
 
 
 def pair_batches(lengths: np.ndarray, tokens: int, block: int = BLOCK) -> Iterator[list[int]]:
-    """Pairs in batches of like shape, the largest first, within the size of a similarity block.
-
-    Args:
-        lengths: Tokens of both sides of each pair, ``[n, 2]``.
-        tokens: Tokens to a batch, both sides and padding included; one pair at the least.
-        block: Entries of its similarity blocks.
-    """
+    """Pairs in batches of like shape, the largest first, within the size of a similarity block."""
     order = np.lexsort((lengths[:, 0], lengths[:, 1]))[::-1]
     batch: list[int] = []
     width = height = 0
@@ -107,13 +96,6 @@ Result = TypeVar("Result")
 def best_fit(lengths: Sequence[int], capacity: int) -> list[list[int]]:
     """Texts in rows, each in the fullest row that has room, the longest texts first.
 
-    Args:
-        lengths: Tokens of each text, none of them above the capacity.
-        capacity: Tokens of a row.
-
-    Returns:
-        The texts of each row, by their place in ``lengths``.
-
     Example:
         >>> best_fit([3, 5, 2, 4, 2], capacity=8)
         [[1, 0], [3, 2, 4]]
@@ -143,16 +125,9 @@ class RowBatch(NamedTuple):
 def row_batches(
     ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]], shape: tuple[int, int]
 ) -> tuple[list[RowBatch], np.ndarray]:
-    """Texts as rows in batches of a shape, the last one with empty rows where they do not make it full.
+    """Texts as rows in batches of a shape, filled up with empty rows, and where each text starts among all tokens.
 
-    Args:
-        ids: Token ids, int64 ``[N, L]``.
-        lengths: Tokens of each text.
-        rows: The texts of each row.
-        shape: Rows to a batch, and tokens to a row.
-
-    Returns:
-        The batches, and where each text starts among the tokens of all of them, int64 ``[N]``; -1 if it is in no row.
+    Starts are int64 ``[N]``, -1 for texts in no row.
     """
     count, length = shape
     starts = np.full(len(ids), -1)
@@ -179,14 +154,7 @@ def made_states(batches: Sequence[RowBatch], sizes: Sequence[int]) -> list[np.nd
 def states_in_rows(
     runner: RowRunner, ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]]
 ) -> tuple[Tensor, ...]:
-    """Hidden states of texts ``[N, L, D]`` of each wanted layer, made in rows; what is padded means nothing.
-
-    Args:
-        runner: What reads the rows.
-        ids: Token ids, int64 ``[N, L]``.
-        lengths: Tokens of each text.
-        rows: The texts of each row; every text is in one.
-    """
+    """Hidden states of texts ``[N, L, D]`` of each wanted layer, made in rows; what is padded means nothing."""
     batches, starts = row_batches(ids, lengths, rows, runner.row_shape)
     states, count = made_states(batches, runner.state_sizes), runner.row_shape[0]
     for number, batch in enumerate(batches):
@@ -203,18 +171,13 @@ def taken_apart(states: np.ndarray, starts: np.ndarray, lengths: np.ndarray, wid
 
 @dataclass(eq=False)
 class RowGroup:
-    """Texts whose hidden states are made in rows, to be taken apart in batches of like length.
-
-    Attributes:
-        names: Number of each text among all.
-        tokens: Their tokens.
-        starts: Where the states of each text begin among those of all rows, int64 ``[N]``; -1 for texts in no row.
-        batches: What the rows hold.
-    """
+    """Texts whose hidden states are made in rows, to be taken apart in batches of like length."""
 
     names: list[int]
+    """Number of each text among all."""
     tokens: TokenBatch
     starts: np.ndarray
+    """Beginning of the states of each text among those of all rows, int64 ``[N]``; -1 for texts in no row."""
     batches: list[RowBatch]
 
     def without(self, places: Sequence[int]) -> RowGroup:
@@ -272,11 +235,6 @@ def row_groups(
 
     What is left over goes into the next group, and is in no row of the last one. Nor are texts that are longer than a
     row, or leave much of one empty.
-
-    Args:
-        tokenize: Texts to tokens.
-        texts: The texts.
-        runner: The back-end that reads rows.
     """
     count, length = runner.row_shape
     size = max(1, min(TEXTS, CHUNK_BYTES // (4 * SENTENCE * sum(runner.state_sizes))))
@@ -316,16 +274,6 @@ def encoded_in_rows(
     """Yield the result of each text from its tokens and hidden states, which are made in rows.
 
     The states of one group are made while those of the group before it are used.
-
-    Args:
-        groups: The texts.
-        runner: The back-end.
-        use: Called with numbers and tokens of texts of like length, in one of the workers' threads.
-        budget: Tokens of the texts that are used together, padding included.
-        workers: Threads.
-
-    Yields:
-        What ``use`` returns.
     """
     ready: deque[_Job] = deque()
 

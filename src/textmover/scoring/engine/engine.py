@@ -129,17 +129,7 @@ class Engine(TextWork):
     ) -> RawScores:
         """Score each hypothesis against its references; calls from several threads wait for one another.
 
-        Args:
-            hypotheses: ``n`` texts.
-            references: For each, one or more texts.
-            on_progress: Called with the number of segments that have been finished since the last call, as far as the
-                share of the work that is done tells: texts are encoded before pairs are matched.
-            warn: Warn of segments that were out of the ordinary; else the caller does, with :meth:`warn`.
-            by_pair: Give the values of every pair of a hypothesis and one of its references, not one per segment.
-
-        Raises:
-            InputError: If the metric gives a value that is not a finite number, or a text is too long for the memory
-                of the GPU.
+        ``by_pair`` gives the values of every pair of a hypothesis and one of its references, not one per segment.
         """
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
@@ -211,13 +201,7 @@ class Engine(TextWork):
     ) -> tuple[list[np.ndarray], Counter[str]]:
         """Score pairs of the texts of each group; all texts of a group are held together and read once.
 
-        Args:
-            groups: ``n`` groups of texts, none of them empty.
-            places: Of each group, the places of hypothesis and reference of its pairs, int ``[P, 2]``.
-            on_progress: Called with the number of groups that have been finished since the last call.
-
-        Returns:
-            The scores of each group's pairs, float64 ``[P]``, and how many groups had a pair out of the ordinary.
+        ``places`` are those of hypothesis and reference of each pair in their group, int ``[P, 2]``.
         """
         found: list[np.ndarray] = []
         counts: Counter[str] = Counter()

@@ -55,16 +55,8 @@ class Attempt:
 def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Iterator[Attempt]:
     """Contexts in which to do some work, until it succeeds; each frees the memory of the last one and the allocator's.
 
-    Work is tried again, once, if anything that others have kept on the device was let go.
-
-    Args:
-        device: Where it takes memory.
-        last: Whether it can be made no smaller: it is tried again then, since the allocator may have set aside,
-            in other sizes, what it lacked.
-        spare: Lets go of what is kept there and can be made again, and tells whether there was any.
-
-    Raises:
-        NoRoomError: If there is no room.
+    Work is tried again, once, if ``spare`` lets go of anything that others have kept on the device, or if it is the
+    ``last`` that can be made no smaller: the allocator may have set aside, in other sizes, what it lacked.
     """
     for again in (True, False):
         attempt = Attempt()

@@ -18,9 +18,6 @@ class PairTable:
     """Values and flags of pairs.
 
     Batches stay on their device until the first value is asked for, so that a GPU is waited for once.
-
-    Args:
-        size: Number of pairs.
     """
 
     def __init__(self, size: int) -> None:
@@ -83,11 +80,6 @@ READS_THEM = "take an encoder that does, such as xlm-roberta-base for other scri
 
 def unusual(kind: str, number: int, examples: Sequence[str] = ()) -> str:
     """Number of flagged segments by flag.
-
-    Args:
-        kind: What they were.
-        number: How many.
-        examples: Some tokens that the encoder does not know.
 
     Example:
         >>> unusual("truncated", 2)

@@ -38,11 +38,6 @@ def spread(work: Callable[[Item], Result], items: Iterable[Item], workers: int) 
     While it runs, torch computes with as many threads in each worker as make up those that it had; a single item has
     them all. Where an item fails, the others that wait are dropped.
 
-    Args:
-        work: Called in one of the workers' threads, without gradients.
-        items: What to work on.
-        workers: Threads; 1 works in the caller's own.
-
     Example:
         >>> list(spread(lambda item: item * item, range(5), workers=2))
         [0, 1, 4, 9, 16]
@@ -83,13 +78,6 @@ class _End(NamedTuple):
 @contextlib.contextmanager
 def read_ahead(items: Generator[Item, None, None], ahead: int = 1) -> Iterator[Iterator[Item]]:
     """Let a thread make the next items while this one works on the last.
-
-    Args:
-        items: Makes items; it is advanced and closed in the thread.
-        ahead: Items that may wait, beside the one that is being made.
-
-    Yields:
-        The items. What the thread raises is raised where the item would have been.
 
     Example:
         >>> with read_ahead(number * number for number in range(4)) as squares:
