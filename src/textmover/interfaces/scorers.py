@@ -15,11 +15,6 @@ Model = Scorer | SegmentMetric | str | Path | None
 def as_scorer(model: Model = None, **options: Any) -> Scorer:
     """A scorer.
 
-    Args:
-        model: A scorer, which is taken as it is; a metric, of whose texts nothing is kept between calls, since its
-            weights may change; or preset, checkpoint folder or hub id.
-        **options: As for :meth:`textmover.Scorer.from_pretrained`, where a metric is named.
-
     Example:
         >>> as_scorer(as_scorer("twmd"), device="cpu")  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
@@ -36,26 +31,12 @@ def as_scorer(model: Model = None, **options: Any) -> Scorer:
 
 
 def columns_of(scores: SegmentScores) -> dict[str, list[float]]:
-    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, as far as there are any.
-
-    Args:
-        scores: Of ``n`` segments.
-
-    Returns:
-        For each name ``n`` numbers.
-    """
+    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, as far as there are any."""
     named = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f}
     return {name: values.tolist() for name, values in named.items() if values is not None}
 
 
 def means_of(scores: SegmentScores) -> dict[str, float]:
-    """The mean score, and the means of :func:`columns_of`.
-
-    Args:
-        scores: Of at least one segment.
-
-    Returns:
-        ``score`` and, as far as there are any, ``precision``, ``recall`` and ``f1``.
-    """
+    """The mean score, and the means of :func:`columns_of`."""
     columns = {"score": scores.scores.tolist(), **columns_of(scores)}
     return {name: sum(values) / len(values) for name, values in columns.items()}

@@ -29,15 +29,6 @@ def pair_values(
     """Values of each hypothesis with each of its references, for callers that combine them in a way of their own.
 
     Texts are read as if the scorer scored: each distinct one once, in its batches, from its cache and into it.
-
-    Args:
-        scorer: Whose batches, cache and warnings are used.
-        metric: What gives the values; its features of texts are those of the scorer's metric.
-        hypotheses: ``n`` texts.
-        references: For each, one or more texts.
-
-    Returns:
-        Values of all pairs by name, float64, in input order.
     """
     with scorer._engine.matching_by(metric) as engine, scorer._progress_bar(len(hypotheses)) as advance:
         found = engine.score(hypotheses, references, advance, by_pair=True)
@@ -74,14 +65,7 @@ class TokenMatches(NamedTuple):
 def match_tokens(
     scorer: Scorer, model: MetricModel, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> TokenMatches:
-    """Match each hypothesis with each of its references.
-
-    Args:
-        scorer: The scorer over the model, whose batches and cache are used.
-        model: A greedy metric with uniform weights; only its features of texts and selection of tokens are asked.
-        hypotheses: ``S`` texts.
-        references: For each, one or more texts.
-    """
+    """Match each hypothesis with each of its references."""
     matcher = _Matcher(model)
     places = pair_values(scorer, cast("SegmentMetric", matcher), hypotheses, references)["score"]
     sizes = torch.tensor([len(group) for group in references], dtype=torch.long)
@@ -97,13 +81,6 @@ def idf_values(matches: TokenMatches, alpha: float) -> tuple[Tensor, Tensor]:
 
     Each reference of the matches is one of the ``n`` documents, as often as it occurs. A text whose weights are all 0
     has uniform ones; a pair with an empty side has the values 0.
-
-    Args:
-        matches: What all segments kept, on the CPU.
-        alpha: Weight of F_alpha.
-
-    Returns:
-        Values, float64 ``[P, 3]``, and for which pairs uniform weights had to stand in, bool ``[P]``.
     """
     sides = torch.repeat_interleave(torch.arange(len(matches.lengths)), matches.lengths)
     tokens = matches.tokens.long()

@@ -61,14 +61,6 @@ class Processes:
 
     If a launcher (torchrun, SLURM, or any other that Lightning knows) has started them, this is one of them; else it
     starts the others on its machine, as copies of the command that it was started with.
-
-    Args:
-        devices: Processes on each machine, on a GPU of its own each or on the processor.
-        nodes: Machines.
-        device: ``"cpu"``, ``"cuda"``, or ``None`` for GPUs if there are any.
-
-    Raises:
-        InputError: If the machine has not as many GPUs, or the launcher has started another number of processes.
     """
 
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
@@ -105,18 +97,7 @@ class Processes:
         advance: Advance,
         orphaned: Callable[[Parts], None] = lambda _: None,
     ) -> Outcome:
-        """Score all shards; only the first process returns from it, the others end.
-
-        Args:
-            prepare: Makes the work; called in every process with the name of its device.
-            begin: Makes the folder of the shards ready; called in the first process.
-            advance: Called in the first process with the steps of all processes.
-            orphaned: Called in the others where the first process has ended without a word.
-
-        Raises:
-            InputError: If the work cannot be done, whichever process has met the reason.
-            KeyboardInterrupt: If one has been interrupted.
-        """
+        """Score all shards; only the first process returns from it, the others end."""
         # Lost connections are what ends the other processes: not worth a word of theirs.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         if self.starts_others:

@@ -63,14 +63,7 @@ class Pace:
 
 
 class PairCount:
-    """Finished pairs of this process, and of others that share the work, whose counts are looked up now and then.
-
-    Args:
-        systems: Pairs to a row.
-        advance: Called with every step.
-        others: Gives the pairs that other processes have scored, and those that they found scored.
-        clock: Seconds that pass.
-    """
+    """Finished pairs of this process, and of others that share the work, whose counts are looked up now and then."""
 
     def __init__(
         self,

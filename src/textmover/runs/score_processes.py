@@ -29,12 +29,7 @@ HELD = 1.0
 
 
 def score_in_processes(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Target, Summary | None, int]:
-    """Score the rows in several processes; returns in the first one alone.
-
-    Returns:
-        Where the scores are, their summary (``None`` if an earlier run has finished them) and how many shards an
-        earlier run had finished.
-    """
+    """Score the rows in several processes; returns in the first one alone."""
     try:
         _check_options(options, rows)
         processes = Processes(options.devices, options.num_nodes, options.device)
