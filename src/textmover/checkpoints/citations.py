@@ -1,13 +1,13 @@
 """Citations of a metric: BibTeX of its paper, encoder, solvers, training data, and this project.
 
-The entries stand in ``citations.bib``; here is which of them belong to what. A part without an entry is named in a
-comment, so that nobody takes the list for complete.
+The entries stand in ``citations.bib``, and which of them belong to what in ``citations.yaml``. A part without an entry
+is named in a comment, so that nobody takes the list for complete.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from textmover.checkpoints.files import check_checkpoint
 from textmover.checkpoints.loading import checkpoint_folder
 from textmover.modules.config import MetricConfig
 from textmover.presets import KINDS, PRESETS, preset_config
+from textmover.reading import read_yaml
 from textmover.rome.config import RomeConfig
 
 SOFTWARE = "textmover"
@@ -25,76 +26,12 @@ SOFTWARE = "textmover"
 _ENTRY = re.compile(r"^@(?P<kind>\w+)\{(?P<key>[^,\s]+),\n(?P<body>.*?)\n\}$", re.MULTILINE | re.DOTALL)
 
 _CHEN, _MOVER = "chen-etal-2020-improving", "zhao-etal-2019-moverscore"
-_BERT_SCORE, _LAZY, _WMD = "zhang-etal-2020-bertscore", "chen-etal-2020-lazy-emd", "kusner-etal-2015-word"
-_SBERT, _POT, _SINKHORN = "reimers-gurevych-2019-sentence", "flamary-etal-2021-pot", "cuturi-2013-sinkhorn"
 
-SOURCES: Mapping[str, tuple[str, ...]] = {
-    "Chen et al. 2020 (TWMD)": (_CHEN,),
-    "Zhang et al. 2020 (BERTScore)": (_BERT_SCORE,),
-    "Zhao et al. 2019 (MoverScore)": (_MOVER,),
-    "Zhao et al. 2019 (MoverScore), the authors' second version": (_MOVER,),
-    "Chen et al. 2020 (Lazy-EMD)": (_LAZY,),
-    "Kusner et al. 2015 (WMD)": (_WMD,),
-    "Reimers and Gurevych 2019 (SBERT)": (_SBERT,),
-    "Zhelezniak et al. 2019 (CKA)": ("zhelezniak-etal-2019-correlations",),
-    "Lo 2019 (YiSi)": ("lo-2019-yisi",),
-    "Feydy et al. 2019": ("feydy-etal-2019-interpolating",),
-    "Rony et al. 2022 (RoMe)": ("rony-etal-2022-rome",),
-}
-"""Keys of what a preset names as its source."""
-
-MATCHINGS: Mapping[str, tuple[str, ...]] = {
-    "twmd": (_CHEN,),
-    "trwmd": (_CHEN,),
-    "bertscore": (_BERT_SCORE,),
-    "emd": (_WMD,),
-    "lazy-emd": (_LAZY,),
-    "sinkhorn-divergence": ("feydy-etal-2019-interpolating",),
-    "sbert": (_CHEN,),
-    "sbert-pooled": (_SBERT,),
-    "wordset-cka": ("zhelezniak-etal-2019-correlations",),
-}
-"""Keys of the matchings, for metrics that are no preset."""
-
-SOLVERS: Mapping[str, tuple[str, ...]] = {
-    "twmd": (_SINKHORN,),
-    "emd": (_POT,),
-    "lazy-emd": (_SINKHORN, "chizat-etal-2018-scaling"),
-    "sinkhorn-divergence": (_SINKHORN,),
-}
-"""Keys of what solves the transport of a matching."""
-
-ENCODERS: Mapping[str, tuple[str, ...]] = {
-    "all-minilm-": (_SBERT, "wang-etal-2020-minilm"),
-    "minilm-": ("wang-etal-2020-minilm",),
-    "bert-base-": ("devlin-etal-2019-bert",),
-    "bert-large-": ("devlin-etal-2019-bert",),
-    "roberta-base": ("liu-etal-2019-roberta",),
-    "roberta-large": ("liu-etal-2019-roberta",),
-}
-"""Keys of encoders, by how the last part of their name begins, in small letters."""
-
-_WMT = ("stanojevic-etal-2015-results", "bojar-etal-2016-results")
-_STS = (
-    "agirre-etal-2012-semeval",
-    "agirre-etal-2013-sem",
-    "agirre-etal-2014-semeval",
-    "agirre-etal-2015-semeval",
-    "agirre-etal-2016-semeval",
+_TABLES: Mapping[str, Mapping[str, Sequence[str]]] = read_yaml(Path(__file__).with_name("citations.yaml"))
+SOURCES, MATCHINGS, SOLVERS, ENCODERS, TRAINED_ON = (
+    _TABLES[name] for name in ("sources", "matchings", "solvers", "encoders", "trained_on")
 )
-_SENTENCES = ("artetxe-schwenk-2019-massively", "silveira-etal-2014-gold")
-_PAIRS = (*_SENTENCES, "yang-etal-2019-paws", *_STS)
-
-TRAINED_ON: Mapping[str, tuple[str, ...]] = {
-    "textmover-general": (*_WMT, *_STS, *_SENTENCES),
-    "textmover-wmt": _WMT,
-    "textmover-acceptability": ("warstadt-etal-2019-neural", *_SENTENCES),
-    "textmover-parser": _SENTENCES,
-    "rome": _PAIRS,
-    "rome-paper": _PAIRS,
-    "rome-ratings": _WMT,
-}
-"""Keys of the data behind what the project itself has trained: metrics, parts of RoMe, and RoMe's scorers."""
+"""Keys of entries by what they are cited for."""
 
 
 class Cited(NamedTuple):
@@ -251,7 +188,7 @@ def _encoder_parts(encoder: str) -> Iterator[Part]:
     yield from _entries("the encoder", found, f"the encoder {Path(encoder).name}")
 
 
-def _entries(part: str, keys: tuple[str, ...] | None, lacking: str) -> Iterator[Part]:
+def _entries(part: str, keys: Sequence[str] | None, lacking: str) -> Iterator[Part]:
     if keys is None:
         yield lacking, None
     else:

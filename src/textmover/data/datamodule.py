@@ -82,11 +82,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
 
     @classmethod
     def load_from_checkpoint(cls, *_: Any, **__: Any) -> NoReturn:  # type: ignore[override]
-        """Refuse: checkpoints hold no data, and Lightning would run code of the file.
-
-        Raises:
-            InputError: Always.
-        """
+        """Refuse: checkpoints hold no data, and Lightning would run code of the file."""
         raise InputError(
             "Expected the arguments of a data module, but got a checkpoint, which holds none of them: build the data "
             "module as for training."
@@ -266,11 +262,7 @@ class RatingsDataModule(SourcesDataModule):
         return next((source.parts for source in self.sources.values()), {})
 
     def read(self) -> list[Source[Any]]:
-        """Read and split the files.
-
-        Raises:
-            InputError: If a part is too small, or its ratings do not differ.
-        """
+        """Read and split the files."""
         segments, held_back, about = self._training_part()
         parts = {HELD_BACK: held_back}
         if self.held_out:

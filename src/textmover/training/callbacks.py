@@ -32,21 +32,13 @@ class AtomicCheckpoints(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
-        """Write a checkpoint to a local path.
-
-        Raises:
-            InputError: If it cannot be written.
-        """
+        """Write a checkpoint to a local path."""
         self._written[Path(path).absolute()] = write_run_checkpoint(checkpoint, Path(path))
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Read a checkpoint to go on from.
-
-        Raises:
-            InputError: If it is not a local file, damaged, or not a checkpoint of tensors and plain values.
-        """
+        """Read a checkpoint to go on from."""
         return read_run_checkpoint(os.fspath(path), resume=True)
 
     def replaced(self, path: str | os.PathLike[str]) -> bool:

@@ -67,11 +67,7 @@ class ClassificationModule(MultiTaskModule):
         self.labels = LabelOptions(encoding, pooling, hidden, dropout, label_smoothing, class_weights)
 
     def build_task(self, source: Source[Any]) -> ClassificationTask:
-        """The classes of a source.
-
-        Raises:
-            InputError: If it has none.
-        """
+        """The classes of a source."""
         if not isinstance(source, LabelledSource):
             raise InputError(
                 f"Expected sources of labels, but {source.name} is none: take MultiTaskModule for several kinds."

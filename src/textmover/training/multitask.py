@@ -116,11 +116,7 @@ class MultiTaskModule(StageModule):
         self.options, self.classifiers = dict(tasks or {}), classifiers
 
     def setup(self, stage: str) -> None:
-        """Build the tasks, and give the metric a head for the scale of ratings where there are any.
-
-        Raises:
-            InputError: If options are given for a source that there is not.
-        """
+        """Build the tasks, and give the metric a head for the scale of ratings where there are any."""
         sources = self.data.sources
         unknown = sorted(set(self.options) - set(sources))
         if unknown:
@@ -143,11 +139,7 @@ class MultiTaskModule(StageModule):
         return self.options.get(source.name, TaskOptions())
 
     def build_task(self, source: Source[Any]) -> Task[Any]:
-        """The task that goes with the kind of a source.
-
-        Raises:
-            InputError: If there is none, or it has no such options.
-        """
+        """The task that goes with the kind of a source."""
         if type(source) not in KINDS:
             raise InputError(f"Expected sources of ratings, labels or paraphrases, but {source.name} is none of them.")
         kind, allowed = KINDS[type(source)]

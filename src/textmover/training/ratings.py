@@ -57,12 +57,7 @@ class RatingsModule(StageModule):
         return self.metric(hypotheses, references)
 
     def build_task(self, source: Source[Any]) -> RatingTask:
-        """Agreement with a source's ratings.
-
-        Raises:
-            InputError: If the source has none, several references that cannot be trained on, or batches that are too
-                small for every loss.
-        """
+        """Agreement with a source's ratings."""
         if not isinstance(source, RatedSource):
             raise InputError(f"Expected sources of ratings, but {source.name} is none: take another module for it.")
         check_references(self.metric, source)

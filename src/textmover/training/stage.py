@@ -137,11 +137,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
 
     @abstractmethod
     def build_task(self, source: Source[Any]) -> Task[Any]:
-        """The task that a source sets.
-
-        Raises:
-            InputError: If the module has no task for sources of this kind.
-        """
+        """The task that a source sets."""
 
     def starting_overrides(self) -> dict[str, Any]:
         """Fields of the configuration to start with."""
@@ -169,11 +165,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         return metric
 
     def setup(self, stage: str) -> None:
-        """Build the tasks, once.
-
-        Raises:
-            InputError: If the trainer would compute in a precision, or validate in a way, that the module cannot.
-        """
+        """Build the tasks, once."""
         check_trainer(self.trainer, self.data)
         read_safely(self.trainer.strategy)
         for name, source in self.data.sources.items():
@@ -260,11 +252,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Clip by norm, in one pass over all parameters (Lightning refuses to clip for a fused optimiser).
-
-        Raises:
-            InputError: If the trainer is asked to clip as well.
-        """
+        """Clip by norm, in one pass over all parameters (Lightning refuses to clip for a fused optimiser)."""
         if gradient_clip_val is not None:
             raise InputError(
                 "Expected the module alone to clip gradients, but got trainer.gradient_clip_val: "
@@ -277,11 +265,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
                 raise self._not_finite(f"a gradient of finite norm, but got {norm.item()}")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep what ``textmover export`` needs to rebuild the metric.
-
-        Raises:
-            NotFiniteError: If a weight is not finite: the checkpoint that is there already is better than this one.
-        """
+        """Keep what ``textmover export`` needs to rebuild the metric."""
         for name, value in checkpoint["state_dict"].items():
             if value.is_floating_point() and not torch.isfinite(value).all():
                 raise self._not_finite(f"finite weights to keep, but got others in {name}")
@@ -295,11 +279,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         checkpoint["textmover"] = {**about, **told, **run}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a checkpoint of another metric or encoder, and to go on fitting with other data or other groups.
-
-        Raises:
-            InputError: If the checkpoint is of another metric, or a fit could not go on at its place.
-        """
+        """Refuse a checkpoint of another metric or encoder, and to go on fitting with other data or other groups."""
         about = metric_entry(checkpoint, "the checkpoint")
         check_same_metric(self, about)
         if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
@@ -307,11 +287,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.moved = bool(about.get("moved", True))
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Take weights, of a checkpoint that is gone on from or of the best validation.
-
-        Raises:
-            InputError: If they do not fit.
-        """
+        """Take weights, of a checkpoint that is gone on from or of the best validation."""
         if not self.tasks:
             self._of_tasks = {name: one for name, one in state_dict.items() if name.startswith("tasks.")}
             state_dict = {name: one for name, one in state_dict.items() if name not in self._of_tasks}
@@ -353,20 +329,11 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.metric.eval()
 
     def export_beside(self, folder: Path, card: str) -> None:
-        """Write what else the stage has learned beside the exported metric; nothing, unless a module says otherwise.
-
-        Args:
-            folder: That of the metric.
-            card: Its model card.
-        """
+        """Write what else the stage has learned beside the exported metric's folder; nothing by default."""
 
     @property
     def data(self) -> SourcesDataModule:
-        """The data module that the trainer was given.
-
-        Raises:
-            InputError: If it is of another kind.
-        """
+        """The data module that the trainer was given."""
         data = self.trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(data, SourcesDataModule):
             raise InputError("Expected `data` to be a data module of textmover.data: name one by class_path.")

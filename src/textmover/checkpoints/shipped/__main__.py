@@ -7,10 +7,11 @@ import json
 import logging
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from textmover._version import __version__
 from textmover.files import atomic_bytes
@@ -56,8 +57,15 @@ def fit_means(parts: Parts, texts: Sequence[str]) -> list[CorpusMean]:
     return means
 
 
-def corpus_options(program: str, description: str | None) -> argparse.ArgumentParser:
-    """Options of a command that fits something on corpora and writes it."""
+def write_fitted(
+    program: str,
+    description: str | None,
+    fit: Callable[[Mapping[str, list[str]]], tuple[Mapping[str, Tensor], Mapping[str, str]]],
+    arguments: Sequence[str] | None,
+) -> None:
+    """Fit something on the sentences of each corpus that the arguments name, and write its tensors and their origin."""
+    from safetensors.torch import save
+
     parser = argparse.ArgumentParser(
         prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -72,36 +80,37 @@ def corpus_options(program: str, description: str | None) -> argparse.ArgumentPa
         metavar=("NAME", "FILE", "COUNT"),
         help="name and licence, one sentence a line, and how many of them ('all', or a number to draw); repeat it",
     )
-    return parser
+    options = parser.parse_args(arguments)
+    drawn = {name: draw(Path(path), options.column, count, options.seed) for name, path, count in options.corpus}
+    tensors, told = fit(drawn)
+    about = {"format": "pt", "textmover": __version__, **told, "seed": str(options.seed)}
+    with atomic_bytes(options.output) as stream:
+        stream.write(save({name: one.contiguous() for name, one in tensors.items()}, metadata=about))
+    logger.info("%s: %s", options.output, about)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit on the files that the arguments name, and write the means."""
-    from safetensors.torch import save
-
-    options = corpus_options("python -m textmover.checkpoints.shipped", __doc__).parse_args(arguments)
+def _means(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
     parts = assemble(MetricConfig(aggregation="power-means", last_layers=DEPTH + 1))  # reads all layers
     if not parts.identity.endswith(f"@{EMBEDDED_SHA256[:8]}"):
         raise InputError(
             f"Expected the embedded encoder's weights, but found {parts.identity}: install textmover[embedded]."
         )
-    drawn = {name: draw(Path(path), options.column, count, options.seed) for name, path, count in options.corpus}
     texts = [text for part in drawn.values() for text in part]
     means = fit_means(parts, texts)
     tensors = {f"layer.{layer}": mean.mean for layer, mean in zip(parts.encoder.layers, means, strict=True)}
     about = {
-        "format": "pt",
-        "textmover": __version__,
         "encoder": parts.identity,
         "sha256": EMBEDDED_SHA256,
         "corpora": json.dumps({name: _counted(parts, part) for name, part in drawn.items()}),
         "sentences": str(len(texts)),
         "tokens": str(int(means[0].count)),
-        "seed": str(options.seed),
     }
-    with atomic_bytes(options.output) as stream:
-        stream.write(save({**tensors, "tokens": means[0].count}, metadata=about))
-    logger.info("%s: %s", options.output, about)
+    return {**tensors, "tokens": means[0].count}, about
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit on the files that the arguments name, and write the means."""
+    write_fitted("python -m textmover.checkpoints.shipped", __doc__, _means, arguments)
 
 
 def _counted(parts: Parts, texts: Sequence[str]) -> dict[str, int]:

@@ -16,15 +16,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 
 from torch import Tensor
 
-from textmover._version import __version__
-from textmover.checkpoints.shipped.__main__ import corpus_options, draw
-from textmover.files import atomic_bytes
+from textmover.checkpoints.shipped.__main__ import write_fitted
 from textmover.rome.features.words import WordIdf
 from textmover.rome.parsers.names import load_parser
 from textmover.types import SegmentMetric
@@ -65,12 +62,7 @@ def count_words(texts: Sequence[Sequence[str]], fewest: int = FEWEST) -> dict[st
     return {name: one for name, one in frequent.state_dict().items() if name in ("words", "counts", "documents")}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Count on the files that the arguments name, and write the words."""
-    from safetensors.torch import save
-
-    options = corpus_options("python -m textmover.checkpoints.shipped.words", __doc__).parse_args(arguments)
-    drawn = {name: draw(Path(path), options.column, count, options.seed) for name, path, count in options.corpus}
+def _words(drawn: Mapping[str, list[str]]) -> tuple[Mapping[str, Tensor], Mapping[str, str]]:
     parser = load_parser()
     words: list[tuple[str, ...]] = []
     for texts in drawn.values():
@@ -79,17 +71,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             logger.info("%d sentences", len(words))
     tensors = count_words(words)
     about = {
-        "format": "pt",
-        "textmover": __version__,
         "parser": parser.identity,
         "corpora": json.dumps({name: len(texts) for name, texts in drawn.items()}),
         "words": str(len(tensors["counts"]) - 1),
         "fewest": str(FEWEST),
-        "seed": str(options.seed),
     }
-    with atomic_bytes(options.output) as stream:
-        stream.write(save({name: one.contiguous() for name, one in tensors.items()}, metadata=about))
-    logger.info("%s: %s", options.output, about)
+    return tensors, about
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Count on the files that the arguments name, and write the words."""
+    write_fitted("python -m textmover.checkpoints.shipped.words", __doc__, _words, arguments)
 
 
 if __name__ == "__main__":

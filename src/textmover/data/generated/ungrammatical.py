@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
 from types import MappingProxyType
 
@@ -25,63 +26,16 @@ from textmover.perturbations.phrases import (
     mixed,
     one_by_chance,
 )
+from textmover.reading import read_yaml
 
-CONFUSED = tuple(
-    listed(words)
-    for words in (
-        "is are am be been being",
-        "was were be been being",
-        "has have having",
-        "do does doing done",
-        "did does done doing",
-        "will would to",
-        "can could to",
-        "he him his",
-        "she her hers",
-        "they them their theirs",
-        "we us our ours",
-        "i me my mine",
-        "it its itself",
-        "you your yours yourself",
-        "who whose which",
-        "that which what whether",
-        "if that whether which",
-        "this these them",
-        "that those them",
-        "a an",
-        "some any much many",
-        "much many",
-        "himself herself themselves myself him",
-        "in on at of to for from by with about",
-        "to for of with",
-        "and but or that",
-        "because although despite",
-        "when which what",
-        "not no never",
-        "very much",
-        "more most",
-    )
-)
+_WORDS = read_yaml(Path(__file__).with_name("ungrammatical.yaml"))
+CONFUSED = tuple(map(listed, _WORDS["confused"]))
 """Function words that cannot stand for each other, or seldom."""
 
-FORMS = {
-    "goes": "go going gone", "go": "goes going gone", "went": "go goes gone", "came": "come comes",
-    "come": "comes coming",
-    "said": "say says saying", "says": "say saying", "say": "says saying", "made": "make makes", "make": "makes making",
-    "took": "take taken", "take": "takes taking", "got": "get getting", "get": "gets getting", "saw": "see seen",
-    "see": "sees seeing", "gave": "give given", "give": "gives giving", "knew": "know known", "know": "knows knowing",
-    "thought": "think thinks", "think": "thinks thinking", "told": "tell tells", "tell": "tells telling",
-    "wrote": "write written", "left": "leave leaves", "ate": "eat eaten", "eat": "eats eaten", "men": "man",
-    "women": "woman", "children": "child", "people": "person", "man": "men", "woman": "women", "child": "children",
-    "bought": "buy buying", "found": "find finding", "felt": "feel feels", "kept": "keep keeping",
-    "put": "puts putting",
-    "want": "wants wanting", "like": "likes liking", "need": "needs needing",
-}  # fmt: skip
-"""Words whose other forms do not follow from their endings."""
+FORMS: Mapping[str, str] = _WORDS["forms"]
+"""Other forms of words that do not follow from their endings."""
 
-INSERTED = listed(
-    "the a of to is are has have be been it that which in on for with and not do did them he his who by as"
-)
+INSERTED = listed(_WORDS["inserted"])
 
 
 def _cores(phrase: Phrase, cores: Mapping[int, str]) -> Phrase:
@@ -91,7 +45,7 @@ def _cores(phrase: Phrase, cores: Mapping[int, str]) -> Phrase:
 
 def _exchanged(phrase: Phrase, options: Mapping[int, Sequence[str]], degree: int, rng: Random) -> Edit | None:
     """The words of ``degree`` of the places by one of their options each; articles before them stay as they are."""
-    places = mixed(list(options), rng)[:degree]
+    places = mixed([place for place, found in options.items() if found], rng)[:degree]
     if len(places) < degree:
         return None
     changed = _cores(phrase, {place: one_by_chance(options[place], rng) for place in places})
@@ -119,12 +73,10 @@ def _spare(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | N
 
 def _confused(phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
     """Function words in place of others of their class."""
-    options: dict[int, list[str]] = {}
+    options = {}
     for place, word in enumerate(phrase.words):
         lower = word.core.lower()
-        found = [other for family in CONFUSED if lower in family for other in family if other != lower]
-        if found:
-            options[place] = found
+        options[place] = [other for family in CONFUSED if lower in family for other in family if other != lower]
     return _exchanged(phrase, options, degree, rng)
 
 
@@ -150,12 +102,10 @@ def _inflected(
     phrase: Phrase, degree: int, rng: Random, pool: WordPool, known: Container[str] | None = None
 ) -> Edit | None:
     """Content words in another form, among the words that are known."""
-    options: dict[int, list[str]] = {}
+    options = {}
     for place, word in enumerate(phrase.words):
-        if word.replaceable and word.core.islower():
-            found = [form for form in _other_forms(word.core) if known is None or form in known]
-            if found:
-                options[place] = found
+        forms = _other_forms(word.core) if word.replaceable and word.core.islower() else []
+        options[place] = [form for form in forms if known is None or form in known]
     return _exchanged(phrase, options, degree, rng)
 
 

@@ -142,11 +142,7 @@ class LearningCurves(pl.Callback):
             logger.warning("The learning curves are not written. %s", error)
 
     def write(self, trainer: pl.Trainer) -> None:
-        """Write table and picture, in the first process, if anything was collected.
-
-        Raises:
-            InputError: If the folder cannot be written to.
-        """
+        """Write table and picture, in the first process, if anything was collected."""
         if self._place is None or not self.values or not trainer.is_global_zero:
             return
         with atomic_file(self._place / "curves.csv") as stream:

@@ -42,12 +42,30 @@ class LabelOptions:
         ClassifierConfig(("one", "two"), self.encoding, self.pooling, self.hidden, self.dropout)
 
 
+class _Predictions(OrderedStates):
+    """Collects the predicted class of each item, and whether its texts were cut."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__({"predicted": torch.long, "cut": torch.long}, **kwargs)
+
+    def update(self, predicted: Tensor, cut: Tensor, positions: Tensor) -> None:
+        """Take in further items ``[n]``."""
+        self.keep({"predicted": predicted, "cut": cut}, len(predicted), positions)
+
+    def compute(self) -> Tensor:
+        """Classes and flags in the order of the items, int64 ``[2, n]``."""
+        rows, _ = self.order()
+        return torch.stack([self.column("predicted")[rows], self.column("cut")[rows]])
+
+
 class ClassificationTask(Task[LabelledSource]):
     r"""The classes of one source, by cross entropy.
 
     The loss of a batch is :math:`\sum_i w_{y_i} \ell_i / \sum_i w_{y_i}` with class weights :math:`w` and the cross
     entropy :math:`\ell_i` of the logits and the class, over the batch of all processes.
     """
+
+    collector = _Predictions
 
     def __init__(self, source: LabelledSource, metric: Any, options: LabelOptions) -> None:
         super().__init__(source)
@@ -60,7 +78,6 @@ class ClassificationTask(Task[LabelledSource]):
         self.weights: Tensor | None
         self.register_buffer("weights", weights, persistent=False)
         self._classifier: tuple[Any, TextClassifier] | None = None
-        self._collected: dict[str, _Predictions] = {}
 
     def classifier(self, metric: Any) -> TextClassifier:
         """The head on a metric's encoder, in the mode of the head."""
@@ -81,10 +98,6 @@ class ClassificationTask(Task[LabelledSource]):
             logits, labels, weight=self.weights, label_smoothing=self.options.label_smoothing
         )
 
-    def start_judging(self, device: torch.device) -> None:
-        """Start collecting afresh, one collector for each part."""
-        self._collected = {part: _Predictions().to(device) for part in self.source.parts}
-
     def collect(self, part: str, metric: Any, batch: LabelBatch) -> None:
         """Keep the predicted classes of a batch."""
         cut = self.classifier(metric).cut(*batch.texts)
@@ -96,29 +109,14 @@ class ClassificationTask(Task[LabelledSource]):
 
     def judge(self, part: str) -> Judgement | None:
         """Accuracy, macro-F1 and Matthews correlation of a part."""
-        items = self.source.parts[part]
-        predicted, cut = self._collected[part].compute().cpu().numpy()
-        if len(predicted) < len(items):
+        found = self.collected(part)
+        if found is None:
             return None
-        confusion = confusion_matrix([item.label for item in items], predicted, len(self.source.classes))
+        predicted, cut = found
+        labels = [item.label for item in self.source.parts[part]]
+        confusion = confusion_matrix(labels, predicted, len(self.source.classes))
         values = {name: float(value) for name, value in label_statistics(confusion).items()}
         return Judgement(values, _table(self.source.classes, confusion, values, int(cut.sum())), confusion)
-
-
-class _Predictions(OrderedStates):
-    """Collects the predicted class of each item, and whether its texts were cut."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__({"predicted": torch.long, "cut": torch.long}, **kwargs)
-
-    def update(self, predicted: Tensor, cut: Tensor, positions: Tensor) -> None:
-        """Take in further items ``[n]``."""
-        self.keep({"predicted": predicted, "cut": cut}, len(predicted), positions)
-
-    def compute(self) -> Tensor:
-        """Classes and flags in the order of the items, int64 ``[2, n]``."""
-        rows, _ = self.order()
-        return torch.stack([self.column("predicted")[rows], self.column("cut")[rows]])
 
 
 def class_weights(source: LabelledSource, wanted: ClassWeights) -> Tensor | None:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from textmover.data.paraphrases import ParaphraseBatch, ParaphraseSource, nearest_others
 from textmover.functional.losses import contrastive_loss
-from textmover.metrics.ordered import OrderedScores
 from textmover.training.sharding import joint_values
 from textmover.training.tasks.task import Context, Judgement, Task, check_fitted
 from textmover.types import InputError, TokenEmbeddings
@@ -45,7 +44,6 @@ class ContrastiveTask(Task[ParaphraseSource]):
             raise InputError(f"Expected `temperature` to be a finite number above 0, but got {temperature}.")
         super().__init__(source)
         self.temperature = temperature
-        self._collected: dict[str, OrderedScores] = {}
 
     def prepare(self, metric: Any, context: Context) -> None:
         """Mine negatives with the metric that training starts from, if wanted; a resumed run mines them again."""
@@ -73,10 +71,6 @@ class ContrastiveTask(Task[ParaphraseSource]):
         everyone = torch.cat([owners, clusters[:, 1:].flatten()])
         return contrastive_loss(extended, self.temperature, positives, everyone[:, None] == everyone)
 
-    def start_judging(self, device: torch.device) -> None:
-        """Start collecting afresh, one collector for each part."""
-        self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
-
     def collect(self, part: str, metric: Any, batch: ParaphraseBatch) -> None:
         """Keep which partners of a batch were found."""
         check_fitted(metric)
@@ -95,8 +89,8 @@ class ContrastiveTask(Task[ParaphraseSource]):
 
     def judge(self, part: str) -> Judgement | None:
         """Share of the partners that were found."""
-        outcome = self._collected[part].compute().cpu().numpy().reshape(-1)
-        if len(outcome) < len(self.source.parts[part]):
+        outcome = self.collected(part)
+        if outcome is None:
             return None
         found = outcome[outcome != ALONE]
         size = self.source.validation_batch_size
@@ -124,13 +118,9 @@ def all_scores(metric: Any, hypotheses: TokenEmbeddings, references: TokenEmbedd
 
 
 def joint_features(features: TokenEmbeddings, joint: int, items: int) -> TokenEmbeddings:
-    """Features of the texts of all processes, as if one process had read the whole batch.
+    """Features of the texts of all processes, as if one process had read the whole batch of ``joint`` items.
 
-    Args:
-        features: Own texts, ``k`` for each own item, item after item; gradients flow through the own ones
-            (:func:`~textmover.training.sharding.joint_values`).
-        joint: Items of the whole batch.
-        items: Own items.
+    Gradients flow through the own texts, of which each of the own ``items`` has as many, item after item.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return features

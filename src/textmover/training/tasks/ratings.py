@@ -20,7 +20,6 @@ from textmover.meta_evaluation.statistics.correlation import (
     grouped_correlations,
     mean_correlation,
 )
-from textmover.metrics.ordered import OrderedScores
 from textmover.modules.matching.calibration import Calibration
 from textmover.scoring.lexical import LEXICAL, lexical_scores
 from textmover.scoring.scorer import Scorer
@@ -65,7 +64,6 @@ class RatingTask(Task[RatedSource]):
         # Of every segment to train on, one column a signal: computed again by a resumed run. Data rather than state of
         # the module, so no buffer: averages of the weights must not take them along.
         self.signal_values: Tensor | None = None
-        self._collected: dict[str, OrderedScores] = {}
 
     def prepare(self, metric: Any, context: Context) -> None:
         """Take mean and deviation of the ratings, fit the calibration head, and compute the signals."""
@@ -107,10 +105,6 @@ class RatingTask(Task[RatedSource]):
                 loss = loss + weight * pearson_loss(scores, values[:, place])
         return loss
 
-    def start_judging(self, device: torch.device) -> None:
-        """Start collecting afresh, one collector for each part."""
-        self._collected = {part: OrderedScores().to(device) for part in self.source.parts}
-
     def collect(self, part: str, metric: Any, batch: RatingBatch) -> None:
         """Keep the scores of a batch."""
         check_fitted(metric)
@@ -118,9 +112,8 @@ class RatingTask(Task[RatedSource]):
 
     def judge(self, part: str) -> Judgement | None:
         """Correlate the scores with the ratings, per group, and take the means over groups."""
-        segments = self.source.parts[part]
-        scores = self._collected[part].compute().cpu().numpy()
-        if len(scores) < len(segments):
+        segments, scores = self.source.parts[part], self.collected(part)
+        if scores is None:
             return None
         by_group = grouped_correlations(scores, self.source.ratings_of(segments), self.source.groups_of(segments))
         mean = mean_correlation(by_group)

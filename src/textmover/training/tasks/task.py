@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from textmover.data.sources import Source
+from textmover.metrics.ordered import OrderedScores
 from textmover.types import InputError, SegmentMetric
 
 SourceType = TypeVar("SourceType", bound=Source[Any])
@@ -37,11 +40,14 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     """One source's task; a module, since it may have weights and values of its own."""
 
     prepared: Tensor
+    collector: Any = OrderedScores
+    """Class that keeps the results of the batches of a part."""
 
     def __init__(self, source: SourceType) -> None:
         super().__init__()
         self.source = source
         self.register_buffer("prepared", torch.zeros((), dtype=torch.bool))
+        self._collected: dict[str, Any] = {}
 
     def head_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """Named parameters that the task adds to those of the metric."""
@@ -55,9 +61,14 @@ class Task(nn.Module, ABC, Generic[SourceType]):
     def loss(self, metric: Any, batch: Any) -> Tensor:
         """Loss of one batch over the rows of all processes (:mod:`textmover.training.sharding`)."""
 
-    @abstractmethod
     def start_judging(self, device: torch.device) -> None:
         """Start collecting afresh for every part."""
+        self._collected = {part: self.collector().to(device) for part in self.source.parts}
+
+    def collected(self, part: str) -> NDArray[Any] | None:
+        """Results of a part ``[…, n]`` in the order of its items; ``None`` where some are missing."""
+        found = np.atleast_1d(self._collected[part].compute().cpu().numpy())
+        return None if found.shape[-1] < len(self.source.parts[part]) else found
 
     @abstractmethod
     def collect(self, part: str, metric: Any, batch: Any) -> None:
