@@ -31,7 +31,7 @@ def as_scorer(model: Model = None, **options: Any) -> Scorer:
 
 
 def columns_of(scores: SegmentScores) -> dict[str, list[float]]:
-    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, as far as there are any."""
+    """Values by segment under the names of other libraries: ``precision``, ``recall``, ``f1``, if there are any."""
     named = {"precision": scores.precision, "recall": scores.recall, "f1": scores.f}
     return {name: values.tolist() for name, values in named.items() if values is not None}
 

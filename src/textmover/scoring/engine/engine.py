@@ -323,7 +323,7 @@ class Engine(TextWork):
                     "together, but there is none: set `max_length`, or score on the CPU with --device cpu."
                 ) from error
             cut = [one or other for one, other in zip(*(side.truncated for side in sides), strict=True)]
-            unknown = np.add(*(self._unknown(side) for side in sides)) > 0
+            unknown = np.add(*(self._unknown(side.unknown_words or ((),) * len(rows)) for side in sides)) > 0
             table.put(rows, scores, {"truncated": np.array(cut), "unknown": unknown})
             progress.reach(rows[-1] / len(pairs))
         return table

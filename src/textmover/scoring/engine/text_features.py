@@ -187,11 +187,11 @@ class TextWork:
         if features is None:
             return None
         lengths = batch.lengths.numpy()
-        return TextChunk(features.pack(lengths), lengths, np.array(batch.truncated), self._unknown(batch))
+        unknown = self._unknown(batch.unknown_words or ((),) * len(batch))
+        return TextChunk(features.pack(lengths), lengths, np.array(batch.truncated), unknown)
 
-    def _unknown(self, batch: TokenBatch) -> np.ndarray:
-        """Tokens of each text that the encoder does not know, of which a few are remembered as examples."""
-        words = batch.unknown_words or ((),) * len(batch)
+    def _unknown(self, words: Sequence[Sequence[str]]) -> np.ndarray:
+        """Count the unknown words of each text, of which a few are remembered as examples."""
         for word in itertools.chain.from_iterable(words):
             if len(self._examples) >= EXAMPLES:
                 break
