@@ -1,11 +1,12 @@
-"""What training gains on translations and costs elsewhere: the tables of docs/results/learning.md as a picture.
+"""Gains of training on translations and costs elsewhere: docs/results/learning.csv as a picture.
 
-Drawn by ``python benchmarks/frontier_chart.py docs/results/learning.md docs/results/learning_frontier.png``.
+python benchmarks/frontier_chart.py docs/results/learning.csv docs/results/learning_frontier.png
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from matplotlib.figure import Figure
 from textmover.report.figures.panels import save_figure
 
 SETS = ("WMT15-16 held back", "STS-B dev", "SICK trial", "SFREST")
-"""Columns of the tables that are drawn."""
+"""Columns that are drawn."""
 
 SHARES, ALONE, STAGES, OPTIONS = (
     "How much of the untrained weights to keep",
@@ -23,9 +24,9 @@ SHARES, ALONE, STAGES, OPTIONS = (
     "Each stage by itself, and before ratings",
     "Options of the recipe",
 )
-"""Headings of these tables."""
+"""Sections of the table."""
 
-UNTRAINED = "zero-shot: the preset `twmd` (T = .02)".replace("`", "")
+UNTRAINED = "zero-shot: the preset twmd (T = .02)"
 
 RATINGS, MIXTURE, OTHERS, INK = "#c2571a", "#3f51b5", "#a3a7b0", "#33363c"
 
@@ -33,22 +34,17 @@ Row = tuple[float, ...]
 """Pearson on each of the sets."""
 
 
-def tables(page: str) -> dict[str, dict[str, Row]]:
-    """The tables with the sets as columns: rows by name, by the heading above them."""
+def tables(text: str) -> dict[str, dict[str, Row]]:
+    """Rows by name, by section, of a CSV table of rungs."""
     found: dict[str, dict[str, Row]] = {}
-    columns = " ".join(re.escape(f"| {name}") for name in SETS)
-    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
-        heading, _, text = section.partition("\n")
-        for table in re.findall(rf"^\| [\w ]+ {columns} \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE):
-            lines = [[cell.strip(" *`") for cell in line.strip("|").split("|")] for line in table.splitlines()]
-            rows = {name.replace("`", ""): tuple(_first(cell) for cell in cells) for name, *cells in lines}
-            found.setdefault(heading, {}).update(rows)
+    for row in csv.DictReader(text.splitlines()):
+        found.setdefault(row["section"], {})[row["rung"]] = tuple(_first(row[name]) for name in SETS)
     return found
 
 
 def _first(cell: str) -> float:
     """The mean in a cell such as ``.779 (.777-.782)``."""
-    return float(cell.replace("*", "").split()[0])
+    return float(cell.split()[0])
 
 
 def draw(found: dict[str, dict[str, Row]], path: Path) -> None:
@@ -102,7 +98,7 @@ def _places(rows: list[Row], columns: tuple[int, ...]) -> tuple[list[float], lis
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("page", type=Path)
+    parser.add_argument("table", type=Path)
     parser.add_argument("picture", type=Path)
     arguments = parser.parse_args()
-    draw(tables(arguments.page.read_text(encoding="utf-8")), arguments.picture)
+    draw(tables(arguments.table.read_text(encoding="utf-8")), arguments.picture)

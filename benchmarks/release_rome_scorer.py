@@ -21,7 +21,7 @@ from harness import ROOT
 from numpy.typing import NDArray
 from release_acceptability import area
 from rome_scorer_data import Material, features_of, gather, percentiles
-from rome_scorer_page import page
+from rome_scorer_page import details, page
 from rome_scorer_training import agreement, areas, calibration_error, fit_network, reliability, threshold
 from torch import Tensor
 
@@ -150,7 +150,7 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
         print(trial["name"], recipe["epochs"], f"{loss:.4f}", trials[-1][3]["accuracy"].estimate, flush=True)
     for name, recipe in spec["networks"].items():
         networks[name], loss = fit_network(recipe, material, spec["seed"])
-        trials.append((f"**{name}**", recipe, loss, judge(name, networks, material, "calibration")))
+        trials.append((name, recipe, loss, judge(name, networks, material, "calibration")))
     found = {name: judge(name, networks, material, "test") for name in (*material.names, MEAN, *networks)}
     output.mkdir(parents=True, exist_ok=True)
     for name, scorer in networks.items():
@@ -158,7 +158,10 @@ def make(spec: dict[str, Any], material: Material, release: Path, output: Path, 
     examples = judged_examples(spec, networks, material.names, runs)
     bins = rated_bins(networks["rome-ratings"], material, spec["rated_bins"])
     with atomic_file(target) as stream:
-        stream.write(page(spec, material, release, found, trials, examples, bins))
+        stream.write(page(spec, material, release, found, examples))
+    for name, (head, rows) in details(found, material.pairs["test"], trials, bins).items():
+        table = [dict(zip(head, row, strict=True)) for row in rows]
+        harness.write_rows(target.with_name(f"{target.stem}_{name}.csv"), head, table)
 
 
 def about(name: str, spec: Mapping[str, Any], material: Material, release: Path, found: Figures) -> dict[str, Any]:

@@ -9,11 +9,14 @@ from typing import Any
 
 from harness import table
 from rome_scorer_data import Material
-from rome_scorer_training import Bin, calibration_error
+from rome_scorer_training import Bin
 
 from textmover import __version__
 
 Trial = tuple[str, Mapping[str, Any], float, Mapping[str, Any]]
+
+Table = tuple[list[str], list[list[Any]]]
+"""Headers and rows."""
 
 
 def page(
@@ -21,33 +24,25 @@ def page(
     material: Material,
     release: Path,
     found: Mapping[str, Mapping[str, Any]],
-    trials: Sequence[Trial],
     examples: Mapping[str, Any],
-    rated: Sequence[Bin],
 ) -> str:
-    """The page, Markdown."""
+    """The page, Markdown; :func:`details` has the tables beside it."""
     notes = {name: _wrapped(text) for name, text in spec["notes"].items()}
     test = material.pairs["test"]
     sizes = ", ".join(f"{label} (n {len(one.human)})" for label, one in material.development.items())
     sections = [
         "# RoMe's trained scorer networks",
-        notes["top"],
         f"```bash\npython benchmarks/release_rome_scorer.py {release.as_posix()}\n```",
-        "## Recommendation",
-        notes["recommendation"],
-        "## Telling kept from damaged meaning",
+        notes["top"],
+        _accuracy(found),
         _wrapped(
             f"{len(test)} test pairs, half of them good; always one class: {found['mean']['majority']:.3f}. c is the "
-            "limit at which most calibration pairs are told rightly; AUC is the chance that a good pair scores above a "
-            "damaged one. Intervals (95 %) by a bootstrap over references."
+            "limit at which most calibration pairs are classified correctly; AUC is the chance that a good pair scores "
+            "above a corrupted one. Intervals (95 %) by a bootstrap over references."
         ),
-        _accuracy(found),
-        notes["accuracy"],
-        "### Kind by kind",
-        "AUC of each kind of damage against all good pairs, and of each kind of good pair against all damaged ones; .5 "
-        "is chance.",
-        _kinds(found, test),
+        notes["recommendation"],
         notes["kinds"],
+        notes["accuracy"],
         "## Agreement with people",
         _wrapped(
             f"Development sets: {sizes}. Pearson / Spearman; below, gain in Pearson over the mean of the features "
@@ -57,22 +52,35 @@ def page(
         notes["agreement"],
         "## What a score means",
         notes["meaning"],
-        _reliability("rome", found["rome"]["bins"], "share of good pairs"),
-        _reliability("rome-ratings, rated development segments", rated, "mean share rated lower"),
+        notes["trials"],
         "## The paper's examples",
         _examples(examples),
         notes["examples"],
-        "## How the recipes were chosen",
-        f"On {len(material.pairs['calibration'])} calibration pairs and the development sets, one seed "
-        f"({spec['seed']}); Pearson on the development sets in the order above.",
-        _trials(trials),
-        notes["trials"],
         "## Data and their terms",
         _data(spec, material),
         notes["data"],
         f"Features: `{material.signature}` (textmover {__version__}).",
     ]
     return "\n\n".join(one.strip() for one in sections if one.strip()) + "\n"
+
+
+def details(
+    found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any], trials: Sequence[Trial], rated: Sequence[Bin]
+) -> dict[str, Table]:
+    """Tables beside the page: AUC of each kind, reliability of the calibrated scorers, and all recipes."""
+    bins = {"rome": found["rome"]["bins"], "rome-ratings": rated}
+    return {
+        "kinds": _kinds(found, pairs),
+        "reliability": (
+            ["scorer", "mean score", "share", "n"],
+            [
+                [name, f"{one.score:.3f}", f"{one.good:.3f}", one.count]
+                for name, found_bins in bins.items()
+                for one in found_bins
+            ],
+        ),
+        "recipes": _trials(trials),
+    }
 
 
 def _wrapped(text: str) -> str:
@@ -92,18 +100,16 @@ def _accuracy(found: Mapping[str, Mapping[str, Any]]) -> str:
     return table(head, rows)
 
 
-def _kinds(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any]) -> str:
+def _kinds(found: Mapping[str, Mapping[str, Any]], pairs: Sequence[Any]) -> Table:
     good = {one.kind for one in pairs if one.good}
     kinds = found["mean"]["area"]
     order = [*(kind for kind in kinds if kind not in good), *(kind for kind in kinds if kind in good)]
     rows = [
-        [
-            f"{kind} ({'good, ' if kind in good else ''}n {kinds[kind][0]})",
-            *(f"{one['area'][kind][1]:.2f}" for one in found.values()),
-        ]
+        [kind, "good" if kind in good else "corrupted", kinds[kind][0]]
+        + [f"{one['area'][kind][1]:.2f}" for one in found.values()]
         for kind in order
     ]
-    return table(["kind", *found], rows)
+    return ["kind", "pairs", "n", *found], rows
 
 
 def _agreement(found: Mapping[str, Mapping[str, Any]], networks: Mapping[str, Any]) -> str:
@@ -116,14 +122,6 @@ def _agreement(found: Mapping[str, Mapping[str, Any]], networks: Mapping[str, An
     for row, name in zip(gains, networks, strict=True):
         row += [f"{one.estimate:+.3f} ({one.low:+.3f} to {one.high:+.3f})" for one in found[name]["gain"].values()]
     return f"{table(['scorer', *sets], rows)}\n\n{table(['gain', *sets], gains)}"
-
-
-def _reliability(name: str, bins: Sequence[Bin], meaning: str) -> str:
-    rows = [[f"{one.score:.3f}", f"{one.good:.3f}", str(one.count)] for one in bins]
-    return (
-        f"`{name}`: expected calibration error {calibration_error(bins):.3f}\n\n"
-        f"{table(['mean score', meaning, 'n'], rows)}"
-    )
 
 
 def _examples(examples: Mapping[str, Any]) -> str:
@@ -143,7 +141,7 @@ def _examples(examples: Mapping[str, Any]) -> str:
     return table(["example", "paper", "semantic / syntactic / acceptability", *scorers], rows) if rows else ""
 
 
-def _trials(trials: Sequence[Trial]) -> str:
+def _trials(trials: Sequence[Trial]) -> Table:
     head = ["network", "layers", "targets", "optimizer", "batch", "epochs", "loss", "accuracy at .5", "AUC", "Pearson"]
     rows = []
     for name, recipe, loss, one in trials:
@@ -153,7 +151,7 @@ def _trials(trials: Sequence[Trial]) -> str:
             [name, recipe["layers"], recipe["targets"], rate, str(recipe["batch"]), str(recipe["epochs"]),
              f"{loss:.3f}", f"{one['accuracy'].estimate:.3f}", f"{one['area of all']:.3f}", people]
         )  # fmt: skip
-    return table(head, rows)
+    return head, rows
 
 
 def _data(spec: Mapping[str, Any], material: Material) -> str:

@@ -46,6 +46,7 @@ def commands() -> str:
     """The help of every command, as Markdown."""
     os.environ["COLUMNS"] = "92"
     from textmover.cli.main import COMMANDS, Parser
+    from textmover.cli.options.declaration import add_options
 
     parts = []
     for name, (module, purpose) in COMMANDS.items():
@@ -53,6 +54,6 @@ def commands() -> str:
         if name == "train":
             continue
         parser = Parser(prog=f"textmover {name}", formatter_class=argparse.HelpFormatter)
-        import_module(module).add_arguments(parser)
+        add_options(parser, import_module(module).OPTIONS)
         parts.append(f"```text\n{without_usage(parser.format_help())}\n```\n")
     return "\n".join(parts)

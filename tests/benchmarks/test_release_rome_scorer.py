@@ -279,8 +279,11 @@ def test_networks_and_page_are_written(modules, material, tmp_path, monkeypatch)
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
     for name in ("semantic", "mean", *SPEC["networks"]):
         assert re.search(rf"^\| {name} \|", text, re.MULTILINE)
+    kinds = (tmp_path / "page_kinds.csv").read_text(encoding="utf-8")
     for kind in SPEC["damaged"]:
-        assert f"| {kind} (n 10) |" in text
+        assert f"\n{kind},corrupted,10," in kinds
+    assert "\nrome-ratings," in (tmp_path / "page_reliability.csv").read_text(encoding="utf-8")
+    assert "\nrome-ratings,new-monotone," in (tmp_path / "page_recipes.csv").read_text(encoding="utf-8")
     assert "nan" not in text.lower().replace("unanimous", "")
     for name in SPEC["networks"]:
         path = tmp_path / "networks" / f"{name}.json"
