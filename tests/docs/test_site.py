@@ -74,6 +74,8 @@ def test_the_site_builds_without_a_warning_and_says_what_the_packages_offer(site
     assert "<math" in (site / "api" / "functional.html").read_text(encoding="utf-8")
     help_page = (site / "cli.html").read_text(encoding="utf-8")
     assert "--batch-tokens" in help_page
+    assert (site / "search" / "search_index.js").is_file()  # the search works from a folder
+    assert '<script src="../iframe-worker.js">' in (site / "api" / "scoring.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.xdist_group("site")
