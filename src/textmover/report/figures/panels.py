@@ -253,7 +253,7 @@ def _installed() -> dict[str, str]:
     """Files of the upright fonts of ordinary weight by name."""
     from matplotlib.font_manager import findfont, fontManager
 
-    found = {FIRST: findfont(FIRST)}
+    found = {FIRST: str(findfont(FIRST))}
     for one in fontManager.ttflist:
         if one.style == "normal" and one.weight in (400, "normal", "regular") and "Last Resort" not in one.name:
             found.setdefault(one.name, one.fname)
