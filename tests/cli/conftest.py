@@ -23,6 +23,22 @@ class Ended(NamedTuple):
     out: str
     err: str
 
+    def ok(self) -> "Ended":
+        """The same, after success."""
+        assert self.code == 0, self.err
+        return self
+
+    def silent(self) -> "Ended":
+        """The same, after success without a word on standard error."""
+        assert (self.code, self.err) == (0, "")
+        return self
+
+    def complaint(self) -> str:
+        """Standard error after unusable input: one sentence of ours, notes before it, no traceback."""
+        assert self.code == 2, self
+        assert [line for line in self.err.splitlines() if line.startswith("textmover: ")] == self.err.splitlines()[-1:]
+        return self.err
+
 
 Run = Callable[..., Ended]
 Write = Callable[[str, list[str]], Path]

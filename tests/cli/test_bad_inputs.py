@@ -367,7 +367,7 @@ def tried(case: str, seed: int, good: Path, tmp_path: Path, capfd: pytest.Captur
 def check(case: str, seeds: range, good: Path, tmp_path: Path, capfd, monkeypatch) -> None:
     """Try some bad inputs of a command."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "_check_gradio", lambda: sys.exit(0))  # texts and options are good: nobody serves them
+    monkeypatch.setattr(app, "find_spec", lambda _: sys.exit(0))  # texts and options are good: nobody serves them
     monkeypatch.setitem(BOUNDS, "pipe_seconds", (0, 0.2))
     found, bad = [], 0
     for seed in seeds:
@@ -384,7 +384,7 @@ def check(case: str, seeds: range, good: Path, tmp_path: Path, capfd, monkeypatc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_spoiled_was_good(case, good, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(app, "_check_gradio", lambda: sys.exit(0))
+    monkeypatch.setattr(app, "find_spec", lambda _: sys.exit(0))
     shutil.copytree(good, tmp_path / "whole")
     monkeypatch.chdir(tmp_path / "whole")
     ended = outcome_of(CASES[case][0].split(), capfd)

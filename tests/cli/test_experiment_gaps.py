@@ -217,8 +217,7 @@ tables:
     ]
     path = write("ratings.tsv", ["dataset\tn\twho\thypothesis\treference\tclear\tfluent", *lines])
     command = ("evaluate", "--experiment", write("small.yaml", [text]), "--data", path, "--encoder", tiny_encoder)
-    ended = run(*command, "--format", "json", "--permutations", 50)
-    assert ended.code == 0, ended.err
+    ended = run(*command, "--format", "json", "--permutations", 50).ok()
     told = json.loads(ended.out)
     assert 0 <= values(told, "Our metric")["Hotels", "clear"] <= 1
     assert "--permutations 50" in told["command"]
@@ -229,8 +228,7 @@ tables:
 
 def test_the_scores_of_each_set_are_kept_and_read_back(run, data, command, tiny_encoder, tmp_path):
     path = data()
-    ended = run(*command(path), "--output", "pages/page.md")
-    assert ended.code == 0, ended.err
+    ended = run(*command(path), "--output", "pages/page.md").ok()
     kept = tmp_path / "pages" / "page.scores"
     assert ended.out.endswith("Scores: pages/page.scores/Hotels.tsv, pages/page.scores/Trees_old.tsv\n")
     assert sorted(one.name for one in kept.iterdir()) == ["Hotels.tsv", "Trees_old.tsv"]

@@ -9,7 +9,7 @@ import pytest
 from textmover import __version__
 from textmover.cli import main as main_module
 from textmover.cli.console import guarded
-from textmover.cli.options.types import SingleOption, given_twice
+from textmover.cli.options.declaration import SingleOption, given_twice
 from textmover.presets import PRESETS
 from textmover.types import BOUNDS, InputError
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from textmover.cli.options.systems import score_pairs
 from textmover.interfaces.evaluate import EvaluationModule
 from textmover.presets import PRESETS
+from textmover.runs.score_systems import score_pairs
 from textmover.scoring import Scorer
 from textmover.scoring.metric_set import score_together
 from textmover.types import InputError

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from textmover._version import __version__
+from textmover.checkpoints.adapter import adapter_report
 from textmover.checkpoints.encoder_weights import name_weights
 from textmover.checkpoints.folder import METRIC_USAGE
+from textmover.checkpoints.loading import load_metric
 from textmover.markdown import markdown_code, markdown_fence, markdown_text
+from textmover.modules.probes import PROBES, probe_scores
 from textmover.types import SegmentMetric
 
 NOT_HANDED_ON = ("Adapter", "Configuration")
@@ -128,3 +132,40 @@ def _lines(text: str) -> list[tuple[str, bool]]:
         found.append((line, code or fence))
         code ^= fence
     return found
+
+
+ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
+"""Section of an adapter's model card about the adapter."""
+
+
+def without_adapter(card: str) -> str:
+    """A card without its section about an adapter."""
+    return ADAPTER_SECTION.sub("", card)
+
+
+def describe_adapter(metric: SegmentMetric, folder: Path) -> str:
+    """One line on an adapter's size, and on how far it is from the metric that it was made of."""
+    report = adapter_report(folder)
+    if report is None:
+        raise RuntimeError(f"Expected {folder} to hold the adapter that was written there, but it does not.")
+    parts = [f"{report.size / 1e6:.2f} MB"]
+    if report.matrix is not None:
+        parts.append(f"relative error of all matrices {report.error:.1e}")
+        parts.append(f"largest of one {report.largest_error:.1e} ({report.matrix})")
+    again = load_metric(folder)
+    if not metric.needs_fit:
+        deviation = float((probe_scores(again) - probe_scores(metric)).abs().max())
+        parts.append(f"largest deviation of an uncalibrated score on {len(PROBES)} pairs {deviation:.1e}")
+    return (
+        f"Adapter of rank {report.rank} ({report.dtype}) over {report.base} (sha256 {report.sha256[:16]}…): "
+        f"{', '.join(parts)}.\n"
+    )
+
+
+def adapter_card(card: str, folder: Path, line: str) -> str:
+    """The model card with what an adapter's reader has to know."""
+    signature = load_metric(folder).signature
+    return (
+        f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which has "
+        f"to be at hand with the same hash. Signature as an adapter:\n`textmover:{__version__}|{signature}`\n"
+    )

@@ -15,45 +15,32 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from textmover._version import __version__
-from textmover.cli.console import guarded, open_streams
-from textmover.cli.options.declaration import add_options
-from textmover.cli.options.types import SingleOption
+from textmover.cli.console import guarded, open_streams, set_up_logging
+from textmover.cli.options.declaration import SingleOption, add_options
 from textmover.runs.termination import heeding_termination
 
 COMMANDS = {
-    "score": ("textmover.cli.commands.score", "score texts against references"),
-    "explain": ("textmover.cli.commands.explain", "show why a text got its score: words, trees, and how they add up"),
-    "compare": (
-        "textmover.cli.commands.compare",
-        "compare systems on the same references, with tests of their difference",
-    ),
-    "mbr": ("textmover.cli.commands.mbr", "choose the best of several candidates by minimum Bayes risk"),
-    "rank": ("textmover.cli.commands.rank", "rank systems, which share a rank where no test tells them apart"),
-    "evaluate": ("textmover.cli.commands.evaluate", "judge a metric against human ratings"),
-    "sweep": ("textmover.cli.commands.sweep", "judge a metric against human ratings for every setting of a grid"),
-    "analyse-layers": (
-        "textmover.cli.commands.analyse_layers",
-        "show how alike an encoder's token vectors are, layer by layer",
-    ),
-    "train": ("textmover.cli.training.train", "fine-tune a metric on human ratings"),
-    "search": ("textmover.cli.training.search", "search for the settings of a training recipe that agree best"),
-    "export": ("textmover.cli.training.export", "turn a training checkpoint into a folder that scores"),
-    "fit-idf": ("textmover.cli.commands.fit_statistics", "fit idf weights on a corpus"),
-    "fit-mean": ("textmover.cli.commands.fit_statistics", "fit the mean that token vectors are centred by on a corpus"),
-    "fit-baseline": (
-        "textmover.cli.commands.fit_statistics",
-        "fit the baseline that scores are rescaled by on a corpus",
-    ),
-    "perturb": ("textmover.cli.commands.perturb", "write graded corruptions of texts, with their severity"),
-    "robustness": ("textmover.cli.commands.robustness", "show what changes of a text do to the scores of metrics"),
-    "app": ("textmover.cli.commands.app", "score, explain and rate texts in the browser"),
-    "cache": (
-        "textmover.cli.commands.cache",
-        "show or clear what encoders made of texts and what was kept in a folder",
-    ),
-    "list": ("textmover.cli.commands.list_metrics", "list the presets"),
+    "score": ("commands.score", "score texts against references"),
+    "explain": ("commands.explain", "show why a text got its score: words, trees, and how they add up"),
+    "compare": ("commands.compare", "compare systems on the same references, with tests of their difference"),
+    "mbr": ("commands.mbr", "choose the best of several candidates by minimum Bayes risk"),
+    "rank": ("commands.rank", "rank systems, which share a rank where no test tells them apart"),
+    "evaluate": ("commands.evaluate", "judge a metric against human ratings"),
+    "sweep": ("commands.sweep", "judge a metric against human ratings for every setting of a grid"),
+    "analyse-layers": ("commands.analyse_layers", "show how alike an encoder's token vectors are, layer by layer"),
+    "train": ("training.train", "fine-tune a metric on human ratings"),
+    "search": ("training.search", "search for the settings of a training recipe that agree best"),
+    "export": ("training.export", "turn a training checkpoint into a folder that scores"),
+    "fit-idf": ("commands.fit_statistics", "fit idf weights on a corpus"),
+    "fit-mean": ("commands.fit_statistics", "fit the mean that token vectors are centred by on a corpus"),
+    "fit-baseline": ("commands.fit_statistics", "fit the baseline that scores are rescaled by on a corpus"),
+    "perturb": ("commands.perturb", "write graded corruptions of texts, with their severity"),
+    "robustness": ("commands.robustness", "show what changes of a text do to the scores of metrics"),
+    "app": ("commands.app", "score, explain and rate texts in the browser"),
+    "cache": ("commands.cache", "show or clear what encoders made of texts and what was kept in a folder"),
+    "list": ("commands.list_metrics", "list the presets"),
 }
-"""Module and purpose of each command."""
+"""Module in :mod:`textmover.cli` and purpose of each command."""
 
 TERMINABLE = ("mbr", "evaluate", "sweep")
 """Commands that SIGTERM ends as Ctrl-C does, so that they say what they have kept. `score` sees to it itself, as
@@ -78,25 +65,22 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command with what stands behind ``textmover``, that of this process if ``None``.
 
-    Args:
-        arguments: What stands behind ``textmover``; that of this process if ``None``.
-
-    Returns:
-        The exit code: 0, 2 for unusable input, 130 after an interruption, 143 after SIGTERM where that is heeded.
-
-    Raises:
-        SystemExit: After ``--help`` and ``--version``, and with code 2 for arguments that do not exist.
+    Returns the exit code: 0, 2 for unusable input, 130 after an interruption, 143 after SIGTERM where that is heeded.
+    Ends after ``--help`` and ``--version``, and with 2 for arguments that do not exist.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
-    _never_fail_to_encode()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode is written as escapes, rather than an end
+        with contextlib.suppress(io.UnsupportedOperation):
+            sys.stdout.reconfigure(errors="backslashreplace")
     with guarded() as outcome:
         if arguments[:1] == ["train"]:
             return _train(arguments[1:])
         options = _parser(arguments[0] if arguments else "").parse_args(arguments)
         options.command_line = arguments  # for those who write down what was asked for
+        set_up_logging(quiet=True)
         with heeding_termination() if arguments[0] in TERMINABLE else contextlib.nullcontext():
             options.run(options)
     return outcome.code
@@ -114,7 +98,7 @@ def _parser(command: str) -> Parser:
             name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
         )
         if name == command:
-            implementation = import_module(module)
+            implementation = import_module(f"textmover.cli.{module}")
             add_options(one, implementation.OPTIONS)
             one.set_defaults(run=implementation.run, command=name)
     return parser
@@ -127,13 +111,6 @@ def _train(arguments: list[str]) -> int:
     from textmover.cli.training.train import main as train
 
     return train(arguments)
-
-
-def _never_fail_to_encode() -> None:
-    """Write characters that standard output cannot encode as escapes, where they would end the command."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        with contextlib.suppress(io.UnsupportedOperation):
-            sys.stdout.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

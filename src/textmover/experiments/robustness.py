@@ -221,6 +221,40 @@ def blocks(found: Robustness, kinds: Sequence[str], figure: str | None) -> list[
     return tables
 
 
+SUBSTITUTE = (
+    "No person rated these versions, and the ratings behind RoMe's table 7 are not public. In their place stands the "
+    "severity that was written down for each kind of change (docs/perturbations.md); a correlation with it is no "
+    "correlation with people and not to be compared with that table."
+)
+NOT_RATED = (
+    "The ratings that came with the texts ({rated}) have no part in this: people gave them to the texts as they are. A "
+    "rating less a severity would be on no scale that people used. Versions that people have rated are judged with "
+    "`textmover evaluate --statistic spearman --group KIND`."
+)
+OWN = (
+    "Each text is its own reference, which gives the text as it is the best score that there is: scoring below it is "
+    "no feat. Give references of people with --reference-column or --set where there are some."
+)
+
+
+def notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
+    """Notes for reading the tables, with the sentences on kinds that were left out."""
+    count, among = len(subjects.texts), subjects.among
+    chosen = f"all {count:,}" if count == among else f"{count:,} of {among:,}"
+    by_chance = "" if count == among else f" (chosen by seed {seed})"
+    against = "themselves" if subjects.own else "their references"
+    yield f"Texts: {chosen} different texts of {Path(subjects.name).name}{by_chance}, scored against {against}."
+    kept = [name for name in kinds if name in KEEPING]
+    if kept:
+        yield f"Meant to keep the meaning: {', '.join(kept)}. By rule, so that a few of them do not."
+    yield SUBSTITUTE
+    if subjects.rated:
+        yield NOT_RATED.format(rated=", ".join(subjects.rated))
+    if subjects.own:
+        yield OWN
+    yield from (f"{one}." for one in left_out)
+
+
 def draw_drops(found: Robustness, kinds: Sequence[str], path: Path) -> None:
     """Draw drops as shares of the way to an unrelated text, kinds by metrics; kinds that no text allows have no row."""
     shares = [{one.kind: one.share.estimate for one in metric.kinds} for metric in found.metrics]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -129,6 +130,30 @@ def resolve_types(names: Sequence[str], degrees: Sequence[int] | None = None) ->
             )
         found[kind] = tuple(sorted({*found.get(kind, ()), *wanted}))
     return found
+
+
+def every_type(degrees: Sequence[int] | None, without: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """All perturbations but some, as far as they have one of the degrees."""
+    names = [name for name in KINDS if name not in without]
+    if degrees is not None:
+        names = [name for name in names if set(degrees) & set(shipped_table().degrees(name))]
+    if not names:
+        raise InputError(
+            "Expected `degrees` to hold one that some type has, but got none: see `textmover perturb --list`."
+        )
+    return resolve_types(names, degrees)
+
+
+def read_degrees(given: Sequence[str] | None) -> list[int] | None:
+    """Degrees as text, also several with commas between them; all that there are for ``all``."""
+    if given is None:
+        return None
+    entries = [entry for one in given for entry in one.split(",") if entry]
+    if entries == ["all"]:
+        return sorted({degree for name in KINDS for degree in shipped_table().degrees(name)})
+    if not entries or not all(re.fullmatch(r"[1-9]\d{0,8}", entry) for entry in entries):
+        raise InputError(f"Expected `degrees` to be whole numbers from 1 on, or 'all', but got {' '.join(given)!r}.")
+    return [int(entry) for entry in entries]
 
 
 def perturb_texts(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,9 @@ from textmover.types import InputError
 
 SCORE, SCORES, SYSTEMS = "score", "scores", "systems"
 """Keys of ``textmover score``: a system's score in a row, its scores in one JSON object, and the systems there."""
+
+READY = "scores of a file"
+"""Beginning of the signature of scores that were computed elsewhere."""
 
 Vector = NDArray[np.float64]
 
@@ -55,6 +60,12 @@ def read_system_scores(
     check_equal_lengths(scores)
     signatures = {one.signature for one in found}
     return SystemScores(scores, found[0].lines, signatures.pop() if len(signatures) == 1 else "")
+
+
+def digest_signature(paths: Sequence[str], scores: SystemScores) -> str:
+    """Signature of scores without one of their metric: their files and the start of their digest."""
+    digest = hashlib.sha256(np.stack(list(scores.scores.values())).astype("<f8").tobytes()).hexdigest()[:12]
+    return f"{READY}:{','.join(Path(path).name for path in paths)}|sha256:{digest}"
 
 
 def _read(path: str, columns: Sequence[str] | None, format: str | None, split: str) -> SystemScores:
@@ -175,6 +186,19 @@ class SystemTable:
     scores: NDArray[np.float64] | None  # scores that the table holds, float64 ``[n]``; ``None`` where texts were read
     human: NDArray[np.float64] | None  # human scores, float64 ``[n]``; ``None`` where no column was named
     lone: tuple[str, ...] = ()  # groups that were left out, since they hold one system alone
+
+
+def table_of_systems(scores: Mapping[str, Vector]) -> SystemTable:
+    """The scores of systems on the same segments as a row for each output."""
+    return SystemTable(
+        systems=[name for name, values in scores.items() for _ in values],
+        items=[str(place) for values in scores.values() for place in range(len(values))],
+        groups=None,
+        hypotheses=[],
+        references=[],
+        scores=np.concatenate(list(scores.values())),
+        human=None,
+    )
 
 
 def read_system_table(

@@ -25,52 +25,24 @@ logger = logging.getLogger(__name__)
 MEAN_FORMATS = ("text", "json")
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is written where."""
-    parser.add_argument(
-        "--format",
-        choices=tuple(FORMATS),
-        help="text: one score a line with nine significant digits, which tell any two float32 values apart, and the "
-        "signature on standard error; json: one object with everything; jsonl: one object a row; tsv, csv, parquet: "
-        "one row a row; from the suffix of --output if not given, else text",
-    )
-    parser.add_argument("--only-mean", action="store_true", help="the mean alone, instead of one score a segment")
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="write there instead of to standard output; .gz or .zst at its end compresses it; FOLDER/ takes one "
-        "Parquet file for each shard",
-    )
-    parser.add_argument(
-        "--shard-size",
-        type=int,
-        default=4096,
-        metavar="N",
-        help="pairs that are scored and written together: what an interruption may cost",
-    )
-    again = parser.add_mutually_exclusive_group()
-    again.add_argument("--resume", action="store_true", help="go on with what an interrupted run has left of --output")
-    again.add_argument("--overwrite", action="store_true", help="throw away what an earlier run has left of --output")
+SCORE_OPTIONS = f"""
+--format {"|".join(FORMATS)}: text: one score a line with nine significant digits, which tell any two float32 values
+    apart, and the signature on standard error; json: one object with everything; jsonl: one object a row; tsv, csv,
+    parquet: one row a row; from the suffix of --output if not given, else text
+--only-mean: the mean alone, instead of one score a segment
+--output FILE: write there instead of to standard output; .gz or .zst at its end compresses it; FOLDER/ takes one
+    Parquet file for each shard
+--shard-size N (default 4096): pairs that are scored and written together: what an interruption may cost
+one of:
+--resume: go on with what an interrupted run has left of --output
+--overwrite: throw away what an earlier run has left of --output
 
-
-def add_process_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how many processes score."""
-    parser.add_argument(
-        "--devices",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes on each machine that share the work, each on a GPU of its own or on its part of the processor; "
-        "with --output",
-    )
-    parser.add_argument(
-        "--num-nodes",
-        type=int,
-        default=1,
-        metavar="M",
-        help="machines that share the work and a file system; start the command on each of them, see "
-        "docs/scoring-at-scale.md",
-    )
+--devices N (default 1): processes on each machine that share the work, each on a GPU of its own or on its part of the
+    processor; with --output
+--num-nodes M (default 1): machines that share the work and a file system; start the command on each of them, see
+    docs/scoring-at-scale.md
+"""
+"""Options that say what is written where, and how many processes score."""
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor
 
 from textmover.checkpoints.encoder_weights import encoder_misfit
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
+from textmover.training.trainer_checks import NotFiniteError
 from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from textmover.training.stage import StageModule
@@ -104,3 +111,27 @@ def unfit_weights(error: RuntimeError) -> str:
         f"Expected weights that fit the module of this recipe, but got: {found.rstrip('. ')}. Give a checkpoint of "
         "this recipe, put back the encoder that it was trained from, or start again without it."
     )
+
+
+class SayHowToResume(pl.Callback):
+    """After an interruption, or numbers that are none, names the checkpoint to go on from."""
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
+        path = _last_written(trainer)
+        if path is None:
+            return
+        if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
+            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
+        elif isinstance(exception, NotFiniteError):
+            way = "Go on from the last good checkpoint, or an earlier one, or start again"
+            exception.args = (f"{exception} {way}: --ckpt_path {path}",)
+
+
+def _last_written(trainer: pl.Trainer) -> Path | None:
+    """The checkpoint to go on from: the last one in this run's own place, else the one that it went on from."""
+    watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
+    paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
+    # A resumed run knows the path of the run before, which may lie elsewhere or be gone.
+    own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
+    return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)

@@ -15,8 +15,7 @@ def metric(tiny_encoder):
 
 
 def test_a_pair_is_explained(run, metric):
-    ended = run("explain", "the cat sat, slowly", "a cat sat", *metric)
-    assert ended.code == 0
+    ended = run("explain", "the cat sat, slowly", "a cat sat", *metric).ok()
     lines = ended.out.splitlines()
     assert lines[:2] == ["hypothesis  the cat sat, slowly", "reference   a cat sat"]
     assert lines[2].startswith("score       0.")

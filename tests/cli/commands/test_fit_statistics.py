@@ -31,8 +31,7 @@ def score_as_told(run, texts, out: str) -> list[float]:
     """The scores of the command that was printed, on our texts."""
     command = shlex.split(out.splitlines()[-1])
     assert command[:5] == ["textmover", "score", "-i", "hypotheses.txt", "references.txt"]
-    ended = run("score", "-i", *texts, *command[5:], "--format", "json")
-    assert ended.code == 0, ended.err
+    ended = run("score", "-i", *texts, *command[5:], "--format", "json").ok()
     return json.loads(ended.out)["scores"]
 
 
@@ -45,8 +44,9 @@ def about(path) -> dict[str, str]:
 
 
 def test_a_mean_for_a_preset_that_has_one(run, texts, corpus, tiny_encoder, expected, tmp_path):
-    ended = run("fit-mean", "--data", corpus, "--model", "twmd-b", "--encoder", tiny_encoder, "--output", "m.sft")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run(
+        "fit-mean", "--data", corpus, "--model", "twmd-b", "--encoder", tiny_encoder, "--output", "m.sft"
+    ).silent()
     fitted, written, _ = ended.out.splitlines()
     assert fitted.startswith("Fitted on 6 texts: mean (")
     assert fitted.endswith(" tokens).")
@@ -66,8 +66,7 @@ def test_a_mean_for_a_preset_that_has_one(run, texts, corpus, tiny_encoder, expe
 )
 def test_a_preset_without_room_gets_it_and_is_told(run, texts, corpus, tiny_encoder, expected, command, flag, fields):
     given = ("--encoder", tiny_encoder, "--normalize", "false", "--layer", "2")
-    ended = run(command, "--data", corpus, "--model", "bertscore-f1", *given, "--output", "s.safetensors")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run(command, "--data", corpus, "--model", "bertscore-f1", *given, "--output", "s.safetensors").silent()
     assert ended.out.startswith("bertscore-f1 has no ")
     assert f"of its own: fitted for it with {flag}.\n" in ended.out
     assert flag in ended.out.splitlines()[-1]
@@ -89,8 +88,7 @@ def test_a_table_of_one_corpus_serves_presets_with_two(run, texts, corpus, tiny_
 
 def test_a_baseline_with_what_it_needs_is_one_file(run, texts, corpus, tiny_encoder, expected, tmp_path):
     given = ("--model", "moverscore-smd", "--encoder", tiny_encoder, "--centering", "corpus", "--last-layers", "2")
-    ended = run("fit-baseline", "--data", corpus, *given, "--output", "b.sft")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run("fit-baseline", "--data", corpus, *given, "--output", "b.sft").silent()
     assert about(tmp_path / "b.sft")["names"] == "mean,idf,baseline"
     assert "\nBaseline: recall " in ended.out
     assert "\nRescaled scores run from " in ended.out
@@ -102,8 +100,7 @@ def test_a_baseline_over_given_statistics_holds_no_others(run, texts, corpus, ti
     model = ("--model", "twmd-b", "--encoder", tiny_encoder)
     other = write("other.txt", ["a red house", "the boat", "it is cold"])
     assert run("fit-mean", "--data", other, *model, "--output", "mean.sft").code == 0
-    ended = run("fit-baseline", "--data", corpus, *model, "--statistics", "mean.sft", "--output", "base.sft")
-    assert ended.code == 0
+    ended = run("fit-baseline", "--data", corpus, *model, "--statistics", "mean.sft", "--output", "base.sft").ok()
     assert about(tmp_path / "base.sft")["names"] == "baseline"
     assert ended.out.endswith("--rescale true --statistics mean.sft --statistics base.sft\n")
     assert len(score_as_told(run, texts, ended.out)) == 4
@@ -116,15 +113,13 @@ def test_quiet_prints_nothing(run, corpus, tiny_encoder, tmp_path):
 
 
 def test_a_checkpoint_gets_a_mean(run, texts, corpus, checkpoint, expected):
-    ended = run("fit-mean", "--data", corpus, "--model", checkpoint, "--output", "mean.sft")
-    assert ended.code == 0
+    ended = run("fit-mean", "--data", corpus, "--model", checkpoint, "--output", "mean.sft").ok()
     assert score_as_told(run, texts, ended.out) == pytest.approx(expected("twmd", centering="corpus"), abs=1e-6)
 
 
 def test_idf_of_one_text_is_warned_of(run, write, tiny_encoder):
     same = write("same.txt", ["a dog", "a dog"])
-    ended = run("fit-idf", "--data", same, "--encoder", tiny_encoder, "--output", "idf.sft", "--quiet")
-    assert ended.code == 0
+    ended = run("fit-idf", "--data", same, "--encoder", tiny_encoder, "--output", "idf.sft", "--quiet").ok()
     assert ended.err.count("\n") == 1
     assert "one and the same text" in ended.err
 
@@ -184,8 +179,7 @@ def test_evaluate_takes_statistics(run, corpus, tiny_encoder, write, pairs):
     rated = write("rated.tsv", ["hypothesis\treference\tscore", *(f"{h}\t{r}\t{i}" for i, (h, r) in enumerate(pairs))])
     model = ("--model", "twmd-b", "--encoder", tiny_encoder)
     run("fit-mean", "--data", corpus, *model, "--output", "mean.sft")
-    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.sft", "--samples", "10")
-    assert ended.code == 0
+    ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.sft", "--samples", "10").ok()
     assert "centering:corpus@" in ended.out
 
 

@@ -225,8 +225,7 @@ def test_several_statistics_stand_in_tables_of_their_own(told, experiment, tiny_
 
 def test_markdown_has_the_published_line_above_ours(run, ratings, experiment, tiny_encoder, tmp_path):
     command = ("evaluate", "--experiment", experiment(), "--data", ratings, "--encoder", tiny_encoder)
-    ended = run(*command, "--samples", 20, "--format", "markdown", "--output", "page.md")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run(*command, "--samples", 20, "--format", "markdown", "--output", "page.md").silent()
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == ended.out
     lines = ended.out.splitlines()
     assert lines[0] == "# A small experiment"
@@ -314,8 +313,7 @@ def test_a_figure_is_drawn_beside_its_page_and_its_points_are_correlations(
 ):
     path = experiment(text=EXPERIMENT.split("tables:")[0] + FIGURE)
     command = ("evaluate", "--experiment", path, "--data", ratings, "--encoder", tiny_encoder, "--samples", 20)
-    ended = run(*command, "--format", "json", "--output", "page.md")
-    assert ended.code == 0, ended.err
+    ended = run(*command, "--format", "json", "--output", "page.md").ok()
     assert (tmp_path / "page_heat.png").read_bytes().startswith(b"\x89PNG")
     assert "![Figure 1](page_heat.png)" in (tmp_path / "page.md").read_text()
     records = json.loads(ended.out)["tables"][0]["records"]
@@ -359,8 +357,7 @@ def test_without_data_it_says_what_is_needed_and_where_from(refused, experiment)
 def test_a_set_that_was_not_given_is_marked(run, experiment, ratings, tiny_encoder):
     path = experiment(*TWO_FILES)
     command = ("evaluate", "--experiment", path, "--data", f"one={ratings}", "--encoder", tiny_encoder)
-    ended = run(*command, "--samples", 20, "--format", "json")
-    assert ended.code == 0, ended.err
+    ended = run(*command, "--samples", 20, "--format", "json").ok()
     told = json.loads(ended.out)
     ours = {one["set"]: one["value"] for one in told["tables"][0]["records"] if one["metric"] == "ours"}
     assert ours["Ratings"] is not None

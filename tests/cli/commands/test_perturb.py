@@ -57,8 +57,7 @@ def parser(monkeypatch):
 
 
 def test_a_table_on_standard_output(run, texts):
-    ended = run("perturb", "-i", texts, "--types", "synonym", "negate,entity")
-    assert ended.code == 0
+    ended = run("perturb", "-i", texts, "--types", "synonym", "negate,entity").ok()
     found = rows(ended.out)
     assert [(row["type"], row["perturbed"]) for row in found[:1]] == [
         ("synonym", "We live in a lovely house near Oslo.")
@@ -117,8 +116,7 @@ def test_an_encoder_makes_substitution_possible(run, write, tiny_encoder, monkey
         "least": -1.0, "most": 12, "sentences": None, "least_sentence": -1.0,
     })  # fmt: skip
     path = write("more.txt", ["the big dog ran home", "she will buy the book"])
-    ended = run("perturb", "-i", path, "--types", "substitute", "--neighbours", tiny_encoder, "--quiet")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run("perturb", "-i", path, "--types", "substitute", "--neighbours", tiny_encoder, "--quiet").silent()
     for row in rows(ended.out):
         differing = [a for a, b in zip(row["original"].split(), row["perturbed"].split(), strict=True) if a != b]
         assert len(differing) == 1
@@ -141,8 +139,7 @@ def test_texts_with_line_breaks_go_into_json_lines_alone(run, refused, write):
 
 
 def test_the_list_names_everything(run):
-    ended = run("perturb", "--list")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run("perturb", "--list").silent()
     assert [line.split()[0] for line in ended.out.splitlines()] == ["type", *KINDS]
     assert all(name in ended.out for name in ALIASES)
 

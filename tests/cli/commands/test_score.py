@@ -18,8 +18,7 @@ def expected(tiny_encoder, pairs):
 
 
 def test_text_is_one_score_a_line_and_the_signature_beside_it(run, texts, tiny_encoder, expected):
-    ended = run("score", "-i", *texts, "--encoder", tiny_encoder)
-    assert ended.code == 0
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder).ok()
     lines = ended.out.splitlines()
     assert len(lines) == 4
     np.testing.assert_array_equal(np.float32(lines), np.float32(expected.scores))  # nine digits tell float32 apart
@@ -27,8 +26,7 @@ def test_text_is_one_score_a_line_and_the_signature_beside_it(run, texts, tiny_e
 
 
 def test_json_holds_everything(run, texts, tiny_encoder, expected):
-    ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--format", "json")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run("score", "-i", *texts, "--encoder", tiny_encoder, "--format", "json").silent()
     told = json.loads(ended.out)
     for name in ("scores", "precision", "recall", "f"):
         assert told[name] == getattr(expected, name).tolist()
@@ -118,8 +116,7 @@ def test_a_corpus_mean_is_fitted_on_the_texts_that_are_given(run, refused, texts
     assert "twmd-b" in said
     assert "--fit-on FILE" in said
     assert "`textmover fit-mean` wrote with --statistics FILE" in said
-    ended = run(*command, "--fit-on", texts[1])
-    assert ended.code == 0
+    ended = run(*command, "--fit-on", texts[1]).ok()
     assert "centering:corpus@" in ended.err
 
 
@@ -127,8 +124,7 @@ def test_idf_is_fitted_on_the_texts_of_files_and_never_on_standard_input(
     run, refused, texts, tiny_encoder, monkeypatch
 ):
     command = ("score", "--model", "bertscore-f1-idf", "--encoder", tiny_encoder)
-    ended = run(*command, "-i", *texts)
-    assert ended.code == 0
+    ended = run(*command, "-i", *texts).ok()
     assert "weights:idf-smooth:references@" in ended.err
 
     def piped():

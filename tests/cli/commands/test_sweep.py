@@ -37,8 +37,7 @@ def base(ratings, tiny_encoder):
 
 
 def swept(run, *arguments):
-    ended = run("sweep", *arguments, "--format", "json")
-    assert (ended.code, ended.err) == (0, "")
+    ended = run("sweep", *arguments, "--format", "json").silent()
     return json.loads(ended.out)
 
 
@@ -202,8 +201,7 @@ def test_statistics_are_fitted_once_for_all_settings_that_share_them(run, base, 
 def test_table_file_and_figure_of_a_grid(run, base, tmp_path):
     grid = ("--field", "temperature=0.01,0.1", "--field", "layer=1,2,3")
     told = swept(run, *base, "--group", "lp", *grid)
-    ended = run("sweep", *base, "--group", "lp", *grid)
-    assert (ended.code, ended.err) == (0, "")
+    ended = run("sweep", *base, "--group", "lp", *grid).silent()
     header, *lines = ended.out.splitlines()
     assert header.split("  ")[0] == "temperature"
     assert header.split()[-2:] == ["Kendall", "best"]
@@ -231,8 +229,7 @@ def test_table_file_and_figure_of_a_grid(run, base, tmp_path):
 
 
 def test_one_field_is_a_line_and_three_have_no_figure(run, base, tmp_path):
-    ended = run("sweep", *base, "--field", "alpha=0,0.5,1", "--output", "out/alpha.svg", "--quiet")
-    assert ended.code == 0
+    ended = run("sweep", *base, "--field", "alpha=0,0.5,1", "--output", "out/alpha.svg", "--quiet").ok()
     assert (tmp_path / "out" / "alpha.svg").read_text().startswith("<?xml")
     assert ended.out.splitlines()[-1].startswith("Best: ")  # quiet has no files, but keeps the warning
     three = [part for field in ("alpha=0,1", "iterations=1,2", "layer=1,2") for part in ("--field", field)]
@@ -261,8 +258,7 @@ def test_a_constant_score_has_no_correlation_and_is_not_the_best(run, write, tin
     told = swept(run, *command)
     assert [(one["pearson"], one["interval"]) for one in told["settings"]] == [(None, {"low": None, "high": None})] * 2
     assert told["best"] is None
-    ended = run("sweep", *command)
-    assert ended.code == 0
+    ended = run("sweep", *command).ok()
     assert ended.out.splitlines()[1].split() == ["0.1", "-", "-", "to", "-", "-", "-"]
     assert "Best" not in ended.out
     assert "Left out of the mean: all (fewer than 3 segments, or scores that are all equal)" in ended.out
@@ -271,12 +267,12 @@ def test_a_constant_score_has_no_correlation_and_is_not_the_best(run, write, tin
 def test_a_setting_that_loses_a_group_is_counted_and_not_the_best(run, base, monkeypatch):
     from textmover.meta_evaluation import Interval, MeanCorrelation
 
-    def judged(self, scorer, values):
+    def judged(scorer, segments, values, **drawn):
         lost = values["temperature"] == 0.2
         mean = MeanCorrelation(4, 0.9, 0.9, 0.9, 1, ("fi-en",)) if lost else MeanCorrelation(8, 0.5, 0.5, 0.5, 2, ())
-        return sweep_module._Result(values, mean, Interval(mean.pearson, 0, 1), True, "signature")
+        return sweep_module.SettingResult(values, mean, Interval(mean.pearson, 0, 1), True, "signature")
 
-    monkeypatch.setattr(sweep_module._Ratings, "judge", judged)
+    monkeypatch.setattr(sweep_module, "judge", judged)
     ended = run("sweep", *base, "--field", "temperature=0.1,0.2")
     assert ended.out.splitlines()[1].split()[-2:] == ["2", "*"]
     assert ended.out.splitlines()[2].split()[-1] == "1"
@@ -285,15 +281,15 @@ def test_a_setting_that_loses_a_group_is_counted_and_not_the_best(run, base, mon
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path, sent, code):
-    judge = sweep_module._Ratings.judge
+    judge = sweep_module.judge
 
-    def interrupted(self, scorer, values):
+    def interrupted(scorer, segments, values, **drawn):
         if values["temperature"] == 0.3:
             assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
             os.kill(os.getpid(), sent)
-        return judge(self, scorer, values)
+        return judge(scorer, segments, values, **drawn)
 
-    monkeypatch.setattr(sweep_module._Ratings, "judge", interrupted)
+    monkeypatch.setattr(sweep_module, "judge", interrupted)
     ended = run("sweep", *base, "--field", "temperature=0.1,0.2,0.3,0.4")
     assert ended.code == code
     assert ended.out == ""
@@ -306,8 +302,9 @@ def test_what_is_done_survives_an_interruption(run, base, monkeypatch, tmp_path,
 
 def test_a_warning_that_every_setting_has_is_given_once(run, write, tiny_encoder):
     table = write("ratings.tsv", ["hypothesis\treference\tscore", "\ta dog\t1", "a cat\ta dog\t2", "no\tthe cat\t3"])
-    ended = run("sweep", "--data", table, "--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "5")
-    assert ended.code == 0
+    ended = run(
+        "sweep", "--data", table, "--encoder", tiny_encoder, "--field", "temperature=0.1,0.2", "--samples", "5"
+    ).ok()
     assert ended.err.count("had an empty side") == 1
 
 

@@ -4,39 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from textmover.cli.console import set_up_logging
 from textmover.experiments.papers.layers import SIMILARITIES, choose_texts, draw_layers, estimates, layered_metric
 from textmover.files import check_output, write_output
-from textmover.modules.analysis import CENTERINGS, Estimate, LayerAnalysis, analyse_layers, with_all_layers
+from textmover.modules.analysis import CENTERINGS, analyse_layers, with_all_layers
 from textmover.modules.config import DEFAULT_ENCODER
+from textmover.readers.column_flags import flags_named
 from textmover.readers.segments import read_texts
 from textmover.report import check_matplotlib, report_files
-from textmover.terminal import console, print_table
-from textmover.types import InputError
+from textmover.report.document import number, plain
+from textmover.terminal import print_table, progress_bars
+
+if TYPE_CHECKING:
+    from textmover.modules.analysis import Estimate
 
 NAME = "analyse-layers"
 """Name of the command, and default name of its files."""
 
 HEADERS = ("centering", "layer", "baseline", "self-similarity", "intra-similarity")
-
-
-@dataclass(frozen=True)
-class _Found:
-    """An analysis, of which encoder it is, and of how the pairs were drawn."""
-
-    analysis: LayerAnalysis
-    encoder: str
-    pairs: int
-    seed: int
-
 
 OPTIONS = (
     f"""
@@ -64,102 +51,59 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Analyse the layers of the encoder that the options name, print, and write table and figure."""
-    set_up_logging(quiet=True)
     table, figure = (check_output(path, [options.data]) for path in report_files(options.output, NAME))
     if not options.no_figure:
         check_matplotlib()
-    texts = choose_texts(_texts(options), options.texts, options.seed)
-    found = _analyse(options, texts)
-    write_output(_as_table(found.analysis), table)
-    if not options.no_figure:
-        draw_layers(found.analysis, figure, found.encoder)
-    files = [str(table)] if options.no_figure else [str(table), str(figure)]
-    if options.format == "json":
-        sys.stdout.write(json.dumps(_as_json(found, files), indent=2) + "\n")
-        return
-    _print(found.analysis)
-    if not options.quiet:
-        analysis = found.analysis
-        sys.stdout.write(
-            f"\nMean cosine and its standard error over {found.pairs} pairs of each kind, drawn from {analysis.tokens} "
-            f"tokens of {analysis.texts} texts ({analysis.words} different words occur in more than one).\n"
-            f"Encoder: {found.encoder}\nFiles: {', '.join(files)}\n"
-        )
-
-
-def _texts(options: argparse.Namespace) -> list[str]:
-    try:
-        return read_texts(options.data, options.column)
-    except InputError as error:
-        raise InputError(str(error).replace("`column`", "`--column`")) from error
-
-
-def _analyse(options: argparse.Namespace, texts: Sequence[str]) -> _Found:
+    with flags_named({"column": "--column"}):
+        texts = choose_texts(read_texts(options.data, options.column), options.texts, options.seed)
     metric = layered_metric(options.encoder, options.revision, options.device)
-    stream = console(stderr=True)
-    columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    silent = options.quiet or not stream.is_terminal
-    with Progress(*columns, console=stream, transient=True, disable=silent) as bar:
-        task = bar.add_task("reading", total=len(texts))
-        analysis = analyse_layers(
+    with progress_bars(shown=not options.quiet) as advance:
+        found = analyse_layers(
             with_all_layers(metric.parts),
             texts,
             centerings=tuple(dict.fromkeys(options.centering)),
             pairs=options.pairs,
             seed=options.seed,
             batch_tokens=options.batch_tokens,
-            on_progress=lambda done: bar.update(task, advance=done),
+            on_progress=lambda done: advance("reading", done, len(texts)),
         )
-    return _Found(analysis, metric.parts.identity, options.pairs, options.seed)
-
-
-def _print(analysis: LayerAnalysis) -> None:
-    rows = [
-        (row.centering, str(row.layer), *(_with_error(one) for one in estimates(row).values())) for row in analysis.rows
+    encoder = metric.parts.identity
+    rows = [(row.centering, str(row.layer), estimates(row)) for row in found.rows]
+    lines = [
+        ["centering", "layer", *(f"{one}{end}" for one in SIMILARITIES for end in ("", "_standard_error", "_pairs"))]
     ]
-    print_table(HEADERS, rows, numbers=HEADERS[1:], narrow=HEADERS)
-
-
-def _as_table(analysis: LayerAnalysis) -> str:
-    """Tab-separated values with all digits; ``nan`` where there is nothing to draw."""
-    columns = [f"{name}{end}" for name in SIMILARITIES for end in ("", "_standard_error", "_pairs")]
-    lines = ["\t".join(["centering", "layer", *columns])]
-    for row in analysis.rows:
-        cells = (repr(value) for one in estimates(row).values() for value in one)
-        lines.append("\t".join([row.centering, str(row.layer), *cells]))
-    return "\n".join(lines) + "\n"
-
-
-def _as_json(found: _Found, files: Sequence[str]) -> dict[str, Any]:
-    analysis = found.analysis
-    return {
-        "encoder": found.encoder,
-        "texts": analysis.texts,
-        "tokens": analysis.tokens,
-        "words": analysis.words,
-        "pairs": found.pairs,
-        "seed": found.seed,
-        "layers": [
+    lines += [[*place, *(repr(value) for one in values.values() for value in one)] for *place, values in rows]
+    write_output("".join("\t".join(line) + "\n" for line in lines), table)
+    if not options.no_figure:
+        draw_layers(found, figure, encoder)
+    files = [str(table)] if options.no_figure else [str(table), str(figure)]
+    if options.format == "json":
+        layers = [
             {
                 "centering": row.centering,
                 "layer": row.layer,
-                **{
-                    name: {"mean": _or_null(one.mean), "standard_error": _or_null(one.error), "pairs": one.pairs}
-                    for name, one in estimates(row).items()
-                },
+                **{name: _record(one) for name, one in estimates(row).items()},
             }
-            for row in analysis.rows
-        ],
-        "files": list(files),
-    }
+            for row in found.rows
+        ]
+        counts = {name: getattr(found, name) for name in ("texts", "tokens", "words")}
+        drawn = {"pairs": options.pairs, "seed": options.seed, "layers": plain(layers), "files": files}
+        sys.stdout.write(json.dumps({"encoder": encoder, **counts, **drawn}, indent=2) + "\n")
+        return
+    shown = [(*place, *map(_with_error, values.values())) for *place, values in rows]
+    print_table(HEADERS, shown, numbers=HEADERS[1:], narrow=HEADERS)
+    if not options.quiet:
+        sys.stdout.write(
+            f"\nMean cosine and its standard error over {options.pairs} pairs of each kind, drawn from {found.tokens} "
+            f"tokens of {found.texts} texts ({found.words} different words occur in more than one).\n"
+            f"Encoder: {encoder}\nFiles: {', '.join(files)}\n"
+        )
+
+
+def _record(one: Estimate) -> dict[str, Any]:
+    return {"mean": one.mean, "standard_error": one.error, "pairs": one.pairs}
 
 
 def _with_error(one: Estimate) -> str:
-    if math.isnan(one.mean):
-        return "-"
-    mean = round(one.mean, 3) + 0.0  # no minus before a zero
-    return f"{mean:.3f} ± {'-' if math.isnan(one.error) else f'{one.error:.3f}'}"
-
-
-def _or_null(value: float) -> float | None:
-    return None if math.isnan(value) else value
+    mean = number(one.mean)
+    return mean if mean == "-" else f"{mean} ± {number(one.error)}"

@@ -11,13 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textmover.cli.console import set_up_logging
 from textmover.types import InputError
 
 if TYPE_CHECKING:
     from textmover.app.annotation_session import Desk
-    from textmover.app.explorer import Explorer
-    from textmover.app.server import Application
 
 HOST, PORT = "127.0.0.1", 7860
 
@@ -51,21 +48,22 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Serve the page until somebody ends it."""
-    set_up_logging(quiet=True)
     desk = _desk(options)
-    _check_gradio()
+    if find_spec("gradio") is None:
+        raise InputError('Expected Gradio for the page, but it is not installed: pip install "textmover[app]".')
     from textmover.app.explorer import Explorer
     from textmover.app.hosts import is_loopback, names_of_this_computer
-    from textmover.app.server import listen, private_temporary_folder, serve, url_of
+    from textmover.app.interface import build_page, page_options
+    from textmover.app.server import listen, make_application, private_temporary_folder, serve, url_of
 
     explorer = Explorer(options.model, options.device)
     with listen(options.host, options.port) as listening, private_temporary_folder():
         explorer.load()  # says what is wrong before the browser opens
         loopback = is_loopback(options.host)
-        names = (
-            None if loopback and not options.allow_host else names_of_this_computer(options.host, options.allow_host)
-        )
-        application = _application(desk, explorer, options.annotator, names)
+        named = not loopback or options.allow_host
+        names = names_of_this_computer(options.host, options.allow_host) if named else None
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        application = make_application(build_page(desk, explorer, options.annotator), page_options(), names=names)
         if not loopback:
             sys.stderr.write(
                 f"Warning: everyone who reaches {options.host} over the network can read these texts and rate them "
@@ -111,20 +109,6 @@ def _within(folder: Path, items: str) -> str:
             "folder in place of this one, or copy it there."
         )
     raise InputError(f"Expected a file of texts at {items}, but there is none in {folder}: correct the name.")
-
-
-def _check_gradio() -> None:
-    if find_spec("gradio") is None:
-        raise InputError('Expected Gradio for the page, but it is not installed: pip install "textmover[app]".')
-
-
-def _application(desk: Desk, explorer: Explorer, annotator: str, names: frozenset[str] | None) -> Application:
-    from textmover.app.interface import build_page, page_options
-    from textmover.app.server import make_application
-
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    page = build_page(desk, explorer, annotator)
-    return make_application(page, page_options(), names=names)
 
 
 def _announce(url: str, desk: Desk, options: argparse.Namespace) -> None:

@@ -8,7 +8,6 @@ import logging
 import sys
 from pathlib import Path
 
-from textmover.cli.console import set_up_logging
 from textmover.scoring.cache.state_folders import Place, other_versions, places, remove
 from textmover.terminal import print_table
 from textmover.types import InputError
@@ -29,7 +28,6 @@ FOLDER: what was given as --cache
 
 def run(options: argparse.Namespace) -> None:
     """Print what a folder holds, and remove it if asked to."""
-    set_up_logging(quiet=True)
     folder = Path(options.folder).expanduser()
     if not folder.is_dir():
         raise InputError(f"Expected {folder} to be a folder that was given as --cache, but there is none.")

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
-from pathlib import Path
 
-from textmover.cli.console import set_up_logging
-from textmover.cli.options.systems import SYSTEMS, inputs_of, scored_systems
-from textmover.files import check_output, write_output
+from textmover.cli.options.systems import SYSTEMS, chosen_output, scored_systems, write
 from textmover.meta_evaluation import compare_systems
 from textmover.report.systems.comparison import Comparison, as_json, as_latex, print_comparison
 from textmover.report.systems.comparison_page import as_html
-from textmover.report.templating import check_jinja
 from textmover.scoring.scorer_options import take_default
-from textmover.types import InputError
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
-
 
 OPTIONS = (
     """
@@ -34,39 +27,15 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Score the systems that the options name, compare them, and print or write what was found."""
-    set_up_logging(quiet=True)
     if options.scores is None:
         take_default(options)
-    shape = options.format or SUFFIXES.get(Path(options.output or "").suffix.lower(), "text")
-    output = None
-    if shape == "html":
-        check_jinja()
-    if options.output is not None:
-        if shape == "text":
-            raise InputError(
-                f"Expected `--output` to end in .json, .tex or .html, or --format to name one, but got "
-                f"{options.output}: text is printed only."
-            )
-        output = check_output(options.output, inputs_of(options))
+    form, output = chosen_output(options, SUFFIXES)
     given = scored_systems(options)
-    found = compare_systems(
-        given.scores,
-        samples=options.samples,
-        trials=options.trials,
-        seed=options.seed,
-        tie=options.tie,
-        higher_is_better=given.higher_is_better,
-    )
-    comparison = Comparison(found, given.rows, given.lines, given.signature, options.segments, _command(options))
-    if shape == "text":
+    settings = {name: getattr(options, name) for name in ("samples", "trials", "seed", "tie")}
+    found = compare_systems(given.scores, higher_is_better=given.higher_is_better, **settings)
+    command = shlex.join(["textmover", *options.command_line])
+    comparison = Comparison(found, given.rows, given.lines, given.signature, options.segments, command)
+    if form == "text":
         print_comparison(comparison, signature=not options.quiet)
-        return
-    text = {"json": as_json, "latex": as_latex, "html": as_html}[shape](comparison)
-    if output is None:
-        sys.stdout.write(text)
     else:
-        write_output(text, output)
-
-
-def _command(options: argparse.Namespace) -> str:
-    return shlex.join(["textmover", *options.command_line])
+        write({"json": as_json, "latex": as_latex, "html": as_html}[form](comparison), output)

@@ -7,13 +7,13 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from textmover.cli.console import set_up_logging
+from textmover.cli.options.columns import first_given
 from textmover.cli.options.metric import metric_options
 from textmover.readers.lines import check_once, is_read_once, told_once
 from textmover.readers.streams import Row, TextFiles
-from textmover.report.explanation.output import Target, add_output_options, choose_target, write_explained
+from textmover.report.explanation.output import OUTPUT_OPTIONS, choose_target, write_explained
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
 
@@ -22,19 +22,10 @@ if TYPE_CHECKING:
     from textmover.scoring.scorer import Scorer
 
 
-class _Wanted(NamedTuple):
-    """Lines of the files, from 1.
-
-    Attributes:
-        first: The first one.
-        last: The last one; ``None`` where all that follow are meant.
-        named: Whether the user named them.
-    """
-
-    first: int
-    last: int | None
-    named: bool = True
-
+TOO_MANY = {
+    "picture": "Expected one line for a picture, but got several: name it with --line, or write a page (.html).",
+    "html": "Expected at most {most} lines for a page, but got more: choose fewer with --lines.",
+}
 
 OPTIONS = (
     """
@@ -46,18 +37,17 @@ one of:
 --lines A-B: several lines of the files, such as 1-20, or 5- for all from the fifth; a page shows its first 200 lines if
     neither is given
 """,
-    add_output_options,
+    OUTPUT_OPTIONS,
     *metric_options(),
 )
 
 
 def run(options: argparse.Namespace) -> None:
     """Explain the scores of the pairs that the options name."""
-    set_up_logging(quiet=True)
     take_default(options)
     files = _files(options)
     target = choose_target(options, options.input or ())
-    rows, remark = ([_given(options)], "") if files is None else _lines(files, _wanted(options, target), target)
+    rows, remark = ([_given(options)], "") if files is None else _lines(options, files, target.format)
     # Not before it is known that the options make sense: these bring torch along.
     from textmover.modules.tokens.given_texts import normalize_references
 
@@ -101,15 +91,11 @@ def _placed(row: Row, *, several: bool) -> Iterator[None]:
         raise InputError(f"Line {row.line}: {error}") from error
 
 
-# --- what is explained ------------------------------------------------------------------------------------------------
-
-
 def _files(options: argparse.Namespace) -> TextFiles | None:
     """The files that the options name; ``None`` where the texts themselves are given."""
     if options.input is None:
-        for name in ("line", "lines"):
-            if getattr(options, name) is not None:
-                raise InputError(f"Expected `--{name}` together with -i, but got it alone: name the files.")
+        if alone := first_given(options, "line", "lines"):
+            raise InputError(f"Expected `{alone}` together with -i, but got it alone: name the files.")
         return None
     if options.texts:
         raise InputError("Expected either two texts or -i with files, but got both: leave one out.")
@@ -131,14 +117,14 @@ def _given(options: argparse.Namespace) -> Row:
     return Row(1, (options.texts[0],), tuple(options.texts[1:]))
 
 
-def _wanted(options: argparse.Namespace, target: Target) -> _Wanted:
-    """The lines that the options name, or that the format shows."""
+def _wanted(options: argparse.Namespace, form: str) -> tuple[int, int | None]:
+    """The first and last line that the options name, from 1, or that the format shows; all that follow if ``None``."""
     if options.line is not None:
         if options.line < 1:
             raise InputError(f"Expected `--line` to be 1 or above, but got {options.line}: lines are counted from 1.")
-        return _Wanted(options.line, options.line)
+        return options.line, options.line
     if options.lines is None:
-        return _Wanted(1, None, named=False) if target.format == "html" else _Wanted(1, 1, named=False)
+        return 1, None if form == "html" else 1
     found = re.fullmatch(r"\s*(\d+)\s*(?:(-)\s*(\d+)?)?\s*", options.lines, re.ASCII)
     if found is None:
         raise InputError(f"Expected `--lines` to be like 3, 1-20 or 5-, but got {options.lines!r}.")
@@ -149,39 +135,34 @@ def _wanted(options: argparse.Namespace, target: Target) -> _Wanted:
             f"Expected `--lines` to go from a line to itself or a later one, but got {options.lines}: lines are "
             "counted from 1."
         )
-    return _Wanted(first, last)
+    return first, last
 
 
-def _lines(files: TextFiles, wanted: _Wanted, target: Target) -> tuple[list[Row], str]:
+def _lines(options: argparse.Namespace, files: TextFiles, form: str) -> tuple[list[Row], str]:
     """The lines that are wanted, and what is to be said of them."""
     from textmover.report.explanation.page import MOST_LINES
 
-    most = {"html": MOST_LINES, "picture": 1}.get(target.format)
+    first, last = _wanted(options, form)
+    most = {"html": MOST_LINES, "picture": 1}.get(form)
     piped = any(map(is_read_once, files.paths))
     rows: list[Row] = []
     count = 0
     with contextlib.closing(iter(files)) as read:
         for row in read:
             count = row.line
-            if row.line >= wanted.first and (wanted.last is None or row.line <= wanted.last):
+            if row.line >= first and (last is None or row.line <= last):
                 if most is None or len(rows) < most:
                     rows.append(row)
-                elif wanted.named:
-                    raise InputError(_too_many(most))
-            if wanted.last is not None and row.line >= wanted.last and piped:
+                elif options.lines is not None:
+                    raise InputError(TOO_MANY[form].format(most=most))
+            if last is not None and row.line >= last and piped:
                 break  # what else comes may be waited for; of files the rest is read too, for others may be shorter
-    asked = wanted.first if wanted.last is None else wanted.last
+    asked = first if last is None else last
     if asked > count:
-        flag = "line" if wanted.first == wanted.last else "lines"
+        flag = "line" if first == last else "lines"
         raise InputError(f"Expected `--{flag}` to be of the files, but got {asked}: they have {count}.")
-    cut = wanted.last is None and len(rows) < count
+    cut = last is None and len(rows) < count
     return rows, f"The first {len(rows)} of {count:,} lines; choose others with --lines." if cut else ""
-
-
-def _too_many(most: int) -> str:
-    if most == 1:
-        return "Expected one line for a picture, but got several: name it with --line, or write a page (.html)."
-    return f"Expected at most {most} lines for a page, but got more: choose fewer with --lines."
 
 
 def _fit(scorer: Scorer, row: Row, files: TextFiles | None) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from textmover.checkpoints.hub import DEFAULT_PRESET
 from textmover.checkpoints.statistics_files import size_of, unfitted_statistics
-from textmover.cli.console import set_up_logging
 from textmover.cli.options.columns import SPLIT
 from textmover.cli.options.metric import metric_options
 from textmover.files import check_output
@@ -48,7 +47,6 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Fit a statistic on the texts that the options name, and write it."""
-    set_up_logging(quiet=True)
     output = check_output(options.output, options.data)
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,42 +48,29 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _entry(name: str, preset: Preset) -> dict[str, Any]:
-    trainable = hasattr(KINDS[preset.config.kind], "fit_calibration")  # a TrainableMetric
     return {
         "name": name,
         "formula": preset.formula,
         "higher_is_better": preset.higher_is_better,
-        "trainable": trainable,
+        "trainable": hasattr(KINDS[preset.config.kind], "fit_calibration"),  # a TrainableMetric
         "source": preset.source,
         "config": preset.config.to_dict(),
     }
 
 
 def _released_entry(name: str, folder: Path) -> dict[str, Any]:
-    config = read_json(folder / "config.json")["metric"]
+    """The entry of a released metric, whose purpose the heading of its card says."""
+    headings = re.findall(r"^# .*?: (.*)$", (folder / CARD).read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {
         "name": name,
-        "formula": _title(folder),
+        "formula": headings[0],
         "higher_is_better": True,
         "trainable": True,
         "source": f"trained by this project{', the default' if name == DEFAULT_METRIC else ''}",
-        "config": config,
+        "config": read_json(folder / "config.json")["metric"],
     }
 
 
-def _title(folder: Path) -> str:
-    """Purpose of a released metric, from the heading of its card."""
-    for line in (folder / CARD).read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            return line.partition(": ")[2]
-    raise RuntimeError(f"Expected a heading in {folder / CARD}, but there is none.")
-
-
 def _row(entry: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        entry["name"],
-        entry["formula"],
-        "higher" if entry["higher_is_better"] else "lower",
-        "yes" if entry["trainable"] else "no",
-        entry["source"],
-    )
+    better, trainable = "higher" if entry["higher_is_better"] else "lower", "yes" if entry["trainable"] else "no"
+    return entry["name"], entry["formula"], better, trainable, entry["source"]

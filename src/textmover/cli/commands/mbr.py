@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import DATA_FORMAT, SPLIT
+from textmover.cli.options.columns import DATA_FORMAT, SPLIT, first_given
 from textmover.cli.options.metric import CACHE, metric_options
 from textmover.readers.candidates import CandidateFiles, Candidates, CandidateSets, CandidateTable
 from textmover.readers.column_flags import flags_named
@@ -64,7 +63,6 @@ exactly one of:
 
 def run(options: argparse.Namespace) -> None:
     """Choose among the candidates that the options name."""
-    set_up_logging(quiet=True)
     take_default(options)
     with flags_named(FLAGS):
         sets = _sets(options)
@@ -137,19 +135,19 @@ def _choices(
 
 def _sets(options: argparse.Namespace) -> CandidateFiles | CandidateTable:
     """The candidates that the options name."""
-    columns = {name: getattr(options, flag[2:].replace("-", "_")) for name, flag in COLUMNS.items()}
+    names = {name: flag[2:].replace("-", "_") for name, flag in COLUMNS.items()}
     if options.data is None:
-        given = [flag for name, flag in COLUMNS.items() if columns[name] is not None]
-        given += [f"--{name.replace('_', '-')}" for name in ("data_format", "split") if getattr(options, name)]
+        given = first_given(options, *names.values(), "data_format", "split")
         if given:
             raise InputError(
-                f"Expected `{given[0]}` together with --data, but got -i: lines have no columns, so leave it out."
+                f"Expected `{given}` together with --data, but got -i: lines have no columns, so leave it out."
             )
         return CandidateFiles(tuple(options.input), options.num_candidates)
     if options.num_candidates is not None:
         raise InputError(
             "Expected `--num-candidates` together with -i, but got --data, whose rows hold lists: leave it out."
         )
+    columns = {name: getattr(options, option) for name, option in names.items()}
     columns["candidates"] = columns["candidates"] or "candidates"
     return CandidateTable(options.data, **columns, format=options.data_format, split=options.split or "train")
 

@@ -3,77 +3,83 @@
 from __future__ import annotations
 
 import argparse
-import logging
+import os
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from textmover.cli.console import set_up_logging
-from textmover.cli.options.paper_experiments import (
-    check_options,
-    figure_path,
-    page_path,
-    rebuilding_command,
-)
-from textmover.experiments.page import FORMATS, Block, Page, as_text, print_blocks
+from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
+from textmover.experiments.papers.computation import compute, figure_path
 from textmover.experiments.papers.config import Experiment, Place, converted
-from textmover.experiments.papers.data import absent_files, check_readers, given_files, read_set
-from textmover.experiments.papers.layers import analyse, draw_layers
-from textmover.experiments.papers.metrics import ExperimentMetrics, Scored
-from textmover.experiments.papers.results import Findings, questions, unanswerable
+from textmover.experiments.papers.data import check_readers, given_files
 from textmover.experiments.papers.score_cache import KeptScores, scores_folder
-from textmover.experiments.papers.table_blocks import draw_figure, figure_block, layer_block, table_blocks
 from textmover.files import check_output, write_output
 from textmover.reading import read_yaml
-from textmover.terminal import AdvancePart, progress_bars
+from textmover.report import check_matplotlib
+from textmover.scoring.field_flags import FIELD, field_flag, given_fields
+from textmover.terminal import progress_bars
 from textmover.types import InputError
 
-logger = logging.getLogger(__name__)
+FIXED = (
+    "set", "dimension", "group", "item_column", "system_column", "hypothesis_column", "reference_column",
+    "score_column", "missing_references", "missing_ratings", "duplicates", "split", "model", "baselines", "scores",
+    "metric_column", "lower_is_better", "against", "statistic", "level", "preference_gap", "pair_rate", "report",
+)  # fmt: skip
+"""Options of the command that an experiment decides."""
+
+WITHOUT_EFFECT = ("experiment", "data", "output", "format", "quiet", "run", "command", "command_line", "parser")
+"""Entries of the options that change no number, or that the command writes in a place of their own."""
+
+PRINTED = ("table", "markdown", "csv", "json")
+"""Formats that an experiment can be printed in."""
+
+
+EXPERIMENT = """
+--experiment FILE: rebuild an experiment of a paper, such as configs/papers/moverscore_wmt17.yaml (docs/experiments.md):
+    the file names sets, metrics and tables; --data gives its data (KEY=FILE where it needs several), --encoder the
+    encoder, --output a page (.md, .csv or .json) with the published numbers beside the new ones; the scores go into a
+    folder PAGE.scores
+"""
 
 NAMED = 3
 """Number of things without a value named at the end; all are named under their tables."""
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read an experiment and make sure that it can be run.
-
-    Args:
-        path: A YAML file whose keys are the fields of :class:`Experiment`.
-    """
+    """Read an experiment, a YAML file with the fields of :class:`Experiment`, and make sure that it can be run."""
     found = converted(Experiment, read_yaml(path), Place(str(path)))
     check_readers(found)
     return found
 
 
 def run_experiment(options: argparse.Namespace, experiment: Experiment) -> None:
-    """Compute an experiment, print it, and write it where ``--output`` says; the scores are kept as they come.
-
-    Args:
-        options: The command's options.
-        experiment: The experiment.
-    """
-    set_up_logging(quiet=True)
-    check_options(options, experiment)
+    """Compute an experiment, print it, and write it where ``--output`` says; the scores are kept as they come."""
+    _check_options(options, experiment)
     files = given_files(experiment, options.data or ())
-    output = page_path(options, experiment, files)
+    output = _page_path(options, experiment, files)
     kept = KeptScores(scores_folder(experiment.origin, output), experiment.judged_sets)
     for path in kept.paths.values():
         check_output(path, [*files.values(), experiment.origin])
     with kept.told():
         with progress_bars(shown=not options.quiet) as advance:
-            blocks, gaps = _computed(options, experiment, files, output, kept, advance)
+            blocks, gaps = compute(options, experiment, files, output, kept, advance)
         page = Page(
             experiment.title,
             str(experiment.paper),
             experiment.origin,
-            rebuilding_command(options, experiment, files),
+            _rebuilding_command(options, experiment, files),
             experiment.notes,
             tuple(blocks),
         )
         if output is not None:
             write_output(as_text(page, FORMATS[output.suffix.lower()]), output)
     if options.format == "table":
-        _print(page, quiet=options.quiet)
+        sys.stdout.write(f"{page.title}\nPublished: {page.paper}.\n")
+        if not options.quiet:
+            sys.stdout.write("".join(f"{note}\n" for note in page.notes))
+        sys.stdout.write("\n" if page.blocks else "")
+        print_blocks(page.blocks, ("metric", "encoder"), quiet=options.quiet)
         if kept.written and not options.quiet:
             sys.stdout.write(f"\nScores: {', '.join(map(str, kept.written))}\n")
     else:
@@ -94,86 +100,76 @@ def _without_value(experiment: Experiment, gaps: Sequence[str], output: Path | N
     )
 
 
-# --- the work ---------------------------------------------------------------------------------------------------------
+def _check_options(options: argparse.Namespace, experiment: Experiment) -> None:
+    """Refuse what the experiment decides itself."""
+    changed = dict(_changed(options))
+    for name in FIXED:
+        if name in changed:
+            raise InputError(
+                f"Expected {experiment.origin} to decide what is computed, but got --{name.replace('_', '-')} as well: "
+                "leave it out, or change a copy of the file."
+            )
+    if options.format not in PRINTED:
+        raise InputError(
+            f"Expected --format of an experiment to be {', '.join(PRINTED)}, but got {options.format}: choose one."
+        )
+    everything = experiment.all_metrics
+    for name in given_fields(options):
+        if everything and all(name in one.fields for one in everything.values()):
+            raise InputError(
+                f"Expected {experiment.origin} to leave {field_flag(name)} open, but it sets `{name}` for every "
+                "metric: change a copy of the file."
+            )
 
 
-def _computed(
-    options: argparse.Namespace,
-    experiment: Experiment,
-    files: Mapping[str, str],
-    output: Path | None,
-    kept: KeptScores,
-    advance: AdvancePart,
-) -> tuple[list[Block], list[str]]:
-    """All tables and figures, the figures drawn where there is a page for them, and what has no value."""
-    analysed: list[Block] = []
-    spec = experiment.layers
-    if spec is not None:  # first: it keeps nothing, so that nothing is lost where it fails
-        layers = analyse(spec, files[spec.file], options, lambda done: advance("reading", done, spec.texts))
-        figure = None if output is None else figure_path(output, spec.name)
-        if figure is not None:
-            draw_layers(layers.analysis, figure, layers.encoder)
-        analysed.append(layer_block(layers, figure.name if figure else None))
-    if not (experiment.tables or experiment.figures):
-        return analysed, []
-    blocks: list[Block] = []
-    findings = _findings(options, experiment, files, kept, advance)
-    for table in experiment.tables:
-        blocks += table_blocks(findings.table(table))
-    for one in experiment.figures:
-        found = findings.figure(one)
-        figure = None if output is None or found.empty else figure_path(output, one.name)
-        if figure is not None:
-            draw_figure(found, str(figure))
-        blocks.append(figure_block(found, figure.name if figure else None))
-    return [*blocks, *analysed], list(findings.gaps)
+def _page_path(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> Path | None:
+    """Path of the page, checked before the work; figures need matplotlib."""
+    if options.output is None:
+        return None
+    inputs = [*files.values(), experiment.origin]
+    path = check_output(options.output, inputs)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(
+            f"Expected --output of an experiment to end in {', '.join(FORMATS)}, but got {path}: give another name."
+        )
+    names = [one.name for one in experiment.figures] + ([experiment.layers.name] if experiment.layers else [])
+    for name in names:
+        check_output(figure_path(path, name), inputs)
+    if names:
+        check_matplotlib()
+    return path
 
 
-def _findings(
-    options: argparse.Namespace,
-    experiment: Experiment,
-    files: Mapping[str, str],
-    kept: KeptScores,
-    advance: AdvancePart,
-) -> Findings:
-    """Read the sets that were given, and score those that have an answer to something."""
-    names = experiment.judged_sets
-    absent = {name: how for name in names if (how := absent_files(experiment, name, files))}
-    sets = {name: read_set(experiment, name, files) for name in names if name not in absent}
-    hopeless = unanswerable(experiment, sets, options)
-    for asked, reason in hopeless.items():
-        logger.warning("%s: %s The rest is computed.", asked, reason)
-    worth = {asked.set for asked in questions(experiment, sets) if asked not in hopeless}
-    judged = {name: one for name, one in sets.items() if name in worth}
-    wanted = {name: experiment.metrics_of_set(name) for name in judged}
-    metrics = ExperimentMetrics(options, experiment, {metric for several in wanted.values() for metric in several})
-    metrics.load(judged.values())
-    total = sum(len(one) * metrics.steps(wanted[name]) for name, one in judged.items())
-    scored: dict[str, dict[str, Scored]] = {}
-    unscored: dict[str, str] = {}
-
-    def score(name: str) -> None:
-        try:
-            with kept.keeping(name, judged[name]) as take:
-                scored[name] = metrics.scores(
-                    judged[name], wanted[name], lambda done: advance("scoring", done, total), take
-                )
-        except InputError as error:  # told under the tables, and at the end of the command
-            unscored[name] = str(error)
-
-    for name in judged:
-        score(name)
-    if unscored and not scored:
-        raise InputError(next(iter(unscored.values())))
-    return Findings(options, sets, scored, hopeless, absent, unscored, metrics.failed, metrics.fitted)
+def _rebuilding_command(options: argparse.Namespace, experiment: Experiment, files: Mapping[str, str]) -> str:
+    """Command that rebuilds the page: every changed option that changes numbers, and files by name."""
+    alone = len(experiment.files) == 1
+    parts = ["python", "evaluate.py", "--experiment", experiment.origin, "--data"]
+    for key, path in files.items():
+        parts.append(_shown(path) if alone else f"{key}={_shown(path)}")
+    for name, value in _changed(options):
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            parts.append(flag)
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            parts += [flag, _shown(one)]
+    for name, value in given_fields(options).items():
+        parts += [field_flag(name), _shown(value)]
+    if options.output is not None:
+        parts += ["--output", options.output]
+    return shlex.join(parts)
 
 
-# --- the terminal -----------------------------------------------------------------------------------------------------
+def _changed(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
+    """Options that have another value than their default and can change a number, without fields of the metric."""
+    for name, value in vars(options).items():
+        if name not in WITHOUT_EFFECT and not name.startswith(FIELD) and value != options.parser.get_default(name):
+            yield name, value
 
 
-def _print(page: Page, *, quiet: bool) -> None:
-    sys.stdout.write(f"{page.title}\nPublished: {page.paper}.\n")
-    if not quiet:
-        sys.stdout.write("".join(f"{note}\n" for note in page.notes))
-    sys.stdout.write("\n" if page.blocks else "")
-    print_blocks(page.blocks, ("metric", "encoder"), quiet=quiet)
+def _shown(value: object) -> str:
+    """A value as it is written on the command line; of a file or folder its name alone."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    text = str(value)
+    return Path(text).name if os.path.exists(text) else text

@@ -8,12 +8,9 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from textmover.cli.console import set_up_logging
 from textmover.cli.options.columns import SPLIT
 from textmover.cli.options.perturbations import (
     NEEDED,
@@ -26,11 +23,10 @@ from textmover.cli.options.perturbations import (
 )
 from textmover.files import atomic_file, check_output
 from textmover.perturbations.kinds import ALIASES, KINDS, perturb_texts
-from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.severity import shipped_table
 from textmover.readers.column_flags import flags_named
 from textmover.readers.segments import read_texts
-from textmover.terminal import console, print_table
+from textmover.terminal import print_table, progress_bars
 from textmover.types import InputError
 
 COLUMNS = ("original", "perturbed", "type", "degree", "severity", "rating")
@@ -55,7 +51,6 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Perturb the texts that the options name, or list what can be done to them."""
-    set_up_logging(quiet=True)
     if options.list:
         _print_list()
         return
@@ -63,30 +58,44 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("Expected `--input FILE` with texts, but got none: name it ('-' is standard input).")
     if options.split is not None and options.column is None:
         raise InputError("Expected `--split` together with --column, but got it alone: lines have no splits.")
-    format = _format(options)
+    form = _format(options)
     target = None if options.output is None else check_output(options.output, [options.input])
     with flags_named(PERTURBATION_FLAGS):
         types, left_out = chosen_types(options)
         texts = read_texts(options.input, options.column, split=options.split or "train")
-        if format == "tsv":
+        if form == "tsv":
             _check_one_line(texts)
         parses, neighbours = load_parses(options), load_neighbour_search(options)
-    made: Counter[str] = Counter()
-    with _sink(target) as write, _progress(len(texts), shown=not options.quiet) as advance:
-        if format == "tsv":
-            write("\t".join(COLUMNS) + "\n")
+    versions, made = 0, Counter[str]()
+    with (
+        contextlib.nullcontext(sys.stdout) if target is None else atomic_file(target) as stream,
+        progress_bars(shown=not options.quiet) as advance,
+    ):
+        if form == "tsv":
+            stream.write("\t".join(COLUMNS) + "\n")
         work = perturb_texts(
             texts, types, versions=options.versions, seed=options.seed, parses=parses, neighbours=neighbours
         )
         for place, found in work:
-            applied = set()
             for one in found:
-                write(_row(texts[place], one, format))
-                applied.add(one.type)
-            made.update([*applied, *([""] * len(found))])
-            advance()
-    if not options.quiet:
-        _report(len(texts), types, left_out, made, target)
+                cells = (texts[place], one.text, one.type, one.degree, one.severity, one.rating)
+                record = dict(zip(COLUMNS, cells, strict=True))
+                line = "\t".join(map(str, cells)) if form == "tsv" else json.dumps(record, ensure_ascii=False)
+                stream.write(line + "\n")
+            versions += len(found)
+            made.update({one.type for one in found})
+            advance("perturbing", 1, len(texts))
+    if options.quiet:
+        return
+    counts = ", ".join(f"{name} {made[name]:,}" for name in types)
+    said = [
+        f"{versions:,} version{'' if versions == 1 else 's'} of {len(texts):,} text{'' if len(texts) == 1 else 's'}; "
+        f"texts that each type applied to: {counts}",
+        *left_out_types(left_out),
+    ]
+    if target is not None:
+        said.append(f"Written to {target}")
+    sys.stderr.write("".join(f"{one}\n" for one in said))
 
 
 def _format(options: argparse.Namespace) -> str:
@@ -109,48 +118,6 @@ def _check_one_line(texts: Sequence[str]) -> None:
                 f"Expected texts without tabs and line breaks for a .tsv, but got one in text {number}: write JSON "
                 "Lines, with --format jsonl or --output FILE.jsonl."
             )
-
-
-@contextlib.contextmanager
-def _sink(path: Path | None) -> Iterator[Callable[[str], object]]:
-    """Open the output: a file that appears when it is complete, or standard output."""
-    if path is None:
-        yield sys.stdout.write
-        return
-    with atomic_file(path) as stream:
-        yield stream.write
-
-
-@contextlib.contextmanager
-def _progress(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """A bar on standard error, if that is a terminal; yields what counts a text."""
-    stream = console(stderr=True)
-    columns = (TextColumn("perturbing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stream, transient=True, disable=not (shown and stream.is_terminal)) as bar:
-        task = bar.add_task("perturbing", total=total)
-        yield lambda: bar.update(task, advance=1)
-
-
-def _row(original: str, made: Perturbation, format: str) -> str:
-    cells = (original, made.text, made.type, made.degree, made.severity, made.rating)
-    if format == "jsonl":
-        return json.dumps(dict(zip(COLUMNS, cells, strict=True)), ensure_ascii=False) + "\n"
-    return "\t".join(map(str, cells)) + "\n"
-
-
-def _report(
-    texts: int, types: dict[str, tuple[int, ...]], left_out: Sequence[str], made: Counter[str], target: Path | None
-) -> None:
-    """Print counts by kind on standard error."""
-    versions, counts = made[""], ", ".join(f"{name} {made[name]:,}" for name in types)
-    said = [
-        f"{versions:,} version{'' if versions == 1 else 's'} of {texts:,} text{'' if texts == 1 else 's'}; "
-        f"texts that each type applied to: {counts}\n"
-    ]
-    said += [f"{one}\n" for one in left_out_types(left_out)]
-    if target is not None:
-        said.append(f"Written to {target}\n")
-    sys.stderr.write("".join(said))
 
 
 def _print_list() -> None:

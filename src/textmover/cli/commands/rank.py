@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import shlex
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
-from textmover.cli.console import set_up_logging
-from textmover.cli.options.systems import (
-    READY,
-    SYSTEMS,
-    inputs_of,
-    refuse_metric,
-    score_pairs,
-    scored_systems,
-)
-from textmover.files import check_output, write_output
+from textmover.cli.options.columns import first_given, references_of
+from textmover.cli.options.systems import SYSTEMS, chosen_output, refuse_metric, scored_systems, write
 from textmover.meta_evaluation import rank_systems, ranking_agreement
 from textmover.meta_evaluation.statistics.scores import group_positions
 from textmover.meta_evaluation.systems.ranking import RankTest
 from textmover.readers.column_flags import flags_named
-from textmover.readers.system_scores import SystemTable, read_system_table
+from textmover.readers.system_scores import READY, SystemTable, read_system_table, table_of_systems
 from textmover.report.descriptions import rank_tests
 from textmover.report.systems.ranking import Ranking, as_csv, as_html, as_json, as_latex, print_ranking
-from textmover.report.templating import check_jinja
+from textmover.runs.score_systems import score_pairs
 from textmover.scoring.scorer_options import load_scorer, take_default
 from textmover.types import InputError
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PART = 4096
 """Texts that are scored at a time."""
@@ -55,24 +44,6 @@ FLAGS = {
 
 SUFFIXES = {".json": "json", ".tex": "latex", ".csv": "csv", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """Outputs with their scores.
-
-    Attributes:
-        table: What the outputs are of.
-        scores: ``[n]``.
-        signature: What the scores depend on.
-        higher_is_better: False for distances.
-    """
-
-    table: SystemTable
-    scores: NDArray[np.float64]
-    signature: str
-    higher_is_better: bool
-
 
 OPTIONS = (
     f"""
@@ -97,38 +68,13 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Score the systems that the options name, rank them, and print or write the tables."""
-    set_up_logging(quiet=True)
-    shape = options.format or SUFFIXES.get(Path(options.output or "").suffix.lower(), "text")
-    if shape == "html":
-        check_jinja()
-    output = None
-    if options.output is not None:
-        if shape == "text":
-            raise InputError(
-                f"Expected `--output` to end in .json, .tex, .csv or .html, or --format to name one, but got "
-                f"{options.output}: text is printed only."
-            )
-        output = check_output(options.output, inputs_of(options))
-    ranking = _ranking(options, _long(options) if options.system_column is not None else _wide(options))
-    if shape == "text":
-        print_ranking(ranking, signature=not options.quiet)
-        return
-    text = {"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[shape](ranking)
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        write_output(text, output)
-
-
-def _ranking(options: argparse.Namespace, given: _Scored) -> Ranking:
-    """Tables of the systems by their scores, and by people's where these are known."""
+    form, output = chosen_output(options, SUFFIXES)
+    given = _long(options) if options.system_column is not None else _wide(options)
     table = given.table
-    numbers = {name: getattr(options, name) for name in ("test", "samples", "trials", "seed", "fewest")}
-    tables = rank_systems(
-        given.scores, table.systems, table.items, table.groups, higher_is_better=given.higher_is_better, **numbers
-    )
+    settings = {name: getattr(options, name) for name in ("test", "samples", "trials", "seed", "fewest")}
+    columns = (table.systems, table.items, table.groups)
     ranking = Ranking(
-        tables,
+        rank_systems(given.scores, *columns, higher_is_better=given.higher_is_better, **settings),
         signature=given.signature,
         tests=rank_tests(options),
         test=options.test,
@@ -136,48 +82,48 @@ def _ranking(options: argparse.Namespace, given: _Scored) -> Ranking:
         command=shlex.join(["textmover", *options.command_line]),
         lone=table.lone,
     )
-    if table.human is None:
-        return ranking
-    agreement = []
-    groups = [""] * len(given.scores) if table.groups is None else table.groups
+    if table.human is not None:
+        people = rank_systems(table.human, *columns, **settings)
+        ranking = replace(ranking, people=people, agreement=_agreement(given, table.human, options.seed))
+    if form == "text":
+        print_ranking(ranking, signature=not options.quiet)
+    else:
+        write({"json": as_json, "latex": as_latex, "csv": as_csv, "html": as_html}[form](ranking), output)
+
+
+class _Scored(NamedTuple):
+    """Outputs with their scores, ``[n]``, and what these depend on."""
+
+    table: SystemTable
+    scores: NDArray[np.float64]
+    signature: str
+    higher_is_better: bool
+
+
+def _agreement(given: _Scored, human: NDArray[np.float64], seed: int) -> list[dict[str, float]]:
+    """Agreement of the scores with people in each group."""
+    groups = given.table.groups or [""] * len(given.scores)
+    found = []
     for rows in group_positions(groups, len(given.scores)).values():
-        systems, items = ([names[row] for row in rows] for names in (table.systems, table.items))
-        found = ranking_agreement(
-            given.scores[rows],
-            table.human[rows],
-            systems,
-            items,
-            seed=options.seed,
-            higher_is_better=given.higher_is_better,
-        )
-        agreement.append(found)
-    people = rank_systems(table.human, table.systems, table.items, table.groups, **numbers)
-    return replace(ranking, people=people, agreement=agreement)
+        names = ([column[row] for row in rows] for column in (given.table.systems, given.table.items))
+        scores, direction = given.scores[rows], given.higher_is_better
+        found.append(ranking_agreement(scores, human[rows], *names, seed=seed, higher_is_better=direction))
+    return found
 
 
 def _wide(options: argparse.Namespace) -> _Scored:
     """Systems with a file or a column each."""
-    for name in LONG:
-        if getattr(options, name) is not None:
-            flag = name.replace("_", "-")
-            raise InputError(
-                f"Expected `--{flag}` together with --data and --system-column, but got it alone: name them, or leave "
-                "it out."
-            )
+    if alone := first_given(options, *LONG):
+        raise InputError(
+            f"Expected `{alone}` together with --data and --system-column, but got it alone: name them, or leave it "
+            "out."
+        )
     if options.scores is None:
         take_default(options)
     found = scored_systems(options)
-    count = len(next(iter(found.scores.values())))
-    table = SystemTable(
-        systems=[name for name in found.scores for _ in range(count)],
-        items=[str(place) for _ in found.scores for place in range(count)],
-        groups=None,
-        hypotheses=[],
-        references=[],
-        scores=None,
-        human=None,
-    )
-    return _Scored(table, np.concatenate(list(found.scores.values())), found.signature, found.higher_is_better)
+    table = table_of_systems(found.scores)
+    assert table.scores is not None
+    return _Scored(table, table.scores, found.signature, found.higher_is_better)
 
 
 def _long(options: argparse.Namespace) -> _Scored:
@@ -208,7 +154,7 @@ def _long(options: argparse.Namespace) -> _Scored:
             human=options.score_column,
             metric=options.metric_column,
             hypothesis=(options.hypothesis_column or ["hypothesis"])[0],
-            references=tuple(dict.fromkeys(options.reference_column or ["reference"])),
+            references=references_of(options),
             format=options.data_format,
             split=options.split or "train",
         )

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from textmover.cli.console import set_up_logging
 from textmover.cli.options.columns import SPLIT
 from textmover.cli.options.metric import CACHE, metric_options
 from textmover.cli.options.perturbations import (
@@ -27,11 +24,11 @@ from textmover.experiments.page import FORMATS, Page, as_text, print_blocks
 from textmover.experiments.robustness import (
     KEEPING,
     YARDSTICK,
-    Subjects,
     blocks,
     change,
     draw_drops,
     kind_names,
+    notes,
     read_subjects,
 )
 from textmover.files import check_output, write_output
@@ -43,10 +40,6 @@ from textmover.types import InputError
 
 NAME = "robustness"
 """Name of the command, and of its files in a folder."""
-
-TITLE = "Robustness to changes of the text"
-
-PAPER = "Rony et al. 2022 (RoMe), section 4.6 and table 7"
 
 PARSES = "--perturbation-parser"
 """The flag of the parser that makes passive and active possible; ``--parser`` is a field of RoMe."""
@@ -61,30 +54,6 @@ FLAGS = {
     "references": "--reference-column",
 }
 """The flag behind each argument that an error may name."""
-
-SUBSTITUTE = (
-    "No person rated these versions, and the ratings behind RoMe's table 7 are not public. In their place stands the "
-    "severity that was written down for each kind of change (docs/perturbations.md); a correlation with it is no "
-    "correlation with people and not to be compared with that table."
-)
-NOT_RATED = (
-    "The ratings that came with the texts ({rated}) have no part in this: people gave them to the texts as they are. A "
-    "rating less a severity would be on no scale that people used. Versions that people have rated are judged with "
-    "`textmover evaluate --statistic spearman --group KIND`."
-)
-OWN = (
-    "Each text is its own reference, which gives the text as it is the best score that there is: scoring below it is "
-    "no feat. Give references of people with --reference-column or --set where there are some."
-)
-
-
-class _Files(NamedTuple):
-    """Paths of the outputs."""
-
-    page: Path
-    table: Path
-    figure: Path
-
 
 OPTIONS = (
     f"""
@@ -115,12 +84,14 @@ OPTIONS = (
 
 def run(options: argparse.Namespace) -> None:
     """Change the texts that the options name, score them with each metric, print, and write page and figure."""
-    set_up_logging(quiet=True)
     files = _files(options)
     keep = None if options.keep is None else check_output(options.keep, [options.input])
     metrics = Metrics(options)
     with flags_named(FLAGS):
-        types, left_out = _types(options)
+        types, left_out = chosen_types(options, NEEDED_HERE)
+        if types.pop("identity", None) is not None and options.types is not None:
+            raise InputError("Expected `types` that change a text, but got identity: leave it out.")
+        types = {**types, YARDSTICK: (1,)}
         subjects = read_subjects(options)
         parses, neighbours = load_parses(options), load_neighbour_search(options)
     metrics.load()
@@ -137,77 +108,26 @@ def run(options: argparse.Namespace) -> None:
         rows = metrics.scores(changed.judgements, lambda done: advance("scoring", done, total))
     if keep is not None:
         write_scores(changed.judgements, [*changed.facts, *rows], keep)
-    found = robustness(
-        changed.versions, rows, keeping=KEEPING, yardstick=YARDSTICK, samples=options.samples, seed=options.seed
-    )
+    drawn = {"samples": options.samples, "seed": options.seed}
+    found = robustness(changed.versions, rows, keeping=KEEPING, yardstick=YARDSTICK, **drawn)
     kinds = kind_names(types)
-    figure = None if files is None or options.no_figure or kinds == [YARDSTICK] else files.figure
+    if options.no_figure or kinds == [YARDSTICK]:
+        files = files[:2]
+    figure = files[2] if len(files) > 2 else None
+    # The input's name alone.
+    command = [Path(one).name if one == options.input else one for one in options.command_line]
     page = Page(
-        TITLE,
-        PAPER,
+        "Robustness to changes of the text",
+        "Rony et al. 2022 (RoMe), section 4.6 and table 7",
         NAME,
-        _command(options),
-        tuple(_notes(subjects, kinds, left_out, options.seed)),
+        shlex.join(["textmover", *command]),
+        tuple(notes(subjects, kinds, left_out_types(left_out, NEEDED_HERE), options.seed)),
         tuple(blocks(found, kinds, None if figure is None else figure.name)),
     )
-    if files is not None:
-        write_output(as_text(page, "markdown"), files.page)
-        write_output(as_text(page, "csv"), files.table)
-        if figure is not None:
-            draw_drops(found, kinds, figure)
-    _print(page, options, [] if files is None else [files.page, files.table, *([figure] if figure else [])])
-
-
-def _files(options: argparse.Namespace) -> _Files | None:
-    """Page, table and figure, checked before the work; nothing where none is wanted."""
-    if options.output is None:
-        return None
-    output = options.output
-    if Path(output).suffix.lower() in FORMATS and not Path(output).is_dir():
-        output = str(Path(output).with_suffix(""))
-    table, figure = report_files(output, NAME)
-    files = _Files(table.with_suffix(".md"), table.with_suffix(".csv"), figure)
-    for path in files:
-        check_output(path, [options.input])
-    if not options.no_figure:
-        check_matplotlib()
-    return files
-
-
-def _types(options: argparse.Namespace) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """The wanted kinds of change and always the yardstick; and those that are left out for want of something."""
-    types, left_out = chosen_types(options, NEEDED_HERE)
-    if types.pop("identity", None) is not None and options.types is not None:
-        raise InputError("Expected `types` that change a text, but got identity: leave it out.")
-    return {**types, YARDSTICK: (1,)}, left_out
-
-
-def _notes(subjects: Subjects, kinds: Sequence[str], left_out: Sequence[str], seed: int) -> Iterator[str]:
-    """Notes for reading the tables."""
-    count, among = len(subjects.texts), subjects.among
-    chosen = f"all {count:,}" if count == among else f"{count:,} of {among:,}"
-    by_chance = "" if count == among else f" (chosen by seed {seed})"
-    against = "themselves" if subjects.own else "their references"
-    yield f"Texts: {chosen} different texts of {Path(subjects.name).name}{by_chance}, scored against {against}."
-    kept = [name for name in kinds if name in KEEPING]
-    if kept:
-        yield f"Meant to keep the meaning: {', '.join(kept)}. By rule, so that a few of them do not."
-    yield SUBSTITUTE
-    if subjects.rated:
-        yield NOT_RATED.format(rated=", ".join(subjects.rated))
-    if subjects.own:
-        yield OWN
-    yield from (f"{one}." for one in left_out_types(left_out, NEEDED_HERE))
-
-
-def _command(options: argparse.Namespace) -> str:
-    """Command line with the input's name alone."""
-    asked = [Path(one).name if one == options.input else one for one in options.command_line]
-    return shlex.join(["textmover", *asked])
-
-
-def _print(page: Page, options: argparse.Namespace, files: Sequence[Path]) -> None:
-    """Tables with what is said of them, or the page in another format."""
+    for path, form in zip(files, ("markdown", "csv"), strict=False):
+        write_output(as_text(page, form), path)
+    if figure is not None:
+        draw_drops(found, kinds, figure)
     if options.format != "table":
         sys.stdout.write(as_text(page, options.format))
         return
@@ -216,3 +136,17 @@ def _print(page: Page, options: argparse.Namespace, files: Sequence[Path]) -> No
     print_blocks(page.blocks, (), quiet=options.quiet)
     if files and not options.quiet:
         sys.stdout.write(f"\nFiles: {', '.join(map(str, files))}\n")
+
+
+def _files(options: argparse.Namespace) -> list[Path]:
+    """Page, table and figure, checked before the work; nothing where none is wanted."""
+    if options.output is None:
+        return []
+    named = Path(options.output).suffix.lower() in FORMATS and not Path(options.output).is_dir()
+    table, figure = report_files(str(Path(options.output).with_suffix("")) if named else options.output, NAME)
+    files = [table.with_suffix(".md"), table.with_suffix(".csv"), figure]
+    for path in files:
+        check_output(path, [options.input])
+    if not options.no_figure:
+        check_matplotlib()
+    return files

@@ -7,12 +7,11 @@ import logging
 import sys
 from typing import TYPE_CHECKING, get_args
 
-from textmover.cli.console import set_up_logging
-from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, refuse_table_options
+from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, references_of, refuse_table_options
 from textmover.cli.options.metric import CACHE, metric_options
 from textmover.readers.lines import check_once
 from textmover.readers.streams import MissingReferences, OnError, TableFile, TextFiles
-from textmover.runs.score_files import Target, add_output_options, add_process_options, choose_target
+from textmover.runs.score_files import SCORE_OPTIONS, Target, choose_target
 from textmover.runs.termination import heeding_termination
 from textmover.scoring.scorer_options import take_default
 from textmover.types import InputError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from textmover.runs.score_summary import Summary
 
 logger = logging.getLogger(__name__)
-
 
 OPTIONS = (
     f"""
@@ -39,8 +37,7 @@ exactly one of:
 --missing-references {"|".join(get_args(MissingReferences))}: what a row of a table does that has no reference: end the
     work, or be left out, with nan for its score
 """,
-    add_output_options,
-    add_process_options,
+    SCORE_OPTIONS,
     SYSTEM_COLUMNS,
     DATA_FORMAT,
     *metric_options(),
@@ -50,7 +47,6 @@ exactly one of:
 
 def run(options: argparse.Namespace) -> None:
     """Score the texts that the options name."""
-    set_up_logging(quiet=True)
     take_default(options)
     rows = _rows(options)
     if (options.devices, options.num_nodes) != (1, 1):
@@ -81,7 +77,7 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
         return TableFile(
             options.data,
             tuple(options.hypothesis_column or ["hypothesis"]),
-            tuple(dict.fromkeys(options.reference_column or ["reference"])),
+            references_of(options),
             format=options.data_format,
             split=options.split or "train",
             on_error=options.on_error,
@@ -100,20 +96,18 @@ def _rows(options: argparse.Namespace) -> TextFiles | TableFile:
 
 def _report(options: argparse.Namespace, target: Target, summary: Summary | None, kept: int) -> None:
     """Say what the numbers depend on, where they are, and what is not among them; no summary if they were there."""
+    said = []
     if summary is None:
-        _note(options, f"Complete already: {target.path} (--overwrite computes it again)")
-        return
-    if summary.skipped:
-        rows = "row was" if summary.skipped == 1 else "rows were"
-        logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
-    if kept:
-        _note(options, f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
-    if target.layout.format != "json":
-        _note(options, f"Signature: {summary.signature}")
-    if target.path is not None:
-        _note(options, f"Scores: {target.path}")
-
-
-def _note(options: argparse.Namespace, text: str) -> None:
+        said = [f"Complete already: {target.path} (--overwrite computes it again)"]
+    else:
+        if summary.skipped:
+            rows = "row was" if summary.skipped == 1 else "rows were"
+            logger.warning("%d %s left out; the first: %s", summary.skipped, rows, summary.problem)
+        if kept:
+            said.append(f"Kept: {kept} shard{'' if kept == 1 else 's'} of an earlier run")
+        if target.layout.format != "json":
+            said.append(f"Signature: {summary.signature}")
+        if target.path is not None:
+            said.append(f"Scores: {target.path}")
     if not options.quiet:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write("".join(f"{one}\n" for one in said))

@@ -36,17 +36,18 @@ def references_of(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(dict.fromkeys(options.reference_column or ["reference"]))
 
 
+def first_given(options: argparse.Namespace, *names: str) -> str | None:
+    """Flag of the first of these options that was given."""
+    given = [name for name in names if getattr(options, name, None) not in (None, False)]
+    return f"--{given[0].replace('_', '-')}" if given else None
+
+
 def refuse_table_options(options: argparse.Namespace, flag: str) -> None:
     """Refuse options that only a table has a use for, where text files are given by ``flag``."""
-    given = [
-        name
-        for name in (*COLUMN_OPTIONS, "data_format", "missing_references")
-        if getattr(options, name, None) is not None
-    ]
+    given = first_given(options, *COLUMN_OPTIONS, "data_format", "missing_references")
     if given:
         raise InputError(
-            f"Expected `--{given[0].replace('_', '-')}` together with --data, but got {flag}: lines have no columns, "
-            "so leave it out."
+            f"Expected `{given}` together with --data, but got {flag}: lines have no columns, so leave it out."
         )
 
 

@@ -3,89 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
-import inspect
-import re
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args
 
 from textmover.checkpoints.hub import DEFAULT_METRIC, DEFAULT_PRESET
 from textmover.cli.options.declaration import Part
-from textmover.cli.options.signature_and_citations import add_citing_options
-from textmover.presets import KINDS
-from textmover.reading import load_yaml
+from textmover.cli.options.signature_and_citations import CITING
 from textmover.scoring.backends import BACKENDS
-from textmover.scoring.field_flags import FIELD, field_flag
+from textmover.scoring.field_flags import FIELD, NOT_FIELDS, field_flag, field_value, metric_fields, value_word
 from textmover.scoring.precision import Precision
 from textmover.scoring.scorer_options import FOLDER_LIMIT
-from textmover.types import InputError
-
-NOT_FIELDS = ("kind", "revision")
-"""Fields without a flag of their own: a metric keeps its class, and ``--revision`` means checkpoint or encoder."""
 
 
 def add_field_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each field that a kind of metric has."""
     group = parser.add_argument_group("fields of the metric", "They override those of the preset or checkpoint.")
-    for name, (hint, comment) in _metric_fields().items():
+    for name, (hint, comment) in metric_fields().items():
         if name not in NOT_FIELDS:
-            settings: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": _metavar(hint), "help": comment}
+            settings: dict[str, Any] = {"default": argparse.SUPPRESS, "metavar": value_word(hint), "help": comment}
             parse = functools.partial(field_value, name)
             group.add_argument(field_flag(name), dest=f"{FIELD}{name}", type=parse, **settings)
 
 
-def field_value(name: str, text: str) -> Any:
-    """Value of a flag: a text as it is, a list split at commas, or else YAML; a text where there is no such field."""
-    hint = _metric_fields().get(name, (str, None))[0]
-    alternatives = get_args(hint)
-    if hint is str or get_origin(hint) is Literal:
-        return text
-    if hint == tuple[str, ...]:
-        return tuple(one.strip() for one in text.strip("[] ").split(",") if one.strip())
-    if str in alternatives:
-        return None if text == "null" else text
-    try:
-        value = load_yaml(text, "the value")
-    except InputError as error:
-        raise argparse.ArgumentTypeError(f"expected a number, true, false or null, but got {text!r}") from error
-    if isinstance(value, str) and (hint is float or float in alternatives):
-        with contextlib.suppress(ValueError):
-            return float(value)  # "inf"
-    return value
-
-
-def _metavar(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return f"{{{','.join(map(str, get_args(hint)))}}}"
-    if hint is bool:
-        return "{true,false}"
-    if hint == tuple[str, ...]:
-        return "TEXT,…"
-    return "TEXT" if hint is str or str in get_args(hint) else "NUMBER"
-
-
-@functools.cache
-def _metric_fields() -> dict[str, tuple[Any, str | None]]:
-    """Type and comment of every field that a kind of metric has; the first kind's, where several have it."""
-    found: dict[str, tuple[Any, str | None]] = {}
-    for config_class in dict.fromkeys(metric_class.config_class for metric_class in KINDS.values()):
-        comments: dict[str, str] = {}
-        with contextlib.suppress(OSError):  # installed without source
-            source = inspect.getsource(config_class)
-            comments = dict(re.findall(r"^ {4}(\w+): [^#\n]*# (.+)$", source, flags=re.MULTILINE))
-        for name, hint in get_type_hints(config_class).items():
-            comment = comments.get(name)
-            found.setdefault(name, (hint, comment and comment.replace("None", "null").replace("%", "%%")))
-    return found
-
-
 def metric_options(*, fit_on: bool = True, several: bool = False, default: str | None = None) -> tuple[Part, ...]:
-    """Options that choose a metric, and one for each field of its configuration.
+    """Options that choose one or several metrics, and one for each field of their configuration.
 
-    Args:
-        fit_on: Whether statistics may be fitted before the work; else they come from files alone.
-        several: Whether there may be several metrics.
-        default: The metric where none is named; ``None`` leaves that to ``take_default``.
+    Without ``fit_on``, statistics come from files alone; without ``default``, ``take_default`` chooses the metric.
     """
     meant = default or f"{DEFAULT_METRIC}, or {DEFAULT_PRESET} with --encoder,"
     how = "repeat" if several else f"default {default}" if default else ""
@@ -106,7 +49,7 @@ def metric_options(*, fit_on: bool = True, several: bool = False, default: str |
 
 --quiet: no signature, no progress, no notes; warnings remain
 """
-    return text, add_citing_options, add_field_options
+    return text, CITING, add_field_options
 
 
 CACHE = f"""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from textmover.perturbations.clauses import Parses
-from textmover.perturbations.kinds import KINDS, resolve_types
-from textmover.perturbations.severity import shipped_table
+from textmover.perturbations.kinds import KINDS, every_type, read_degrees, resolve_types
 from textmover.types import InputError
 
 if TYPE_CHECKING:
@@ -46,27 +44,13 @@ def perturbation_options(*, types: str = "--types", parses: str = "--parser", us
 def chosen_types(
     options: argparse.Namespace, needed: Mapping[str, str] = NEEDED
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """The wanted types with their degrees, and those that are left out since something is not given for them.
-
-    Args:
-        options: The command's options.
-        needed: The flag that gives what a kind of change needs.
-    """
+    """The wanted types with their degrees, and those that are left out since something is not given for them."""
     given = {"": True, "parser": options.parser is not None, "neighbours": options.neighbours is not None}
     lacking = [name for name, kind in KINDS.items() if not given[kind.needs]]
-    named = None if options.types is None else [name for entry in options.types for name in entry.split(",") if name]
-    degrees = _degrees(options.degrees)
-    if named is None:
-        table = shipped_table()
-        names = [name for name in KINDS if name not in lacking]
-        if degrees is not None:
-            names = [name for name in names if set(degrees) & set(table.degrees(name))]
-        if not names:
-            raise InputError(
-                "Expected `degrees` to hold one that some type has, but got none: see `textmover perturb --list`."
-            )
-        return resolve_types(names, degrees), lacking
-    types = resolve_types(named, degrees)
+    degrees = read_degrees(options.degrees)
+    if options.types is None:
+        return every_type(degrees, without=lacking), lacking
+    types = resolve_types([name for entry in options.types for name in entry.split(",") if name], degrees)
     if not types:
         raise InputError("Expected `types` to name something, but got none: see `textmover perturb --list`.")
     for name in types:
@@ -77,25 +61,8 @@ def chosen_types(
     return types, []
 
 
-def _degrees(given: Sequence[str] | None) -> list[int] | None:
-    """The wanted degrees; all that there are for ``all``."""
-    if given is None:
-        return None
-    entries = [entry for one in given for entry in one.split(",") if entry]
-    if entries == ["all"]:
-        table = shipped_table()
-        return sorted({degree for name in KINDS for degree in table.degrees(name)})
-    if not entries or not all(re.fullmatch(r"[1-9]\d{0,8}", entry) for entry in entries):
-        raise InputError(f"Expected `degrees` to be whole numbers from 1 on, or 'all', but got {' '.join(given)!r}.")
-    return [int(entry) for entry in entries]
-
-
 def left_out_types(names: Sequence[str], needed: Mapping[str, str] = NEEDED) -> list[str]:
     """Sentences on types that were left out, with the flag that each needs.
-
-    Args:
-        names: The types.
-        needed: The flag that gives what a kind of change needs.
 
     Example:
         >>> left_out_types(["passive", "active"])

@@ -3,54 +3,40 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, refuse_table_options
+from textmover.cli.options.columns import DATA_FORMAT, SYSTEM_COLUMNS, first_given, references_of, refuse_table_options
 from textmover.cli.options.metric import CACHE, metric_options
+from textmover.files import check_output, write_output
 from textmover.readers.column_flags import flags_named
 from textmover.readers.lines import COMPRESSIONS
 from textmover.readers.streams import Row, TableFile, TextFiles
-from textmover.readers.system_scores import SystemScores, read_system_scores
-from textmover.runs.progress import progress_bar
-from textmover.scoring.field_flags import FIELD
+from textmover.readers.system_scores import digest_signature, read_system_scores
+from textmover.report.templating import check_jinja
+from textmover.runs.score_systems import score_pairs
+from textmover.scoring.field_flags import given_fields
 from textmover.scoring.scorer_options import load_scorer
 from textmover.types import InputError
 
 if TYPE_CHECKING:
-    from textmover.scoring.scorer import Scorer
-
-READY = "scores of a file"
-"""The signature of scores that were computed elsewhere."""
-
+    import numpy as np
+    from numpy.typing import NDArray
 
 TEXTS = (".txt", *COMPRESSIONS)
 """Suffixes of text files."""
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredSystems:
-    """Systems on the same segments.
+class ScoredSystems(NamedTuple):
+    """Systems on the same segments."""
 
-    Attributes:
-        scores: Segment scores of each, ``[n]``, by its name.
-        rows: Their texts, one row a segment; none where scores alone were given.
-        lines: Line or row of each segment.
-        signature: What the scores depend on.
-        higher_is_better: False for distances.
-    """
-
-    scores: dict[str, NDArray[np.float64]]
-    rows: Sequence[Row]
-    lines: Sequence[int]
-    signature: str
-    higher_is_better: bool
+    scores: dict[str, NDArray[np.float64]]  # segment scores of each, ``[n]``, by its name
+    rows: Sequence[Row]  # their texts, one row a segment; none where scores alone were given
+    lines: Sequence[int]  # line or row of each segment
+    signature: str  # what the scores depend on
+    higher_is_better: bool  # false for distances
 
 
 SYSTEMS = (
@@ -78,92 +64,97 @@ one of:
 """Options that name systems, their texts, existing scores, and the metric that scores them."""
 
 
+def chosen_output(options: argparse.Namespace, suffixes: Mapping[str, str]) -> tuple[str, Path | None]:
+    """Format and file of the output, checked before the work; text is only printed."""
+    form = options.format or suffixes.get(Path(options.output or "").suffix.lower(), "text")
+    if form == "html":
+        check_jinja()
+    if options.output is None:
+        return form, None
+    if form == "text":
+        *others, last = (suffix for suffix in suffixes if suffix != ".htm")
+        raise InputError(
+            f"Expected `--output` to end in {', '.join(others)} or {last}, or --format to name one, but got "
+            f"{options.output}: text is printed only."
+        )
+    files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
+    return form, check_output(options.output, files if options.data is None else [*files, options.data])
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write into the file, or to standard output where there is none."""
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_output(text, output)
+
+
 def scored_systems(options: argparse.Namespace) -> ScoredSystems:
     """The systems that the options name, scored unless their scores were given."""
-    if options.scores is None:
-        for name in ("score_columns", "lower_is_better"):
-            if getattr(options, name):
-                flag = name.replace("_", "-")
-                raise InputError(f"Expected `--{flag}` together with --scores, but got it alone: leave it out.")
-        files = _files(options)
-        names = _names(files.systems, options.names, files=options.hypotheses is not None)
-        rows = _rows(files)
-        scorer = load_scorer(options)
-        scores = _scores(scorer, rows, names, shown=not options.quiet)
-        places = [row.line for row in rows]
-        return ScoredSystems(scores, rows, places, str(scorer.signature), scorer.metric.higher_is_better)
+    if options.scores is not None:
+        return _read_systems(options)
+    if alone := first_given(options, "score_columns", "lower_is_better"):
+        raise InputError(f"Expected `{alone}` together with --scores, but got it alone: leave it out.")
+    files = _files(options)
+    names = _names(files.systems, options.names, files=options.hypotheses is not None)
+    rows = _rows(files)
+    scorer = load_scorer(options)
+    # All texts of a system together; each distinct pair is scored once.
+    hypotheses = [row.hypotheses[place] for place in range(len(names)) for row in rows]
+    references = [row.references for row in rows] * len(names)
+    count = len(rows)
+    found = score_pairs(scorer, hypotheses, references, parts=count, shown=not options.quiet)
+    scores = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
+    lines = [row.line for row in rows]
+    return ScoredSystems(scores, rows, lines, str(scorer.signature), scorer.metric.higher_is_better)
+
+
+def _read_systems(options: argparse.Namespace) -> ScoredSystems:
+    """The systems whose scores are given, with their texts where these are given as well."""
     refuse_metric(options, "--scores")
-    found = _ready(options)
-    ready = found.scores
+    # Where there is no --data, its options are those of the table of scores.
+    own = options.data is None
+    split = (options.split if own else None) or "train"
+    with flags_named({"columns": "--score-columns"}):
+        found = read_system_scores(
+            options.scores, options.score_columns, format=options.data_format if own else None, split=split
+        )
     given = options.hypotheses is not None or options.data is not None
+    if len(found.scores) < 2:
+        raise InputError(
+            f"Expected the scores of two systems, but got those of {next(iter(found.scores))} alone: give a column or "
+            "a file of another."
+        )
     if options.references is not None and not given:
         raise InputError("Expected `--references` together with --hypotheses, but got it alone: name both, or none.")
-    files_or_none = _files(options) if given else None
-    if files_or_none is not None and len(files_or_none.systems) != len(ready):
+    files = _files(options) if given else None
+    if files is not None and len(files.systems) != len(found.scores):
         raise InputError(
-            f"Expected scores of the {len(files_or_none.systems)} systems whose texts are given, but got those of "
-            f"{len(ready)} ({', '.join(ready)}): name their columns with --score-columns, in the order of the systems."
+            f"Expected scores of the {len(files.systems)} systems whose texts are given, but got those of "
+            f"{len(found.scores)} ({', '.join(found.scores)}): name their columns with --score-columns, in the order "
+            "of the systems."
         )
     by_file = options.hypotheses is not None or (not given and len(options.scores) > 1)
-    systems = tuple(ready) if files_or_none is None else files_or_none.systems
-    names = _names(systems, options.names, files=by_file)
-    rows = [] if files_or_none is None else _rows(files_or_none)
-    count = len(next(iter(ready.values())))
-    if rows and len(rows) != count:
+    names = _names(tuple(found.scores) if files is None else files.systems, options.names, files=by_file)
+    rows = [] if files is None else _rows(files)
+    if rows and len(rows) != len(found.lines):
         raise InputError(
-            f"Expected a score for each of the {len(rows)} segments, but got {count} in {options.scores[0]}: give the "
-            "scores of the same segments."
+            f"Expected a score for each of the {len(rows)} segments, but got {len(found.lines)} in "
+            f"{options.scores[0]}: give the scores of the same segments."
         )
-    scores = dict(zip(names, ready.values(), strict=True))
-    lines = tuple(row.line for row in rows) or found.lines
-    signature = found.signature or _signature(options.scores, list(ready.values()))
+    scores = dict(zip(names, found.scores.values(), strict=True))
+    lines = [row.line for row in rows] or found.lines
+    signature = found.signature or digest_signature(options.scores, found)
     return ScoredSystems(scores, rows, lines, signature, not options.lower_is_better)
 
 
-def _signature(paths: Sequence[str], scores: Sequence[NDArray[np.float64]]) -> str:
-    """Signature of given scores: their files and the start of their digest."""
-    digest = hashlib.sha256(np.ascontiguousarray(np.stack(scores), dtype="<f8").tobytes()).hexdigest()[:12]
-    return f"{READY}:{','.join(Path(path).name for path in paths)}|sha256:{digest}"
-
-
-def inputs_of(options: argparse.Namespace) -> list[str]:
-    """Every file that is read."""
-    files = [*(options.hypotheses or ()), *(options.references or ()), *(options.scores or ())]
-    return files if options.data is None else [*files, options.data]
-
-
 def refuse_metric(options: argparse.Namespace, instead: str) -> None:
-    """Refuse options of a metric where nothing is scored.
-
-    Args:
-        options: The command's options.
-        instead: The flag that names scores which are there already.
-    """
-    given = ["model"] if options.model is not None else []
-    given += [name for name in ("fit_on", "statistics", "cache", "revision") if getattr(options, name) is not None]
-    given += [name.removeprefix(FIELD) for name in vars(options) if name.startswith(FIELD)]
+    """Refuse options of a metric where the scores that ``instead`` names are there already."""
+    names = ("model", "fit_on", "statistics", "cache", "revision")
+    given = [*(name for name in names if getattr(options, name) is not None), *given_fields(options)]
     if given:
         flag = given[0].replace("_", "-")
         raise InputError(f"Expected `--{flag}` or `{instead}`, but got both: scores that are there need no metric.")
-
-
-def _ready(options: argparse.Namespace) -> SystemScores:
-    """The scores that are there already."""
-    # Where there is no --data, its options are those of the table of scores.
-    own = options.data is None
-    with flags_named({"columns": "--score-columns"}):
-        ready = read_system_scores(
-            options.scores,
-            options.score_columns,
-            format=options.data_format if own else None,
-            split=(options.split if own else None) or "train",
-        )
-    if len(ready.scores) < 2:
-        raise InputError(
-            f"Expected the scores of two systems, but got those of {next(iter(ready.scores))} alone: give a column or "
-            "a file of another."
-        )
-    return ready
 
 
 def _files(options: argparse.Namespace) -> TextFiles | TableFile:
@@ -177,8 +168,8 @@ def _files(options: argparse.Namespace) -> TextFiles | TableFile:
                 f"Expected two systems to compare, but got {len(columns) or 'no'} --hypothesis-column: name one for "
                 "each system."
             )
-        references = tuple(dict.fromkeys(options.reference_column or ["reference"]))
-        return TableFile(options.data, columns, references, format=options.data_format, split=options.split or "train")
+        split = options.split or "train"
+        return TableFile(options.data, columns, references_of(options), format=options.data_format, split=split)
     if options.hypotheses is None:
         raise InputError(
             "Expected the texts of two systems or their scores, but got none: give --hypotheses, --data or --scores."
@@ -217,48 +208,3 @@ def _names(systems: Sequence[str], given: Sequence[str] | None, *, files: bool) 
         if all(names) and len(set(names)) == len(names):
             return names
     return tuple(systems)
-
-
-def _scores(
-    scorer: Scorer, rows: Sequence[Row], names: Sequence[str], *, shown: bool
-) -> dict[str, NDArray[np.float64]]:
-    """Segment scores of each system; each distinct text is encoded once."""
-    count = len(rows)
-    hypotheses = [row.hypotheses[place] for place in range(len(names)) for row in rows]
-    found = score_pairs(scorer, hypotheses, [row.references for row in rows] * len(names), parts=count, shown=shown)
-    return {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
-
-
-def score_pairs(
-    scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, parts: int, shown: bool
-) -> NDArray[np.float64]:
-    """Scores of texts, ``parts`` at a time, behind a progress bar; weights are fitted on all of them.
-
-    The same text with the same references is scored once: batch mates move a score in its last digits, and systems with
-    the same output have to tie.
-
-    Args:
-        scorer: The scorer.
-        hypotheses: ``n`` texts.
-        references: For each, one or more.
-        parts: How many are scored at a time.
-        shown: Whether there is a progress bar.
-    """
-    scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
-    places: dict[tuple[str, tuple[str, ...]], int] = {}
-    pairs = zip(hypotheses, references, strict=True)
-    chosen = [places.setdefault((text, tuple(several)), len(places)) for text, several in pairs]
-    texts, against = [text for text, _ in places], [several for _, several in places]
-    found = []
-    finished = 0
-    with progress_bar("scoring", shown=shown) as advance:
-
-        def count(pairs: int) -> None:
-            nonlocal finished
-            finished += pairs
-            advance(pairs, finished / len(texts), True)
-
-        for start in range(0, len(texts), parts):
-            part = slice(start, start + parts)
-            found.append(scorer.score_fitted(texts[part], against[part], count).scores)
-    return np.concatenate(found)[chosen]

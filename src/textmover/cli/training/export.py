@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from pathlib import Path
 
-import torch
-
-from textmover._version import __version__
-from textmover.checkpoints.adapter import AdapterConfig, adapter_report
+from textmover.checkpoints.adapter import AdapterConfig
+from textmover.checkpoints.card import adapter_card, describe_adapter, without_adapter
 from textmover.checkpoints.files import CARD
 from textmover.checkpoints.folder import check_replaceable, save_checkpoint
 from textmover.checkpoints.hub import check_repository, push_to_hub
-from textmover.checkpoints.loading import load_metric
-from textmover.cli.console import set_up_logging
-from textmover.cli.training.mixing import MIX_OPTIONS, check_mix_options, mixed
+from textmover.cli.options.columns import RATED_COLUMNS, first_given, read_tables
 from textmover.files import atomic_file
-from textmover.modules.probes import PROBES, probe_scores
+from textmover.modules.devices import resolve_device
+from textmover.modules.probes import PROBES
+from textmover.readers.column_flags import COLUMN_OPTIONS
 from textmover.scoring.backends import EXPORTED, Prepared, check_backend, prepare
 from textmover.training.finished_runs import metric_and_card
-from textmover.types import InputError, SegmentMetric
-
-ADAPTER_SECTION = re.compile(r"\n## Adapter\n.*?(?=\n## |\Z)", re.DOTALL)
-"""Section of an adapter's model card about the adapter."""
-
+from textmover.training.mixing import mix
+from textmover.types import InputError
 
 OPTIONS = (
     f"""
@@ -36,7 +30,11 @@ FOLDER: where the metric goes: configuration, weights, model card
 --adapter RANK: store the encoder as its difference from the pretrained one, of this rank on the mean: a few megabytes;
     16 is usual
 --adapter-dtype float16|float32: type of the adapter's numbers, float16 if not given
-{MIX_OPTIONS}
+--average RUN...: the mean of the weights of RUN and of these, all of one configuration (other seeds, steps, or data)
+--weights WEIGHT...: what RUN and each of --average count in the mean; all the same if not given
+--untrained SHARE: weights that are this share of the way back to the untrained encoder: 0 as trained, 1 untrained
+--ratings FILE: table of rated segments that corpus statistics and calibration are fitted on again, after the mixing
+{RATED_COLUMNS}
 --backend {"|".join(EXPORTED)} (repeat): also write what this back-end runs; may be repeated
 --precision exact|int8 (repeat): its arithmetic, float32 if not given (which serves bfloat16 too); may be repeated
 --push OWNER/NAME: also put the folder on the Hugging Face Hub
@@ -48,7 +46,6 @@ FOLDER: where the metric goes: configuration, weights, model card
 
 def run(options: argparse.Namespace) -> None:
     """Rebuild a metric, mix it with others, write it as a folder, measure what goes with it, and push it."""
-    set_up_logging(quiet=True)
     folder = Path(options.folder)
     _check_folder(folder, overwrite=options.overwrite)
     adapter = _check_options(options)
@@ -56,9 +53,14 @@ def run(options: argparse.Namespace) -> None:
     backends, precisions = dict.fromkeys(options.backend or ()), dict.fromkeys(options.precision or ("exact",))
     wanted = [(name, precision) for name in backends for precision in precisions]
     for name in backends:
-        check_backend(name, torch.device("cpu"))
-    metric, card = mixed(options, *metric_and_card(options.run_checkpoint))
-    card = ADAPTER_SECTION.sub("", card)  # of an adapter that it was before
+        check_backend(name, resolve_device("cpu"))
+    metric, card = metric_and_card(options.run_checkpoint)
+    if options.average is not None or options.untrained is not None or options.ratings is not None:
+        rated = [] if options.ratings is None else read_tables([options.ratings], options, score=True)[0]
+        settings = {name: getattr(options, name) for name in ("weights", "untrained", "ratings")}
+        name = Path(options.run_checkpoint).name
+        metric, card = mix(metric, card, name, average=options.average or (), rated=rated, **settings)
+    card = without_adapter(card)  # of an adapter that it was before
     lines: list[str] = []
 
     def add_backends(beside: Path) -> None:
@@ -66,9 +68,9 @@ def run(options: argparse.Namespace) -> None:
 
     save_checkpoint(metric, folder, card=card, overwrite=options.overwrite, add=add_backends, adapter=adapter)
     if adapter is not None:
-        lines.append(_adapter_line(metric, folder))
+        lines.append(describe_adapter(metric, folder))
         with atomic_file(folder / CARD) as stream:
-            stream.write(_adapter_card(card, folder, lines[-1]))
+            stream.write(adapter_card(card, folder, lines[-1]))
     sys.stdout.write(
         f"Exported to {folder}. Score with it:\n"
         f"  textmover score -i hypotheses.txt references.txt --model {options.folder}\n" + "".join(lines)
@@ -80,7 +82,15 @@ def run(options: argparse.Namespace) -> None:
 
 def _check_options(options: argparse.Namespace) -> AdapterConfig | None:
     """Refuse what does not go together, before the work; what kind of adapter is wanted, if any."""
-    check_mix_options(options)
+    if options.untrained is not None and not 0 <= options.untrained <= 1:
+        raise InputError(
+            f"Expected `--untrained` to be between 0 (as trained) and 1 (untrained), but got {options.untrained:g}."
+        )
+    if options.weights is not None and options.average is None:
+        raise InputError("Expected `--average RUN …` beside `--weights`, but got none: name what is to be averaged.")
+    column = first_given(options, *COLUMN_OPTIONS)
+    if column and options.ratings is None:
+        raise InputError(f"Expected `--ratings FILE` beside `{column}`, but got none: give the table.")
     if options.precision and not options.backend:
         raise InputError("Expected `--backend` beside `--precision`, but got none: name what is to be written.")
     if options.adapter is None and options.adapter_dtype is not None:
@@ -103,34 +113,6 @@ def _described(backend: str, precision: str, prepared: Prepared) -> str:
     if prepared.states is not None:
         measured.append(f"of a hidden state {prepared.states:.1e} of the largest")
     return f"{backend} {precision}: largest deviation from torch on {len(PROBES)} pairs: {', '.join(measured)}.\n"
-
-
-def _adapter_line(metric: SegmentMetric, folder: Path) -> str:
-    """One line on an adapter's size, and on how far it is from the metric that it was made of."""
-    report = adapter_report(folder)
-    if report is None:
-        raise RuntimeError(f"Expected {folder} to hold the adapter that was written there, but it does not.")
-    parts = [f"{report.size / 1e6:.2f} MB"]
-    if report.matrix is not None:
-        parts.append(f"relative error of all matrices {report.error:.1e}")
-        parts.append(f"largest of one {report.largest_error:.1e} ({report.matrix})")
-    again = load_metric(folder)
-    if not metric.needs_fit:
-        deviation = float((probe_scores(again) - probe_scores(metric)).abs().max())
-        parts.append(f"largest deviation of an uncalibrated score on {len(PROBES)} pairs {deviation:.1e}")
-    return (
-        f"Adapter of rank {report.rank} ({report.dtype}) over {report.base} (sha256 {report.sha256[:16]}…): "
-        f"{', '.join(parts)}.\n"
-    )
-
-
-def _adapter_card(card: str, folder: Path, line: str) -> str:
-    """The model card with what an adapter's reader has to know."""
-    signature = load_metric(folder).signature
-    return (
-        f"{card.rstrip()}\n\n## Adapter\n\n{line}\nThe encoder is stored as its difference from that base, which has "
-        f"to be at hand with the same hash. Signature as an adapter:\n`textmover:{__version__}|{signature}`\n"
-    )
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> None:

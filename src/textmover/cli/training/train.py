@@ -19,7 +19,6 @@ from typing import Any, NoReturn, TypeVar
 
 import pytorch_lightning as pl
 from jsonargparse import ActionConfigFile, Namespace, set_loader
-from pytorch_lightning.callbacks import ModelCheckpoint
 from pytorch_lightning.cli import LightningArgumentParser, LightningCLI
 from pytorch_lightning.utilities.exceptions import MisconfigurationException, SIGTERMException
 
@@ -27,7 +26,7 @@ from textmover.checkpoints.adapter import AdapterConfig
 from textmover.checkpoints.folder import check_replaceable
 from textmover.checkpoints.training_run import metric_entry, read_run_checkpoint
 from textmover.cli.console import causes, guarded, set_up_logging
-from textmover.cli.options.types import given_twice
+from textmover.cli.options.declaration import given_twice
 from textmover.data.datamodule import SourcesDataModule
 from textmover.experiments.search.space import read_mapping
 from textmover.reading import NotYamlError, load_yaml
@@ -35,9 +34,10 @@ from textmover.runs.launched_processes import check_by_hand
 from textmover.runs.termination import Terminated
 from textmover.training.callbacks import AtomicCheckpoints, RandomState
 from textmover.training.export_after_fit import ExportOptions, check_base, finish_run
+from textmover.training.resuming import SayHowToResume
 from textmover.training.sharding import ShardedStrategy
 from textmover.training.stage import StageModule
-from textmover.training.trainer_checks import NotFiniteError, check_moved, check_precision
+from textmover.training.trainer_checks import check_moved, check_precision
 from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
@@ -46,14 +46,9 @@ FOUND = ("last", "hpc")
 """Values of `ckpt_path` for which Lightning looks among the run's own checkpoints."""
 
 WRAPPING = (
-    "Parser key",
-    "Does not validate",
-    "Subtypes:",
-    "Errors:",
-    "Given value",
-    "Problem with",
+    "Parser key", "Does not validate", "Subtypes:", "Errors:", "Given value", "Problem with",
     "Expected a <class 'NoneType'>",
-)
+)  # fmt: skip
 """Beginnings of the lines that jsonargparse wraps around what is wrong."""
 
 HELP = " (see --help)."
@@ -200,30 +195,6 @@ class TrainCLI(LightningCLI):
         return self._parser(self.subcommand).dump(self.config[self.subcommand], skip_none=True, skip_validation=True)
 
 
-class SayHowToResume(pl.Callback):
-    """After an interruption, or numbers that are none, names the checkpoint to go on from."""
-
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Say which option resumes, where a checkpoint has been written: logged, or at the end of the error."""
-        path = _last_written(trainer)
-        if path is None:
-            return
-        if isinstance(exception, (KeyboardInterrupt, SIGTERMException)):
-            logger.info("Go on from step %d or a little before with --ckpt_path %s", trainer.global_step, path)
-        elif isinstance(exception, NotFiniteError):
-            way = "Go on from the last good checkpoint, or an earlier one, or start again"
-            exception.args = (f"{exception} {way}: --ckpt_path {path}",)
-
-
-def _last_written(trainer: pl.Trainer) -> Path | None:
-    """The checkpoint to go on from: the last one in this run's own place, else the one that it went on from."""
-    watched = [one for one in trainer.callbacks if isinstance(one, ModelCheckpoint)]
-    paths = [(one.dirpath, Path(one.best_model_path)) for one in watched if one.monitor is None and one.best_model_path]
-    # A resumed run knows the path of the run before, which may lie elsewhere or be gone.
-    own = [path for folder, path in paths if folder is not None and path.parent == Path(folder) and path.exists()]
-    return own[-1] if own else None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run LightningCLI with this project's defaults; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -242,13 +213,7 @@ CommandLine = TypeVar("CommandLine", bound=TrainCLI)
 def run_training(
     arguments: Sequence[str], kind: type[CommandLine] = TrainCLI, callbacks: Sequence[pl.Callback] = ()
 ) -> CommandLine:
-    """Parse the arguments and do what they say, such as a fit.
-
-    Args:
-        arguments: What stands behind ``train.py``.
-        kind: The command line, or one that does less or more than it.
-        callbacks: Beside those of the recipe.
-    """
+    """Parse the arguments and do what they say, such as a fit, with further callbacks than those of the recipe."""
     with _lightning_errors():
         return kind(
             pl.LightningModule,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from textmover._version import __version__
-from textmover.experiments.evaluation.agreement import Failure, Finding
+from textmover.experiments.evaluation.agreement import Failure, Finding, Judged
 from textmover.experiments.evaluation.sets import SetFiles, scores_table
 from textmover.files import check_output, write_output
 from textmover.meta_evaluation import Evaluation, MetricScores
@@ -46,27 +46,24 @@ FAINT = 0.15
 """Share of the weight of either word below which a link is left out."""
 
 
-def report_section(
-    evaluation: Evaluation,
-    judgements: Judgements,
-    rows: Sequence[MetricScores],
-    notes: Sequence[str],
-    scorers: Mapping[str, Scorer],
-) -> ReportSection:
-    """Build the section of the page for one set and dimension."""
-    shown: list[Disagreement] = []
-    if evaluation.dimension is not None:
-        found = largest_disagreements(judgements, rows, dimension=evaluation.dimension)
-        shown = [replace(one, alignment=_alignment(scorers.get(one.metric), one)) for one in found]
-    return ReportSection(evaluation, judgements, rows, shown, notes)
-
-
-def write_page(folder: str, sections: Sequence[ReportSection], options: argparse.Namespace) -> Path:
-    """Write the page."""
+def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Mapping[str, Scorer]) -> Path:
+    """Write the page of all sets and dimensions that have agreement."""
+    sections = []
+    for one in found:
+        for finding in one.findings:
+            notes, shown = one.notes(finding), list[Disagreement]()
+            lacking = [row.name for row in one.rows if row not in finding.rows]
+            if lacking:
+                notes.append(f"Left out: {', '.join(lacking)} (no score for any text).")
+            judgements, evaluation = finding.question.judgements, finding.evaluation
+            if evaluation.dimension is not None:
+                shown = largest_disagreements(judgements, finding.rows, dimension=evaluation.dimension)
+                shown = [replace(one, alignment=_alignment(scorers.get(one.metric), one)) for one in shown]
+            sections.append(ReportSection(evaluation, judgements, finding.rows, shown, notes))
     versions = {"textmover": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     versions["python"] = ".".join(map(str, sys.version_info[:3]))
     command = shlex.join(["textmover", *options.command_line])
-    return write_report(folder, ReportHead(datetime.date.today().isoformat(), command, versions), sections)
+    return write_report(options.report, ReportHead(datetime.date.today().isoformat(), command, versions), sections)
 
 
 def _alignment(scorer: Scorer | None, shown: Disagreement) -> Alignment | None:

@@ -32,20 +32,12 @@ class Target(NamedTuple):
     path: Path | None = None
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is written where."""
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="text, for reading; json, everything that is known, of several lines as a list; jsonl, one object a line; "
-        "html, a page whose words light up; from the suffix of --output if not given, else text",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="write there instead of to standard output; .png, .svg or .pdf draws the plan over the similarities, "
-        ".html, .json, .jsonl and .txt are the formats",
-    )
+OUTPUT_OPTIONS = f"""
+--format {"|".join(FORMATS)}: text, for reading; json, everything that is known, of several lines as a list; jsonl, one
+    object a line; html, a page whose words light up; from the suffix of --output if not given, else text
+--output FILE: write there instead of to standard output; .png, .svg or .pdf draws the plan over the similarities,
+    .html, .json, .jsonl and .txt are the formats
+"""
 
 
 def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from textmover.checkpoints.averaging import average_metrics, fitted_names, interpolate, refit
 from textmover.checkpoints.card import made_from, write_card
-from textmover.cli.options.columns import RATED_COLUMNS, read_tables
 from textmover.modules.matching.calibration import Calibration
-from textmover.readers.column_flags import COLUMN_OPTIONS, flags_named
+from textmover.readers.column_flags import flags_named
 from textmover.training.finished_runs import metric_and_card
 from textmover.types import InputError, Segment, SegmentMetric
 
@@ -25,67 +23,55 @@ FLAGS = {"share": "--untrained", "metrics": "--average", "weights": "--weights"}
 """The flag behind each argument that an error may name."""
 
 
-MIX_OPTIONS = f"""
---average RUN...: the mean of the weights of RUN and of these, all of one configuration (other seeds, steps, or data)
---weights WEIGHT...: what RUN and each of --average count in the mean; all the same if not given
---untrained SHARE: weights that are this share of the way back to the untrained encoder: 0 as trained, 1 untrained
---ratings FILE: table of rated segments that corpus statistics and calibration are fitted on again, after the mixing
-{RATED_COLUMNS}
-"""
-
-
-def check_mix_options(options: argparse.Namespace) -> None:
-    """Refuse options that do not go together, before anything is loaded."""
-    if options.untrained is not None and not 0 <= options.untrained <= 1:
-        raise InputError(
-            f"Expected `--untrained` to be between 0 (as trained) and 1 (untrained), but got {options.untrained:g}."
-        )
-    if options.weights is not None and options.average is None:
-        raise InputError("Expected `--average RUN …` beside `--weights`, but got none: name what is to be averaged.")
-    named = [name for name in COLUMN_OPTIONS if getattr(options, name) is not None]
-    if named and options.ratings is None:
-        raise InputError(
-            f"Expected `--ratings FILE` beside `--{named[0].replace('_', '-')}`, but got none: give the table."
-        )
-
-
-def mixed(options: argparse.Namespace, metric: SegmentMetric, card: str) -> tuple[SegmentMetric, str]:
-    """A metric mixed as the options say, and its card.
+def mix(
+    metric: SegmentMetric,
+    card: str,
+    name: str,
+    *,
+    average: Sequence[str],
+    weights: Sequence[float] | None,
+    untrained: float | None,
+    ratings: str | None,
+    rated: list[Segment],
+) -> tuple[SegmentMetric, str]:
+    """Mix a metric with others, and describe it in a card that hands on what theirs say of their data.
 
     Args:
-        options: The command's options.
-        metric: The metric of the run that stands first.
-        card: Its card, which stays where nothing is mixed, and is handed on by that of what is made from it.
+        metric: The metric of a run.
+        card: Its card.
+        name: Its name.
+        average: Runs whose weights are averaged with its own.
+        weights: What each of them counts, its own first.
+        untrained: Share of the way back to the untrained encoder.
+        ratings: File of ``rated``, on which statistics and calibration are fitted again; ``None`` for none.
+        rated: Its segments.
     """
-    if options.average is None and options.untrained is None and options.ratings is None:
-        return metric, card
-    rated = None if options.ratings is None else read_tables([options.ratings], options, score=True)[0]
-    cards, made = [(Path(options.run_checkpoint).name, card)], []
+    cards, made = [(name, card)], []
     with flags_named(FLAGS):
-        if options.average is not None:
+        if average:
             others = []
-            for name in options.average:
-                other, other_card = metric_and_card(name)
+            for run in average:
+                other, other_card = metric_and_card(run)
                 others.append(other)
-                cards.append((Path(name).name, other_card))
-            if rated is None:
-                counted = options.weights or [1.0] * len(cards)
+                cards.append((Path(run).name, other_card))
+            if ratings is None:
+                counted = weights or [1.0] * len(cards)
                 _tell_unlike_scales(
                     [one for one, weight in zip([metric, *others], counted, strict=False) if weight > 0]
                 )
-            texts = None if rated is None else _texts(metric, rated)
-            metric = average_metrics([metric, *others], options.weights, texts=texts)
-            shown = [f"`{name}`" for name, _ in cards]
-            if options.weights is not None:
-                shown = [f"{name} ({weight:g})" for name, weight in zip(shown, options.weights, strict=True)]
+            texts = None if ratings is None else _texts(metric, rated)
+            metric = average_metrics([metric, *others], weights, texts=texts)
+            shown = [f"`{one}`" for one, _ in cards]
+            if weights is not None:
+                shown = [f"{one} ({weight:g})" for one, weight in zip(shown, weights, strict=True)]
             made.append(f"as the mean of the weights of {', '.join(shown)}")
         else:
             made.append(f"from `{cards[0][0]}`")
-        if options.untrained is not None:
-            metric = interpolate(metric, options.untrained)
-            made.append(f"{options.untrained:g} of the way back to the untrained encoder")
-        if rated is not None:
-            made.append(f"with {' and '.join(_fit(metric, rated))} fitted on `{Path(options.ratings).name}`")
+        if untrained is not None:
+            metric = interpolate(metric, untrained)
+            made.append(f"{untrained:g} of the way back to the untrained encoder")
+        if ratings is not None:
+            made.append(f"with {' and '.join(_fit(metric, rated))} fitted on `{Path(ratings).name}`")
     title = "A text-generation metric of mixed weights" if len(made) > 1 or len(cards) > 1 else "A refitted metric"
     return metric, write_card(title, ", ".join(made), metric) + made_from(cards)
 

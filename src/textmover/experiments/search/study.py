@@ -1,0 +1,336 @@
+"""A search for hyper-parameters: trials of Optuna in a database, a table of them, and the best recipe."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import hashlib
+import json
+import logging
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from textmover.csv_cells import CsvWriter
+from textmover.experiments.search.space import JudgedParts, Space, read_mapping, read_space
+from textmover.files import atomic_file
+from textmover.markdown import one_line
+from textmover.terminal import console, print_table
+from textmover.types import InputError
+
+logger = logging.getLogger(__name__)
+
+DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"
+"""Files of the output folder."""
+
+ASKED = "asked"
+"""Attribute of the study that says what was asked for, so that --resume does not mix searches."""
+
+HOPELESS = 3
+"""A search whose first trials fail, as many as this, ends: the next ones would too."""
+
+STARTUP = 10
+"""Trials that are drawn at random before the sampler learns from those that there are."""
+
+OPTIMISTIC = (
+    "The best of {n} was chosen on the part that it is judged on here, so its value is optimistic: judge it once on "
+    "ratings that had no part in the choice."
+)
+
+RunTrial = Callable[..., "tuple[float, int]"]
+"""Fits a recipe in a folder; gives the value of its objective and the number of validations."""
+
+
+class ObjectiveError(InputError):
+    """The objective is not among the logged validation values, so that no trial can have one."""
+
+
+class Search:
+    """A search as the options of ``textmover search`` describe it; ``optuna`` is the package."""
+
+    def __init__(self, options: argparse.Namespace, optuna: Any) -> None:
+        self.options, self.optuna = options, optuna
+        self.recipe = read_mapping(options.config, "a recipe")
+        self.space: Space = read_space(options.space)
+        self.objective: str = options.objective
+        self.maximise = not options.minimise
+        self.seeds: tuple[int | None, ...] = tuple(options.seeds or (None,))
+        self.folder = Path(options.output)
+        self.study: Any = None
+
+    def open(self) -> None:
+        """Open the study in the folder, new or as it was left."""
+        optuna, file = self.optuna, self.folder / DATABASE
+        if file.exists() and not self.options.resume:
+            raise InputError(
+                f"Expected --output to be a folder without a search, but {self.folder} has one: --resume goes on with "
+                "it, or give another folder."
+            )
+        pruners = optuna.pruners
+        self.study = optuna.create_study(
+            storage=optuna.storages.RDBStorage(f"sqlite:///{file.resolve()}"),
+            study_name="search",
+            direction="maximize" if self.maximise else "minimize",
+            load_if_exists=True,
+            pruner=pruners.NopPruner() if self.options.no_pruning else pruners.MedianPruner(n_startup_trials=4),
+        )
+        digest = hashlib.sha256(json.dumps(self.recipe, sort_keys=True, default=str).encode()).hexdigest()
+        asked = {
+            "--config": digest[:16],
+            "--space": {key: repr(one) for key, one in self.space.items()},
+            "--objective": self.objective,
+            "--minimise": not self.maximise,
+            "--seeds": list(self.seeds),
+        }
+        before = self.study.user_attrs.get(ASKED, asked)
+        different = [name for name in asked if asked[name] != before.get(name)]
+        if different:
+            raise InputError(
+                f"Expected --resume to go on with the same search, but {different[0]} is another one than in "
+                f"{self.folder}: give another --output."
+            )
+        self.study.set_user_attr(ASKED, asked)
+
+    def run(self, run_trial: RunTrial) -> None:
+        """Run trials one after another; table and best recipe are up to date after each."""
+        states, trials = self.optuna.trial.TrialState, self.options.trials
+        try:
+            self._write()
+            while len(self._ended()) < trials:
+                stopped = self.study.get_trials(states=[states.RUNNING])  # when an earlier run ended
+                trial = self.optuna.trial.Trial(self.study, stopped[0]._trial_id) if stopped else self.study.ask()
+                values: dict[str, Any] = {}
+                for key, one in self.space.items():
+                    # Seeds of their own let a resumed search draw what an unbroken one draws.
+                    self.study.sampler = self._sampler(trial.number * len(self.space) + len(values))
+                    values[key] = one.suggest(trial, key)
+                reason = self._one_trial(trial, values, run_trial)
+                self._write()
+                last = self.study.trials[trial.number]
+                shown = "" if last.value is None else f" {self.objective} {last.value:.4f}"
+                told = ", ".join(f"{name}={_written(values[key])}" for key, name in _short(self.space).items())
+                why = f": {reason}" if reason else ""
+                line = f"Trial {trial.number + 1} of {trials}: {_state(last)}{shown} ({told}){why}"
+                console(stderr=True).print(line, soft_wrap=True)
+                ended = self._ended()
+                if len(ended) == HOPELESS and all(one.state == states.FAIL for one in ended):
+                    raise InputError(
+                        f"Expected trials that can be run, but the first {HOPELESS} failed, the last one so: {reason}"
+                    )
+        except (KeyboardInterrupt, ObjectiveError) as error:
+            self._write()
+            if isinstance(error, KeyboardInterrupt):
+                table = self.folder / TABLE
+                logger.warning("%d trials are in %s; go on with --resume.", len(self._ended()), table)
+            raise
+
+    def _sampler(self, number: int) -> Any:
+        """A sampler that draws one value."""
+        seed = self.options.sampler_seed + number
+        if self.options.sampler == "random":
+            return self.optuna.samplers.RandomSampler(seed=seed)
+        return self.optuna.samplers.TPESampler(n_startup_trials=STARTUP, seed=seed)
+
+    def _one_trial(self, trial: Any, values: Mapping[str, Any], run_trial: RunTrial) -> str:
+        """Run a trial with each seed and tell the study; returns why it failed, if it did."""
+        states, study = self.optuna.trial.TrialState, self.study
+        start, validations = time.monotonic(), 0
+        found: list[float] = []
+        reported = set(study.trials[trial.number].intermediate_values)  # of a trial that was stopped
+        place = self.folder / f"trial-{trial.number + 1:03}"
+        shutil.rmtree(place, ignore_errors=True)
+        recipe, judged = with_values(self.recipe, values), JudgedParts(study, values)
+
+        def report(number: int, value: float) -> None:
+            if found or not math.isfinite(value):
+                return  # a trial is compared with others by its first seed
+            if number not in reported:
+                trial.report(value, number)
+            if trial.should_prune():
+                raise self.optuna.TrialPruned
+
+        reason, state = "", states.COMPLETE
+        try:
+            for seed in self.seeds:
+                folder = place / ("" if seed is None else f"seed-{seed}")
+                own = placed(recipe, folder, seed, checkpoints=True)
+                told: dict[str, Any] = {"report": report, "judged": partial(judged.check, seed)}
+                value, count = run_trial(own, folder, self.objective, maximise=self.maximise, **told)
+                found.append(value)
+                validations += count
+            judged.keep()
+        except self.optuna.TrialPruned:
+            state = states.PRUNED
+        except ObjectiveError:
+            trial.set_user_attr("reason", "the objective is not logged")
+            study.tell(trial, state=states.FAIL)
+            raise
+        except (ValueError, RuntimeError, ArithmeticError, OSError, MemoryError) as error:
+            # One setting that cannot be run, such as a batch that the device has no room for, must not end the others.
+            reason, state = " ".join(f"{error}".split()) or type(error).__name__, states.FAIL
+            trial.set_user_attr("reason", reason)
+        trial.set_user_attr("seconds", round(time.monotonic() - start, 1))
+        trial.set_user_attr("validations", validations or len(study.trials[trial.number].intermediate_values))
+        trial.set_user_attr("values", found)
+        study.tell(trial, math.fsum(found) / len(found) if state == states.COMPLETE else None, state=state)
+        return reason
+
+    def _write(self) -> None:
+        """Write the table of all trials, and the best recipe if there is one."""
+        with atomic_file(self.folder / TABLE) as stream:
+            writer = CsvWriter(stream)
+            ends = ("validations", "seconds", "reason")
+            writer.writerow(["trial", "state", self.objective, *self.space, "values", *ends])
+            for one in (one for one in self.study.trials if one.state.is_finished()):
+                value, notes = "" if one.value is None else repr(one.value), one.user_attrs
+                every = " ".join(map(repr, notes.get("values", [])))
+                cells = [*self._cells(one), every, *(notes.get(name, "") for name in ends)]
+                writer.writerow([one.number + 1, _state(one), value, *cells])
+        best = self._best()
+        if best is not None:
+            recipe = with_values(self.recipe, self._values(best))
+            recipe = placed(recipe, self.folder / "best", self.seeds[0], checkpoints=True)
+            trial = f"trial {best.number + 1} of {len(self._ended())} by textmover search"
+            command = f"python train.py fit --config {self.folder / BEST}"
+            write_recipe(recipe, self.folder / BEST, [f"{self.objective} {best.value:.4f}, {trial}", command])
+
+    def print(self) -> None:
+        """Print the trials, the best first, and what to do with it."""
+        best, ended = self._best(), self._ended()
+        if best is None:
+            table = self.folder / TABLE
+            raise InputError(
+                f"Expected at least one trial to end well, but none of {len(ended)} did: {table} says why."
+            )
+        sign = -1 if self.maximise else 1
+        headers = ["trial", self.objective, *_short(self.space).values(), "state"]
+        rows = []
+        for one in sorted(ended, key=lambda one: (one.value is None, sign * (one.value or 0.0), one.number)):
+            value = "-" if one.value is None else f"{one.value:.4f}"
+            state = "best" if one.number == best.number else _state(one)
+            rows.append([str(one.number + 1), value, *self._cells(one), state])
+        print_table(headers, rows, numbers=headers[:-1], narrow=headers[:2])
+        complete = sum(one.value is not None for one in ended)
+        sys.stdout.write(f"\n{OPTIMISTIC.format(n=complete)}\n" if complete > 1 else "\n")
+        sys.stdout.write(f"Files: {self.folder / TABLE}, {self.folder / BEST}. Train with the best:\n")
+        sys.stdout.write(f"  python train.py fit --config {self.folder / BEST}\n")
+
+    def _values(self, trial: Any) -> dict[str, Any]:
+        """Values that a trial has set, by key."""
+        return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}
+
+    def _cells(self, trial: Any) -> list[str]:
+        values = self._values(trial)
+        return [_written(values[key]) if key in values else "" for key in self.space]
+
+    def _best(self) -> Any:
+        complete = [one for one in self._ended() if one.value is not None and _state(one) == "complete"]
+        return (max if self.maximise else min)(complete, key=lambda one: one.value, default=None)
+
+    def _ended(self) -> list[Any]:
+        """Trials that count; earlier versions kept those that were stopped beside their repetition."""
+        finished = [one for one in self.study.trials if one.state.is_finished()]
+        return [one for one in finished if "run anew" not in one.user_attrs.get("reason", "")]
+
+
+def _state(trial: Any) -> str:
+    return {"FAIL": "failed"}.get(trial.state.name, trial.state.name.lower())
+
+
+def _short(space: Space) -> dict[str, str]:
+    """The shortest ends of keys that tell them apart."""
+    found = {}
+    for key in space:
+        parts = key.split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        found[key] = next(end for end in ends if sum(f".{other}".endswith(f".{end}") for other in space) == 1)
+    return found
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+PLACES = ("dirpath", "folder", "root_dir", "save_dir")
+"""Options of loggers and callbacks that say where they write."""
+
+CHECKPOINT = "ModelCheckpoint"
+
+
+def with_values(recipe: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a recipe with values set by dotted keys.
+
+    Example:
+        >>> with_values({"model": {"rate": 1, "kind": "a"}}, {"model.rate": 2, "data.seed": 0})
+        {'model': {'rate': 2, 'kind': 'a'}, 'data': {'seed': 0}}
+    """
+    found: dict[str, Any] = copy.deepcopy(dict(recipe))
+    for key, value in values.items():
+        *path, last = key.split(".")
+        target = found
+        for name in path:
+            if target.get(name) is None:
+                target[name] = {}
+            target = target[name]
+            if not isinstance(target, dict):
+                raise InputError(f"Expected {key} to be a key of the recipe, but {name} has no keys there.")
+        target[last] = value
+    return found
+
+
+def placed(recipe: Mapping[str, Any], folder: Path, seed: int | None, *, checkpoints: bool) -> dict[str, Any]:
+    """A copy of a recipe that writes nowhere but into a folder.
+
+    With checkpoints, the exported metric goes there too. The seed sets weights, dropout and the order of the data.
+    """
+    found: dict[str, Any] = copy.deepcopy(dict(recipe))
+    trainer = found["trainer"] = dict(found.get("trainer") or {})
+    trainer["default_root_dir"] = str(folder)
+    for entry in (*_entries(trainer.get("logger")), *_entries(trainer.get("callbacks"))):
+        options = entry.get("init_args") or {}
+        for name in PLACES:
+            if isinstance(options.get(name), str):
+                options[name] = str(folder / "checkpoints" if name == "dirpath" else folder)
+    found["export"] = str(folder / "metric") if checkpoints else None
+    if not checkpoints:
+        trainer["enable_checkpointing"] = False
+        trainer["callbacks"] = [one for one in _entries(trainer.get("callbacks")) if not _is_checkpoint(one)]
+    if seed is not None:
+        found["seed_everything"] = seed
+        options = (found.get("data") or {}).get("init_args") or {}
+        if "seed" in options:
+            options["seed"] = seed
+    return found
+
+
+def watched(recipe: Mapping[str, Any], objective: str) -> bool:
+    """Return whether the recipe keeps the best weights by the objective, rather than the last ones."""
+    callbacks = _entries((recipe.get("trainer") or {}).get("callbacks"))
+    return any(_is_checkpoint(one) and (one.get("init_args") or {}).get("monitor") == objective for one in callbacks)
+
+
+def write_recipe(recipe: Mapping[str, Any], file: Path, comment: Sequence[str] = ()) -> Path:
+    """Write a recipe as YAML, in the order that it has, below lines of comment."""
+    with atomic_file(file) as stream:
+        stream.writelines(f"# {one_line(line)}\n" for line in comment)
+        yaml.safe_dump(dict(recipe), stream, sort_keys=False, allow_unicode=True, width=120)
+    return file
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    """Class paths with their options, of one or several."""
+    several = value if isinstance(value, list) else [value]
+    return [one for one in several if isinstance(one, dict)]
+
+
+def _is_checkpoint(entry: Mapping[str, Any]) -> bool:
+    return str(entry.get("class_path", "")).rsplit(".", 1)[-1] == CHECKPOINT

@@ -1,0 +1,42 @@
+"""Scores of several systems or a long list of pairs, each different pair scored once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textmover.runs.progress import progress_bar
+
+if TYPE_CHECKING:
+    from textmover.scoring.scorer import Scorer
+
+
+def score_pairs(
+    scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, parts: int, shown: bool
+) -> NDArray[np.float64]:
+    """Scores of texts, ``parts`` at a time, behind a progress bar; weights are fitted on all of them.
+
+    The same text with the same references is scored once: batch mates move a score in its last digits, and systems with
+    the same output have to tie.
+    """
+    scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
+    places: dict[tuple[str, tuple[str, ...]], int] = {}
+    pairs = zip(hypotheses, references, strict=True)
+    chosen = [places.setdefault((text, tuple(several)), len(places)) for text, several in pairs]
+    texts, against = [text for text, _ in places], [several for _, several in places]
+    found = []
+    finished = 0
+    with progress_bar("scoring", shown=shown) as advance:
+
+        def count(pairs: int) -> None:
+            nonlocal finished
+            finished += pairs
+            advance(pairs, finished / len(texts), True)
+
+        for start in range(0, len(texts), parts):
+            part = slice(start, start + parts)
+            found.append(scorer.score_fitted(texts[part], against[part], count).scores)
+    return np.concatenate(found)[chosen]
