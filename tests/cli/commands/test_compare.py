@@ -102,47 +102,37 @@ def test_files_of_one_name_are_told_apart(run, metric, tmp_path, files):
     assert {one["name"] for one in found["systems"]} == set(map(str, given))
 
 
+BOTH = "--hypotheses bad.en good.en --references ref.en "
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (["--hypotheses", "{0}", "--references", "{2}"], "Expected two systems to compare"),
-        (["--hypotheses", "{0}", "{1}"], "file of references"),
-        (["--hypotheses", "{0}", "{0}", "--references", "{2}"], "once"),
-        (["--hypotheses", "{0}", "{short}", "--references", "{2}"], "3"),
-        (["--hypotheses", "{0}", "{empty}", "--references", "{empty}"], "Expected"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--names", "A"], "a name for each of the 2 systems"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--names", "A", "A"], "tell the systems apart"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--samples", "0"], "--samples to be at least 1"),
-        (
-            ["--hypotheses", "{0}", "{1}", "--references", "{2}", "--output", "{text}"],
-            ".json, .tex or .html, or --format to name one",
-        ),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--split", "x"], "together with --data"),
-        (["--data", "{0}", "--hypothesis-column", "a"], "Expected two systems to compare"),
-        (["--data", "{0}", "--references", "{2}"], "leave one out"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--lower-is-better"], "together with --scores"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{2}", "--score-columns", "a"], "together with --scores"),
-        (["--hypotheses", "{0}", "{1}", "--references", "{none}"], "none.txt"),
-        (["--hypotheses", "{0}", "{folder}", "--references", "{2}"], "folder"),
-        ([], "give --hypotheses, --data or --scores"),
+        ("--hypotheses bad.en --references ref.en", "Expected two systems to compare"),
+        ("--hypotheses bad.en good.en", "file of references"),
+        ("--hypotheses bad.en bad.en --references ref.en", "once"),
+        ("--hypotheses bad.en short.txt --references ref.en", "3"),
+        ("--hypotheses bad.en empty.txt --references empty.txt", "Expected"),
+        (BOTH + "--names A", "a name for each of the 2 systems"),
+        (BOTH + "--names A A", "tell the systems apart"),
+        (BOTH + "--samples 0", "--samples to be at least 1"),
+        (BOTH + "--output new.txt", ".json, .tex or .html, or --format to name one"),
+        (BOTH + "--split x", "together with --data"),
+        ("--data bad.en --hypothesis-column a", "Expected two systems to compare"),
+        ("--data bad.en --references ref.en", "leave one out"),
+        (BOTH + "--lower-is-better", "together with --scores"),
+        (BOTH + "--score-columns a", "together with --scores"),
+        ("--hypotheses bad.en good.en --references none.txt", "none.txt"),
+        ("--hypotheses bad.en folder --references ref.en", "folder"),
+        ("", "give --hypotheses, --data or --scores"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(run, metric, tmp_path, files, changed, said):
-    (tmp_path / "short.txt").write_text("".join(f"{line}\n" for line in GOOD[:3]))
-    (tmp_path / "empty.txt").write_text("")
+def test_what_cannot_be_compared_is_refused(refused, metric, tmp_path, files, write, changed, said):
+    write("short.txt", GOOD[:3])
+    write("empty.txt", [])
     (tmp_path / "folder").mkdir()
-    places = {
-        "none": tmp_path / "none.txt",
-        "folder": tmp_path / "folder",
-        "short": tmp_path / "short.txt",
-        "empty": tmp_path / "empty.txt",
-        "text": tmp_path / "new.txt",
-    }
     known = metric[:6] if "--samples" in changed else metric
-    said = run("compare", *known, *(one.format(*files, **places) for one in changed)).complaint()
-    assert said in said
-    assert len(said.splitlines()) == 1
-    assert "Traceback" not in said
+    assert said in refused("compare", *known, *changed.split())
 
 
 def test_systems_with_the_same_output_tie(run, metric, tmp_path, files):
@@ -210,37 +200,27 @@ def test_a_file_of_scores_for_each_system(run, metric, write):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (["--scores", "one.txt"], "Expected the scores of two systems, but got those of one.txt alone"),
-        (["--scores", "one.txt", "one.txt"], "once"),
-        (["--scores", "one.txt", "three.txt"], "2 in one.txt, 3 in three.txt"),
-        (["--scores", "one.txt", "text.txt"], "line 1 of text.txt, but got 'a text'"),
-        (["--scores", "nan.csv"], "column 'b' of nan.csv, line 3, but got 'nan'"),
-        (["--scores", "wide.csv", "--score-columns", "a", "c"], "set `--score-columns` to the names of the right ones"),
-        (["--scores", "wide.csv", "--score-columns", "a"], "those of a alone"),
-        (["--scores", "empty.csv"], "empty"),
-        (["--scores", "none.csv"], "none.csv"),
-        (["--scores", "."], "."),
-        (["--scores", "wide.csv", "--model", "twmd"], "`--model` or `--scores`, but got both"),
-        (["--scores", "wide.csv", "--temperature", "0.1"], "`--temperature` or `--scores`"),
-        (["--scores", "wide.csv", "--references", "text.txt"], "together with --hypotheses"),
-        (["--scores", "wide.csv", "--names", "x", "x"], "tell the systems apart"),
-        (["--scores", "wide.csv", "--output", "wide.csv", "--format", "json"], "new file"),
+        ("one.txt", "Expected the scores of two systems, but got those of one.txt alone"),
+        ("one.txt one.txt", "once"),
+        ("one.txt three.txt", "2 in one.txt, 3 in three.txt"),
+        ("one.txt text.txt", "line 1 of text.txt, but got 'a text'"),
+        ("nan.csv", "column 'b' of nan.csv, line 3, but got 'nan'"),
+        ("wide.csv --score-columns a c", "set `--score-columns` to the names of the right ones"),
+        ("wide.csv --score-columns a", "those of a alone"),
+        ("empty.csv", "empty"),
+        ("none.csv", "none.csv"),
+        (".", "."),
+        ("wide.csv --model twmd", "`--model` or `--scores`, but got both"),
+        ("wide.csv --temperature 0.1", "`--temperature` or `--scores`"),
+        ("wide.csv --references text.txt", "together with --hypotheses"),
+        ("wide.csv --names x x", "tell the systems apart"),
+        ("wide.csv --output wide.csv --format json", "new file"),
         (
-            ["--scores", "wide.csv", "--hypotheses", "text.txt", "more.txt", "--references", "text.txt"],
+            "wide.csv --hypotheses text.txt more.txt --references text.txt",
             "a score for each of the 3 segments, but got 2 in wide.csv",
         ),
         (
-            [
-                "--scores",
-                "one.txt",
-                "two.txt",
-                "x.txt",
-                "--hypotheses",
-                "text.txt",
-                "more.txt",
-                "--references",
-                "text.txt",
-            ],
+            "one.txt two.txt x.txt --hypotheses text.txt more.txt --references text.txt",
             "scores of the 2 systems whose texts are given, but got those of 3",
         ),
     ],
@@ -254,7 +234,7 @@ def test_scores_that_cannot_be_compared_are_refused(refused, write, changed, sai
     write("nan.csv", ["a,b", "1,2", "3,nan"])
     write("wide.csv", ["a,b", "1,2", "3,4"])
     write("empty.csv", [])
-    assert said in refused("compare", *changed)
+    assert said in refused("compare", "--scores", *changed.split())
 
 
 def test_many_systems_are_told_each_beside_the_next(run, metric, write):
