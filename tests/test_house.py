@@ -15,14 +15,15 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "textmover"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
 TREES = {place: ast.parse(text) for place, text in FILES.items()}
 
-LINES = 64_936
+LINES = 57_482
+COMMAND_LINES = 3_457
 FILE_COUNT = 373
 LONGEST_FILE, LONGEST_FUNCTION, FULLEST_FOLDER = 400, 60, 16
 ALLOWED_LONG_FILES = 0
 ALLOWED_LONG_FUNCTIONS = 1  # the loop of Sinkhorn
 ALLOWED_FULL_FOLDERS = 0
 ALLOWED_CIRCLES = 0
-ALLOWED_COMPUTING_COMMANDS = 5
+ALLOWED_COMPUTING_COMMANDS = 0
 ALLOWED_OPENINGS = 0
 
 COMPUTING = {"numpy", "torch", "csv", "yaml"}
@@ -99,6 +100,10 @@ def openings() -> list[str]:
 
 FIGURES = {
     "lines": (lambda: sum(len(text.splitlines()) for text in FILES.values()), LINES),
+    "lines of commands": (
+        lambda: sum(len(text.splitlines()) for place, text in FILES.items() if place.startswith("cli/")),
+        COMMAND_LINES,
+    ),
     "files": (lambda: len(FILES), FILE_COUNT),
     "long files": (
         lambda: [place for place, text in FILES.items() if len(text.splitlines()) > LONGEST_FILE],

@@ -167,7 +167,7 @@ def test_the_list_names_everything(run):
     ],
 )
 def test_bad_input_is_one_sentence(refused, texts, write, parser, monkeypatch, arguments, message):
-    monkeypatch.setattr("textmover.modules.encoder.source._from_hub", lambda name, revision, tried: None)
+    monkeypatch.setattr("textmover.modules.encoder.source._from_hub", lambda name, revision: "not on the hub")
     write("table.tsv", ["id\ttext", "1\tThe lake was frozen."])
     assert message in refused("perturb", *arguments)
 
