@@ -54,6 +54,6 @@ def commands() -> str:
         if name == "train":
             continue
         parser = Parser(prog=f"textmover {name}", formatter_class=argparse.HelpFormatter)
-        add_options(parser, import_module(module).OPTIONS)
+        add_options(parser, import_module(f"textmover.cli.{module}").OPTIONS)
         parts.append(f"```text\n{without_usage(parser.format_help())}\n```\n")
     return "\n".join(parts)
