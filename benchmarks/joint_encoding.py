@@ -70,7 +70,7 @@ class JointMetric(MetricModel):
     A pair is one sequence, the reference first (:func:`~textmover.modules.classifier.join_texts`); what is matched are
     the ordinary tokens of either stretch, without [CLS] and [SEP], which belong to none of them. The corpus mean is
     that of all tokens of such sequences. Self-similarities are those of a text's vectors in this pair: unlike those of
-    texts that are read by themselves, they change with the other text, and a text does not score 1 with itself.
+    texts that are encoded alone, they change with the other text, and a text does not score 1 with itself.
     """
 
     def __init__(self, config: MetricConfig, parts: Parts) -> None:

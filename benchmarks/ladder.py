@@ -157,7 +157,7 @@ def check_made(target: Path, made: dict[str, Any]) -> None:
     elif not note.is_file() or note.read_text() != text:
         raise SystemExit(
             f"Expected {target.parent} to be made of the present recipe, but it was made of another: remove the folder "
-            f"of its rung, {target.parent.parent}, to make it anew, or give another --output."
+            f"of its rung, {target.parent.parent}, to make it again, or give another --output."
         )
 
 
@@ -242,7 +242,7 @@ def judge(scorer: Scorer, judged: Judged) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what is missing of a ladder, and write the table anew after every rung."""
+    """Run what is missing of a ladder, and write the table after every rung."""
     parser = harness.parser(__doc__, output=Path("runs/ladder"), seeds=[1], rungs=[], test=False)
     parser.add_argument("ladder", type=Path)
     options = parser.parse_args()

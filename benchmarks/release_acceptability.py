@@ -3,7 +3,7 @@
     python benchmarks/release_acceptability.py configs/released/textmover-acceptability.yaml --runs runs/acceptability
 
 Stages that have exported stay, and one that was stopped goes on. Nothing is chosen by the development parts of CoLA:
-the stages hold a part of its training part back, and the card tells what the finished classifier says of the
+the stages hold a part of its training part back, and the card tells the agreement of the finished classifier with the
 development parts, of sentences damaged by rule, and of the examples of RoMe's table 2.
 """
 

@@ -233,7 +233,7 @@ def measure(name: str, given: str, result: str) -> None:
 def peak_memory() -> float:
     """Largest memory of this process so far, in MB of 2^20 bytes."""
     status = Path("/proc/self/status")
-    if status.is_file():  # what a process is told of itself elsewhere begins with the memory of the one that started it
+    if status.is_file():  # what getrusage reports begins with the memory of the one that started it
         found = next(line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
         return int(found.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)

@@ -28,7 +28,7 @@ def _named(link: re.Match[str]) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Formulas as MathML, which browsers draw by themselves."""
+    """Formulas as MathML, which browsers draw."""
     return FORMULA.sub(lambda found: formula(found[2], block=found[1] == "div"), html)
 
 

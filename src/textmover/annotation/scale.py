@@ -94,7 +94,7 @@ class Scale:
 
     @property
     def slider(self) -> bool:
-        """Whether there are too many points to choose from one by one."""
+        """Return whether there are too many points to choose from one by one."""
         return len(self.points) > MOST_POINTS or self.high > 9
 
     def check(self, value: object) -> float:

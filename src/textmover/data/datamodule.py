@@ -64,7 +64,7 @@ class SourcesDataModule(CheckedArguments, pl.LightningDataModule):
         self.sources: dict[str, Source[Any]] = {}
         """Sources by name, once :meth:`setup` has run."""
         self.resume_other_data = False
-        """Whether a run may go on from a checkpoint that was trained on other data or with another batch size."""
+        """Return whether a run may resume a checkpoint of other data or another batch size."""
 
     @property
     def seed(self) -> int:

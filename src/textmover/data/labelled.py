@@ -49,7 +49,7 @@ class LabelledSource(Source[LabelledText]):
 
     @property
     def pairs(self) -> bool:
-        """Whether the items are pairs of texts."""
+        """Return whether the items are pairs of texts."""
         return len(self.items[0].texts) == 2
 
     def texts(self, item: LabelledText) -> tuple[str, ...]:

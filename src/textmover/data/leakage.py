@@ -1,4 +1,4 @@
-"""Whether items kept from training stand apart from those to train on: by prompt, by group and by near-duplicates."""
+"""Checks that held-out items share no prompt, group or near-duplicate reference with items to train on."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
 """Format of a file by its suffix."""
 
 TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")
-"""Columns that hold no numbers."""
+"""Columns of text."""
 
 Rows = Sequence[tuple[str, ...]]
 

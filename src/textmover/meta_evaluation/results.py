@@ -90,7 +90,7 @@ class MetricAgreement:
 
     @property
     def better(self) -> bool | None:
-        """Whether it agrees better than the baseline; ``None`` without one, or where both agree alike."""
+        """Return whether it agrees better than the baseline; ``None`` without one, or where both agree alike."""
         return None if math.isnan(self.gain) or self.gain == 0 else self.gain > 0
 
 

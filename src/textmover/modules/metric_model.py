@@ -132,7 +132,7 @@ class MetricModel(ConfiguredMetric):
 
     @property
     def is_relative(self) -> bool:
-        """Whether values are relative to those of each text with itself, which are features of the text then."""
+        """Return whether values are relative to those of each text with itself, which are features of the text then."""
         return self.config.normalize or self.matching.debiased
 
     @property
@@ -281,12 +281,12 @@ class MetricModel(ConfiguredMetric):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether a statistic is missing that scoring needs."""
+        """Return whether a statistic is missing that scoring needs."""
         return not all(statistic.fitted for statistic in self.statistics.values())
 
     @property
     def fits_on_call(self) -> bool:
-        """Whether the idf tables are fitted on the texts of each call, since none of a corpus is there."""
+        """Return whether the idf tables are fitted on the texts of each call, since none of a corpus is there."""
         return self.weighting.waits_for_call
 
     def save_files(self, folder: Path) -> dict[str, Any]:

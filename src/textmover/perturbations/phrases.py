@@ -57,12 +57,12 @@ class Word(NamedTuple):
 
     @property
     def function(self) -> bool:
-        """Whether little is lost without it: a word such as *the* or *was*, but not a negation."""
+        """Return whether little is lost without it: a word such as *the* or *was*, but not a negation."""
         return not self.core or self.core.lower() in FUNCTION_WORDS - NEGATIVE
 
     @property
     def replaceable(self) -> bool:
-        """Whether an unrelated word can stand for it: letters only, and neither a function word nor a number."""
+        """Return whether an unrelated word can stand for it: letters only, and neither a function word nor a number."""
         lower = self.core.lower()
         return len(lower) > 2 and lower.isalpha() and lower not in FUNCTION_WORDS and not NUMBER.fullmatch(lower)
 

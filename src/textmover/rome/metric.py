@@ -300,12 +300,12 @@ class RomeMetric(ConfiguredMetric):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether the idf table has not been fitted."""
+        """Return whether the idf table has not been fitted."""
         return self.idf is not None and not self.idf.fitted
 
     @property
     def fits_on_call(self) -> bool:
-        """Whether the idf table is fitted on the references of each call, since none of a corpus is there."""
+        """Return whether the idf table is fitted on the references of each call, since none of a corpus is there."""
         return (
             self.idf is not None
             and self.config.idf_from == "references"

@@ -87,7 +87,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process speaks for all."""
+        """Return whether this process speaks for all."""
         return bool(self._strategy.is_global_zero)
 
     def score(

@@ -53,9 +53,9 @@ class Target:
     only_mean: bool
     path: Path | None = None
     folder: bool = False
-    """Whether the path is a folder that keeps the shards."""
+    """True for a folder that keeps the shards."""
     in_parts: bool = False
-    """Whether shards are kept until all are finished; a device or pipe takes them as they come."""
+    """True if shards are kept until all are finished; a device or pipe takes them as they come."""
 
     def __post_init__(self) -> None:
         if self.only_mean and self.layout.format not in MEAN_FORMATS:
@@ -78,7 +78,7 @@ class Target:
 
     @property
     def complete(self) -> bool:
-        """Whether there is something that looks like the result of an earlier run, and nothing left to be done."""
+        """Return whether an earlier run seems to have finished the result."""
         from textmover.runs.shards.folder import is_parts, is_sealed
 
         if self.path is None or not self.in_parts:

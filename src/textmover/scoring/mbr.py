@@ -210,9 +210,9 @@ class _Plan:
     weights: np.ndarray
     """Weight of each of these, float64 ``[M]``."""
     left_out: bool
-    """Whether a candidate is left out of what it is compared with; only among themselves."""
+    """True if a candidate is not compared with itself; possible among the candidates alone."""
     symmetric: bool
-    """Whether each score stands for both directions."""
+    """True if each score stands for both directions."""
     matrix: bool
 
     @classmethod

@@ -64,7 +64,7 @@ class OptimizerConfig:
 
     @property
     def by_depth(self) -> bool:
-        """Whether layers are treated differently."""
+        """Return whether layers are treated differently."""
         return self.layer_decay != 1 or self.thaw != 0
 
 

@@ -109,7 +109,7 @@ class StageModule(CheckedArguments, pl.LightningModule):
         self.validation: dict[str, Judgement] = {}
         """Results of the last validation, by the names under which they are logged."""
         self.moved = False
-        """Whether an optimiser step has changed a weight."""
+        """Return whether an optimiser step has changed a weight."""
         self._of_tasks: dict[str, Tensor] = {}  # weights of a checkpoint, until the tasks are built
 
     def keep_arguments(self, arguments: Mapping[str, Any]) -> None:

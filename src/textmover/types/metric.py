@@ -64,7 +64,7 @@ class Statistic(Protocol):
 
     @property
     def fitted(self) -> bool:
-        """Whether it has values."""
+        """Return whether it has values."""
 
     def state_dict(self) -> dict[str, Any]:
         """Its values by name."""
@@ -89,7 +89,7 @@ class EncoderRunner(Protocol):
 
     @property
     def concurrent(self) -> bool:
-        """Whether calls from several threads run beside one another; else they wait for one another."""
+        """Return whether calls from several threads run beside one another; else they wait for one another."""
 
     @property
     def row_runner(self) -> RowRunner | None:
@@ -138,7 +138,7 @@ class RunnableEncoder(Protocol):
 
     @property
     def concurrent(self) -> bool:
-        """Whether several threads may run it at a time."""
+        """Return whether several threads may run it at a time."""
 
     @property
     def row_runner(self) -> RowRunner | None:
@@ -200,11 +200,11 @@ class SegmentMetric(Protocol):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether a statistic is missing that scoring needs."""
+        """Return whether a statistic is missing that scoring needs."""
 
     @property
     def fits_on_call(self) -> bool:
-        """Whether each call fits the statistics on its own texts, with ``from_call``, before it scores."""
+        """Return whether each call fits the statistics on its own texts, with ``from_call``, before it scores."""
 
     @property
     def range(self) -> tuple[float, float]:

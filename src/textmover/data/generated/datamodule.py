@@ -31,7 +31,7 @@ class GeneratedDataModule(SourcesDataModule):
     def _rated(
         self, name: str, segments: Sequence[Segment], about: Mapping[str, str], *, drawn: str, unit: str, way_out: str
     ) -> RatedSource:
-        """The generated segments, split, as a source."""
+        """The generated segments as a source, a part held back by a hash."""
         training, held_back = split_held_back(segments, self.held_back)
         if len(training) < 3 or len(held_back) < 3:
             raise InputError(
@@ -39,6 +39,7 @@ class GeneratedDataModule(SourcesDataModule):
                 f"and {len(held_back)}{way_out}."
             )
         logger.info("%s, %d segments to train on, %d held back", drawn, len(training), len(held_back))
+        about = {**about, "held back": f"{100 * self.held_back:g}% of the references by a hash of their text"}
         return self._source(RatedSource, name, training, {HELD_BACK: held_back}, about=about)
 
 

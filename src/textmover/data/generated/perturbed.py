@@ -73,10 +73,7 @@ class PerturbedDataModule(SentencesDataModule):
         source = self._rated(
             "perturbed",
             perturbed_segments(texts, self.types, self.versions, self.seed),
-            {
-                "sentences": f"{len(texts)} of {self._named}",
-                "held back": f"{100 * self.held_back:g}% of the sentences by a hash of their text",
-            },
+            {"sentences": f"{len(texts)} of {self._named}"},
             drawn=f"Damaged sentences: {len(texts)} sentences",
             unit="sentences",
             way_out=f" of {', '.join(self.files)}: give more sentences, or change `words`",

@@ -14,8 +14,8 @@ from textmover.perturbations.phrases import keyed_random, one_by_chance
 from textmover.types import InputError, Segment
 
 NOTICE = (
-    "The ratings of told records follow from a fixed table of how bad each change of the facts is; agreeing with them "
-    "is not agreeing with people."
+    "The ratings of synthetic records follow from a fixed table of how bad each change of the facts is; agreeing with "
+    "them is not agreeing with people."
 )
 
 UNRELATED = 0.04
@@ -26,7 +26,7 @@ OWN_STYLE = 0.85
 
 
 class RecordsDataModule(GeneratedDataModule):
-    """Facts about made-up things, told twice: as reference, and with changed facts or none as hypothesis.
+    """Facts about made-up things, verbalised twice: as reference, and with or without changes as hypothesis.
 
     The rating is the share of the reference's facts that are stated, and stated rightly, whatever the words: what makes
     texts of data informative. No text of a person is needed, and none is used.
@@ -60,16 +60,13 @@ class RecordsDataModule(GeneratedDataModule):
         self.records, self.versions, self.book, self.held_back = records, versions, book, held_back
 
     def read(self) -> list[Source[Any]]:
-        """Draw the records and tell them."""
+        """Draw the records and verbalise them."""
         book = load_records(self.book)
         source = self._rated(
             "records",
             record_segments(book, self.records, self.versions, self.seed),
-            {
-                "records": f"{self.records} of {len(book.domains)} domains ({self.book or 'records.yaml'})",
-                "held back": f"{100 * self.held_back:g}% of the references by a hash of their text",
-            },
-            drawn=f"Told records: {len(book.domains)} domains",
+            {"records": f"{self.records} of {len(book.domains)} domains ({self.book or 'records.yaml'})"},
+            drawn=f"Synthetic records: {len(book.domains)} domains",
             unit="records",
             way_out=": give more `records`, or another share `held_back`",
         )

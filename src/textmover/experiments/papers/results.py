@@ -138,7 +138,7 @@ class FigureResult(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether no point has a value."""
+        """Return whether no point has a value."""
         return all(math.isnan(cell.value) for line in self.lines for cell in line.cells)
 
 

@@ -235,7 +235,7 @@ class Search:
         return (max if self.maximise else min)(complete, key=lambda one: one.value, default=None)
 
     def _ended(self) -> list[Any]:
-        """Trials that count; earlier versions kept those that were stopped beside their repetition."""
+        """Trials that count; earlier versions kept stopped trials, whose reason they stored as below."""
         finished = [one for one in self.study.trials if one.state.is_finished()]
         return [one for one in finished if "run anew" not in one.user_attrs.get("reason", "")]
 

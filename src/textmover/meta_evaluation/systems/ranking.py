@@ -73,7 +73,7 @@ class RankedSystems:
 
     @property
     def complete(self) -> bool:
-        """Whether all systems have the same segments."""
+        """Return whether all systems have the same segments."""
         return bool((self.shared == self.shared[0, 0]).all())
 
 

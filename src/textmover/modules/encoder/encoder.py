@@ -112,7 +112,7 @@ class Encoder(nn.Module):
 
     @property
     def concurrent(self) -> bool:
-        """Whether several threads may run it at a time."""
+        """Return whether several threads may run it at a time."""
         return self.graph().concurrent if self._runner is None else self._runner.concurrent
 
     @property
@@ -204,7 +204,7 @@ class Encoder(nn.Module):
 
     @property
     def _scores(self) -> bool:
-        """Whether nothing is trained, and the arithmetic is that of the weights."""
+        """Return whether nothing is trained, and the arithmetic is that of the weights."""
         return not (self.training or torch.is_grad_enabled() or torch.is_autocast_enabled(self.device.type))
 
     def _wanted(self, states: list[Tensor]) -> list[Tensor]:

@@ -21,7 +21,7 @@ class EncoderGraph(nn.Module):
 
     @property
     def concurrent(self) -> bool:
-        """Whether several threads may run it at a time: Hugging Face 4 collects all hidden states in shared places."""
+        """Return whether several threads may run it: Hugging Face 4 collects hidden states in shared places."""
         import transformers
 
         return self.is_top or int(transformers.__version__.split(".")[0]) >= 5

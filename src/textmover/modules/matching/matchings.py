@@ -25,10 +25,10 @@ class Matching(nn.Module):
     """False where recall and precision are one and the same number."""
 
     debiased: ClassVar[bool] = False
-    """Whether the values of each text with itself are subtracted."""
+    """True if the values of each text with itself are subtracted."""
 
     unit_vectors: ClassVar[bool] = True
-    """Whether token vectors are scaled to unit length."""
+    """True if token vectors are scaled to unit length."""
 
     bounds: tuple[float, float] = (-1.0, 1.0)
     """Lowest and highest value that can occur."""

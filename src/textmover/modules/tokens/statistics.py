@@ -31,7 +31,7 @@ class CorpusMean(nn.Module):
 
     @property
     def fitted(self) -> bool:
-        """Whether anything has been seen."""
+        """Return whether anything has been seen."""
         return int(self.count) > 0
 
     @property
@@ -94,12 +94,12 @@ class IdfTable(nn.Module):
 
     @property
     def fitted(self) -> bool:
-        """Whether any document has been seen."""
+        """Return whether any document has been seen."""
         return int(self.documents) > 0
 
     @property
     def informative(self) -> bool:
-        """Whether some token occurs in some documents only."""
+        """Return whether some token occurs in some documents only."""
         return bool(((self.counts > 0) & (self.counts < self.documents)).any())
 
     @property
@@ -139,7 +139,7 @@ class Baseline(nn.Module):
 
     @property
     def fitted(self) -> bool:
-        """Whether any pair has been seen."""
+        """Return whether any pair has been seen."""
         return int(self.count) > 0
 
     @torch.no_grad()

@@ -74,17 +74,17 @@ class TokenWeighting(nn.Module):
 
     @property
     def roles_differ(self) -> bool:
-        """Whether a text is treated differently as a reference and as a hypothesis."""
+        """Return whether a text is treated differently as a reference and as a hypothesis."""
         return self.special_tokens["reference"] != self.special_tokens["hypothesis"] or len(self.tables) > 1
 
     @property
     def fitted(self) -> bool:
-        """Whether all tables have been fitted."""
+        """Return whether all tables have been fitted."""
         return all(self.table(role).fitted for role in self.tables)
 
     @property
     def waits_for_call(self) -> bool:
-        """Whether each call fits the tables again, since none has been fitted on a corpus."""
+        """Return whether each call fits the tables again, since none has been fitted on a corpus."""
         return self.fits_on_call and all(
             not self.table(role).fitted or bool(self.table(role).from_call) for role in self.tables
         )

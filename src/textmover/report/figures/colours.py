@@ -1,8 +1,8 @@
 """Colours of metrics and heat maps, in light and dark.
 
-They were chosen in OKLCH, where equal steps of lightness look equal (Ottosson 2020). Names of metrics can be read in
-their colours (contrast 4.5 by WCAG), and numbers on every step of a heat map (contrast 7); blue and orange are told
-apart by people who see no red or no green.
+They were chosen in OKLCH, where equal steps of lightness look equal (Ottosson 2020). Names of metrics have a contrast
+of at least 4.5 (WCAG), numbers on a heat map one of 7. People who see no red or no green can distinguish blue from
+orange.
 """
 
 from __future__ import annotations

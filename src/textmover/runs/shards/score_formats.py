@@ -53,7 +53,7 @@ class Layout:
 
     @property
     def several(self) -> bool:
-        """Whether there is more than one system."""
+        """Return whether there is more than one system."""
         return len(self.systems) > 1
 
     def _columns(self, names: Iterable[str]) -> tuple[str, ...]:

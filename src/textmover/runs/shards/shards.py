@@ -279,7 +279,7 @@ class Parts:
 
     @property
     def untidy(self) -> bool:
-        """Whether a sealed folder holds more than scores, manifest and summary."""
+        """Return whether a sealed folder holds more than scores, manifest and summary."""
         names = (path.name for path in self.folder.iterdir())
         return any(name not in (MANIFEST, SUMMARY) and name[0] in "._" for name in names)
 

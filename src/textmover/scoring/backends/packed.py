@@ -46,7 +46,7 @@ class PackedRunner:
 
     @property
     def concurrent(self) -> bool:
-        """Whether calls from several threads run beside one another."""
+        """Return whether calls from several threads run beside one another."""
         return self._graph.concurrent
 
     def __call__(self, input_ids: Tensor, mask: Tensor) -> list[Tensor]:

@@ -28,7 +28,7 @@ class TextChunk:
     lengths: np.ndarray
     """Tokens of each, int64 ``[N]``."""
     truncated: np.ndarray
-    """Whether each was cut, bool ``[N]``."""
+    """True for texts that were cut, bool ``[N]``."""
     unknown: np.ndarray
     """Tokens of each that the encoder does not know, int64 ``[N]``."""
 
