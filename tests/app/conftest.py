@@ -107,7 +107,7 @@ def browse(tmp_path: Path) -> Iterator:
     binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     driver = shutil.which("chromedriver")
     if binary is None or driver is None:
-        pytest.skip("needs chromium")
+        pytest.skip("needs chromium and chromedriver")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
