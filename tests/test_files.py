@@ -1,5 +1,6 @@
 """Files and folders appear complete or not at all."""
 
+import logging
 import os
 import signal
 import time
@@ -158,6 +159,18 @@ def test_one_process_writes_a_growing_file(tmp_path):
         with growing_file(path) as other:  # another file by now
             other.write(b"two\n")
     assert (path.read_bytes(), (tmp_path / "done").read_bytes()) == (b"two\n", b"one\n")
+
+
+@pytest.mark.parametrize("error", files.NO_LOCKS)
+def test_a_growing_file_without_locks_is_told(tmp_path, monkeypatch, caplog, error):
+    def flock(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(files.fcntl, "flock", flock)
+    with caplog.at_level(logging.WARNING, "textmover"), growing_file(tmp_path / "choices") as stream:
+        stream.write(b"one\n")
+    assert f"{tmp_path / 'choices'} is on a file system without locks" in caplog.text
+    assert (tmp_path / "choices").read_bytes() == b"one\n"
 
 
 def test_a_file_that_is_renamed_before_it_is_locked_is_left_alone(tmp_path, monkeypatch):

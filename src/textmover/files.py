@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import hashlib
+import logging
 import os
 import platform
 import re
@@ -23,6 +25,11 @@ try:
     import fcntl
 except ImportError:  # Windows, where leftovers of killed processes stay
     fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+"""Errors of file systems without locks, such as some network file systems."""
 
 PART, NEW, OLD = ".part", ".new", ".old"
 """Ends of hidden names: the file whose lock says that its writer lives, the folder that is being filled, and the folder
@@ -78,6 +85,11 @@ def growing_file(path: Path) -> Iterator[IO[bytes]]:
             yield stream
 
 
+def warn_without_locks(path: Path) -> None:
+    """Say that nothing keeps two runs apart."""
+    logger.warning("%s is on a file system without locks: make sure yourself that no other run writes there.", path)
+
+
 def _alone_in(path: Path) -> IO[bytes]:
     stream = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "wb")  # noqa: SIM115  the caller closes it
     try:
@@ -88,8 +100,10 @@ def _alone_in(path: Path) -> IO[bytes]:
         raise InputError(
             f"Expected to be the only run that writes {path}, but another one does: wait for it, or give another name."
         ) from error
-    except OSError:  # a file system without locks
-        pass
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        warn_without_locks(path)
     return stream
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
-import logging
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from textmover.files import NO_LOCKS, warn_without_locks
 from textmover.readers.streams import Row
 from textmover.runs.score_summary import Tally
 from textmover.runs.shards.manifest import digest, joined, read_json
 from textmover.runs.shards.score_formats import FORMATS
 from textmover.types import InputError
-
-logger = logging.getLogger(__name__)
 
 MANIFEST = "_manifest.json"
 SUMMARY = "_summary.json"
@@ -29,9 +26,6 @@ _SUFFIXES = "|".join(FORMATS.values())
 _NAMES = rf"_(?:manifest|summary|merged|\d+)\.json|\d+\.(?:{_SUFFIXES})"
 _OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
 """Names of files that a folder of shards may hold, half-written ones among them."""
-
-_CANNOT_LOCK = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
-"""Errors of file systems without locks, such as some network file systems."""
 
 
 @contextlib.contextmanager
@@ -71,14 +65,12 @@ def _lock(folder: Path, output: Path, patience: float) -> Iterator[None]:
             "another --output."
         ) from error
     except (OSError, NotImplementedError, UserWarning) as error:
-        if isinstance(error, OSError) and error.errno not in _CANNOT_LOCK:
+        if isinstance(error, OSError) and error.errno not in NO_LOCKS:
             raise InputError(
                 f"Expected to be able to write {folder}, but got: {error.strerror or error}. Give a place that can be "
                 "written."
             ) from error
-        logger.warning(
-            "%s is on a file system without locks: make sure yourself that no other run writes there.", folder
-        )
+        warn_without_locks(folder)
     try:
         yield
     finally:
