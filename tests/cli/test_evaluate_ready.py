@@ -92,20 +92,6 @@ def test_a_folder_holds_the_scores_of_each_set(run, refused, sets, tmp_path):
     assert "Expected the scores of two at out/two.scores.tsv, but there is no file" in said
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--scores", "two:m=short.txt"], "Expected 5 scores in short.txt, one for each text of two"),
-        (["--scores", "three:m=short.txt"], "Expected a set of one, two before the colon of --scores three:m=short"),
-        (["--against", "chrff"], "Expected `--against` to be one of never-loaded for one, but got 'chrff'"),
-    ],
-)
-def test_all_sets_are_checked_before_anything_is_scored(refused, sets, write, flags, said, tmp_path):
-    write("short.txt", ["1", "2"])
-    assert said in refused("evaluate", "--data", *sets, "--model", "never-loaded", *flags)
-    assert not list(tmp_path.glob("*.scores.tsv"))
-
-
 def test_against_has_to_be_there_for_every_set(refused, sets, write):
     scores = write("a.txt", list("12345"))
     flags = ("--scores", f"one:m={scores}", "--baselines", "chrf", "--against", "m")

@@ -52,20 +52,6 @@ def test_a_missing_column_of_a_built_in_description(refused, write):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--item-column", "gone"], "set `--item-column` to the name"),
-        (["--system-column", "gone"], "set `--system-column` to the name"),
-        (["--metric-column", "gone"], "set `--metric-column` to the name"),
-        (["--score-column", "gone"], "set `--score-column` to the name"),
-    ],
-)
-def test_a_missing_column_of_a_flag(refused, write, flags, said):
-    data = write("data.tsv", ["hypothesis\treference\tscore", "a\tb\t1"])
-    assert said in refused("evaluate", "--data", data, "--baselines", "chrf", *flags)
-
-
-@pytest.mark.parametrize(
     ("row", "flag", "left_out"),
     [
         ("9\ty\t\t1", "--missing-references leave-out", "no reference: 1"),

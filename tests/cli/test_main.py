@@ -132,6 +132,7 @@ def test_every_field_of_the_configuration_is_a_flag_that_is_explained(run):
         (["--layer", "-2"], {"layer": -2}),
         (["--layer", "null", "--tolerance", "1e-4"], {"layer": None, "tolerance": 1e-4}),
         (["--normalize", "false"], {"normalize": False}),
+        (["--hypothesis-penalty", "inf"], {"hypothesis_penalty": float("inf")}),
         (["--encoder", "123"], {"encoder": "123"}),
         (["--metric-output", "distance"], {"output": "distance"}),
         (["--hypothesis-special-tokens", "drop"], {"hypothesis_special_tokens": "drop"}),
@@ -166,7 +167,7 @@ def test_json_of_a_pipe_is_json():
 
 
 @pytest.mark.parametrize("command", [name for name in main_module.COMMANDS if name != "train"])
-def test_every_option_of_one_value_is_refused_where_it_comes_twice(command, capsys):
+def test_every_option_of_one_value_is_refused_where_it_comes_twice_or_below_its_bound(command, capsys):
     parser = main_module._parser(command)
     own = parser._subparsers._group_actions[0].choices[command]
     for action in own._actions:
@@ -178,6 +179,14 @@ def test_every_option_of_one_value_is_refused_where_it_comes_twice(command, caps
         with pytest.raises(SystemExit, match="2"):
             parser.parse_args([command, option, value, option, value])
         assert f"Expected {option} once, but got it twice" in capsys.readouterr().err
+        if option in LEAST:
+            own.__dict__.pop("seen_options", None)
+            with pytest.raises(InputError, match=f"Expected {option} to be at least {LEAST[option]}, but got"):
+                parser.parse_args([command, option, str(LEAST[option] - 1)])
+
+
+LEAST = dict.fromkeys(("--samples", "--trials", "--permutations", "--versions"), 1)
+LEAST |= dict.fromkeys(("--fewest", "--texts", "--limit"), 2) | {"--segments": 0}
 
 
 @pytest.mark.parametrize(
@@ -206,6 +215,7 @@ def test_entries_of_lists_have_options_of_their_own():
         (["sweep", "--seed", "-1"], "--seed to be at least 0, but got -1"),
         (["search", "--seeds", "1", "4294967296"], "--seeds to be at most 4,294,967,295, but got 4294967296"),
         (["compare", "--tie", "nan"], "--tie to be a finite number, but got nan"),
+        (["rank", "--seed", "-1"], "--seed to be at least 0, but got -1"),
         (["evaluate", "--pair-rate", "inf"], "--pair-rate to be a finite number, but got inf"),
     ],
 )

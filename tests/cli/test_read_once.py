@@ -110,12 +110,14 @@ def test_a_complete_result_is_not_compared_with_what_is_gone(run, refused, texts
         ("mbr", "-i", "p", "p"),
         ("mbr", "-i", "p", "--num-candidates", "2", "--fit-on", "p", "--model", "twmd-b"),
         ("fit-idf", "--data", "p", "p", "--output", "idf.safetensors"),
+        ("mbr", "--data", "p", "--data-format", "jsonl", "--fit-on", "p", "--model", "twmd-b"),
     ],
 )
-def test_a_pipe_is_named_once(refused, fifo, write, arguments):
+def test_what_is_read_once_is_named_once(refused, fifo, write, arguments):
     write("r.txt", ["a cat"])
     fifo("p")
     assert "the pipe or device p once, but got it twice: it can be read only once" in refused(*arguments)
+    assert "standard input (-) once" in refused(*("-" if one == "p" else one for one in arguments))
 
 
 @pytest.mark.parametrize("options", [("-i", "p", "r.txt"), ("-i", "r.txt", "r.txt", "--fit-on", "p")])

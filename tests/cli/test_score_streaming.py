@@ -147,25 +147,6 @@ def test_several_columns_of_a_table(score, corpus, write):
     assert ended.out.splitlines()[1:] == expected.splitlines()[1:]
 
 
-def test_options_that_do_not_fit_together(refuse, corpus, tmp_path):
-    first, second, references = corpus
-    assert "at least one file of references" in refuse("--hypotheses", first, second)
-    assert "`--references` together with --hypotheses" in refuse("-i", first, references, "--references", references)
-    assert "each system once" in refuse("--hypotheses", first, first, "--references", references)
-    assert "`--data-format` together with --data" in refuse("-i", first, references, "--data-format", "csv")
-    assert "--resume together with --output" in refuse("-i", first, references, "--resume")
-    assert "--format parquet together with --output" in refuse("-i", first, references, "--format", "parquet")
-    assert "at least 1 pair, but got 0" in refuse("-i", first, references, "--shard-size", 0)
-    assert "leave .gz out" in refuse("-i", first, references, "--output", "x.parquet.gz")
-    assert "text or json, but got tsv" in refuse("-i", first, references, "--output", "x.tsv", "--only-mean")
-    assert "Parquet in the folder" in refuse("-i", first, references, "--output", "x/", "--format", "tsv")
-    assert not list(tmp_path.glob("x*"))
-
-
-def test_standard_input_is_read_only_once(refuse, corpus):
-    assert "standard input (-) once" in refuse("-i", "-", corpus[2], "--fit-on", "-", "--model", "twmd-b")
-
-
 # --- what comes out ---------------------------------------------------------------------------------------------------
 
 
@@ -268,11 +249,6 @@ def test_a_row_without_a_reference_is_refused_or_left_out_and_counted(score, ref
         score("--data", tmp_path / name, "--missing-references", "leave-out", "--only-mean", "--format", "json").out
     )
     assert (told["n"], told["skipped"]) == (2, 2)
-
-
-def test_missing_references_are_those_of_tables(refuse, corpus):
-    said = refuse("-i", *corpus, "--missing-references", "leave-out")
-    assert "Expected `--missing-references` together with --data" in said
 
 
 BAD = {

@@ -134,38 +134,3 @@ def test_static_vectors_are_one_layer(run, data, write, tmp_path, monkeypatch):
     assert [(row["centering"], row["layer"]) for row in rows.values()] == [(one, 0) for one in CENTERINGS]
     assert rows["none"]["self_similarity"]["mean"] == pytest.approx(1)  # a word has one vector wherever it stands
     assert is_png(tmp_path / "analyse-layers.png")
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------
-
-
-def test_texts_that_cannot_be_used(refused, write, tiny_encoder, tmp_path):
-    base = ("analyse-layers", "--encoder", tiny_encoder, "--data")
-    assert "gone.txt" in refused(*base, tmp_path / "gone.txt")
-    assert "is empty" in refused(*base, write("empty.txt", []))
-    assert "at least two different texts with words, but got fewer" in refused(*base, write("one.txt", ["dog", "dog"]))
-    assert "required: --data" in refused("analyse-layers")
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--texts", "1"], "Expected --texts to be at least 2, but got 1."),
-        (["--pairs", "1"], "Expected --pairs to be at least 2, but got 1."),
-        (["--batch-tokens", "0"], "Expected --batch-tokens to be at least 1, but got 0."),
-        (["--seed", "-1"], "Expected --seed to be at least 0, but got -1."),
-        (["--centering", "batch"], "invalid choice: 'batch'"),
-        (["--encoder", "no-such-encoder-here"], "no folder"),
-        (["--device", "teapot"], "'teapot'"),
-        (["--output", "texts.txt/x"], "texts.txt is a file"),
-    ],
-)
-def test_options_that_cannot_be_used(refused, data, tiny_encoder, flags, message):
-    encoder = () if "--encoder" in flags else ("--encoder", tiny_encoder)
-    assert message in refused("analyse-layers", "--data", data, *encoder, *flags)
-
-
-def test_without_matplotlib_nothing_is_begun(refused, data, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    said = refused("analyse-layers", "--data", data, "--encoder", "never-loaded")
-    assert 'pip install "textmover[report]"' in said

@@ -57,11 +57,6 @@ def test_broken_texts_are_told_before_the_browser_opens(refused, items):
     assert "items.json" in refused("app", "--no-browser")
 
 
-def test_without_gradio_the_extra_is_named(refused, items, monkeypatch):
-    monkeypatch.setattr("textmover.cli.commands.app.find_spec", lambda name: None)
-    assert 'pip install "textmover[app]"' in refused("app", "--no-browser")
-
-
 def test_gradio_is_not_loaded_before_it_is_needed():
     modules = "textmover.cli.commands.app, textmover.annotation, textmover.app, textmover.app.annotation_session"
     code = f"import sys, textmover, {modules}; assert 'gradio' not in sys.modules"

@@ -116,16 +116,3 @@ def test_a_limit_bounds_what_is_kept(run, base):
     run("score", *base)
     assert run("score", *base, "--cache-limit", "1e-6", "--layer", "1").code == 0  # a thousand bytes
     assert {one["layers"]: one["texts"] for one in listed(run)} == {"1": 5, "3": 0}
-
-
-def test_what_cannot_be_used(run, base):
-    missing = run("cache", "nowhere")
-    assert (missing.code, missing.out) == (2, "")
-    assert missing.err == ("textmover: Expected nowhere to be a folder that was given as --cache, but there is none.\n")
-    alone = run("score", *base[:-2], "--cache-limit", 1)
-    assert (alone.code, alone.err) == (
-        2,
-        "textmover: Expected `--cache-limit` together with --cache, but got it alone: name the folder.\n",
-    )
-    assert "a size in GiB above 0, but got 0" in run("score", *base, "--cache-limit", 0).err
-    assert "Expected `--cache` or `--no-cache`, but got both" in run("score", *base, "--no-cache").complaint()

@@ -102,39 +102,6 @@ def test_files_of_one_name_are_told_apart(run, metric, tmp_path, files):
     assert {one["name"] for one in found["systems"]} == set(map(str, given))
 
 
-BOTH = "--hypotheses bad.en good.en --references ref.en "
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ("--hypotheses bad.en --references ref.en", "Expected two systems to compare"),
-        ("--hypotheses bad.en good.en", "file of references"),
-        ("--hypotheses bad.en bad.en --references ref.en", "once"),
-        ("--hypotheses bad.en short.txt --references ref.en", "3"),
-        ("--hypotheses bad.en empty.txt --references empty.txt", "Expected"),
-        (BOTH + "--names A", "a name for each of the 2 systems"),
-        (BOTH + "--names A A", "tell the systems apart"),
-        (BOTH + "--samples 0", "--samples to be at least 1"),
-        (BOTH + "--output new.txt", ".json, .tex or .html, or --format to name one"),
-        (BOTH + "--split x", "together with --data"),
-        ("--data bad.en --hypothesis-column a", "Expected two systems to compare"),
-        ("--data bad.en --references ref.en", "leave one out"),
-        (BOTH + "--lower-is-better", "together with --scores"),
-        (BOTH + "--score-columns a", "together with --scores"),
-        ("--hypotheses bad.en good.en --references none.txt", "none.txt"),
-        ("--hypotheses bad.en folder --references ref.en", "folder"),
-        ("", "give --hypotheses, --data or --scores"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(refused, metric, tmp_path, files, write, changed, said):
-    write("short.txt", GOOD[:3])
-    write("empty.txt", [])
-    (tmp_path / "folder").mkdir()
-    known = metric[:6] if "--samples" in changed else metric
-    assert said in refused("compare", *known, *changed.split())
-
-
 def test_systems_with_the_same_output_tie(run, metric, tmp_path, files):
     """Whatever stands beside it in a batch: a score may move by its last digits with its batch mates."""
     long = " ".join(["the old town by the river"] * 8)
@@ -195,46 +162,6 @@ def test_lower_is_better(run, metric, write):
 def test_a_file_of_scores_for_each_system(run, metric, write):
     one, other = write("one.txt", ["0.5", "0.25"]), write("two.txt", ["0.75", "0.5"])
     assert "two against one: +0.2500" in run("compare", "--scores", one, other, *metric[6:]).out
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ("one.txt", "Expected the scores of two systems, but got those of one.txt alone"),
-        ("one.txt one.txt", "once"),
-        ("one.txt three.txt", "2 in one.txt, 3 in three.txt"),
-        ("one.txt text.txt", "line 1 of text.txt, but got 'a text'"),
-        ("nan.csv", "column 'b' of nan.csv, line 3, but got 'nan'"),
-        ("wide.csv --score-columns a c", "set `--score-columns` to the names of the right ones"),
-        ("wide.csv --score-columns a", "those of a alone"),
-        ("empty.csv", "empty"),
-        ("none.csv", "none.csv"),
-        (".", "."),
-        ("wide.csv --model twmd", "`--model` or `--scores`, but got both"),
-        ("wide.csv --temperature 0.1", "`--temperature` or `--scores`"),
-        ("wide.csv --references text.txt", "together with --hypotheses"),
-        ("wide.csv --names x x", "tell the systems apart"),
-        ("wide.csv --output wide.csv --format json", "new file"),
-        (
-            "wide.csv --hypotheses text.txt more.txt --references text.txt",
-            "a score for each of the 3 segments, but got 2 in wide.csv",
-        ),
-        (
-            "one.txt two.txt x.txt --hypotheses text.txt more.txt --references text.txt",
-            "scores of the 2 systems whose texts are given, but got those of 3",
-        ),
-    ],
-)
-def test_scores_that_cannot_be_compared_are_refused(refused, write, changed, said):
-    for name in ("one.txt", "two.txt", "x.txt"):
-        write(name, ["0.5", "1"])
-    write("three.txt", ["1", "2", "3"])
-    write("text.txt", ["a text", "b", "c"])
-    write("more.txt", ["a text", "b", "d"])
-    write("nan.csv", ["a,b", "1,2", "3,nan"])
-    write("wide.csv", ["a,b", "1,2", "3,4"])
-    write("empty.csv", [])
-    assert said in refused("compare", "--scores", *changed.split())
 
 
 def test_many_systems_are_told_each_beside_the_next(run, metric, write):
@@ -347,23 +274,3 @@ def test_names_do_nothing_to_a_terminal(run, write, command):
     ended = run(command, "--scores", path, *FEW).ok()
     assert "\x1b" not in ended.out
     assert all(name in ended.out for name in ("[/b]", "[red]x[/red]", r"a\x1b[31mz"))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--score-columns", "a", "a"], "once"),
-        (["--names", "A"], "a name for each of the 2 systems, but got 1"),
-        (["--output", "folder", "--format", "html"], "but got the folder"),
-        (["--output", "s.txt/x.html"], "is a file"),
-        (["--segments", "-1"], "--segments to be at least 0"),
-        (["--trials", "0"], "--trials to be at least 1"),
-        (["--seed", "-1"], "--seed to be at least 0"),
-        (["--tie", "-1"], "to be 0 or above"),
-        (["--tie", "nan"], "--tie to be a finite number, but got nan"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(refused, write, tmp_path, given, said):
-    (tmp_path / "folder").mkdir()
-    write("s.txt", ["a\tb", "1\t2", "2\t1"])
-    assert said in refused("compare", "--scores", "s.txt", *given)

@@ -87,16 +87,6 @@ def test_without_groups_all_segments_are_one(run, ratings, tiny_encoder, expecte
     assert "Scores:" not in ended.out
 
 
-def test_groups_of_two_columns_and_no_correlation_at_all(refused, write, tiny_encoder, tmp_path):
-    lines = ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"]
-    table = write("few.tsv", lines)
-    said = refused("evaluate", "--data", table, "--group", "lp", "--group", "system", "--encoder", tiny_encoder)
-    assert "few · score: " in said
-    assert "de / A: fewer than 3 segments; de / B: fewer than 3 segments" in said
-    assert "; nothing was scored." in said
-    assert not (tmp_path / "few.scores.tsv").exists()
-
-
 # --- several metrics and sets -----------------------------------------------------------------------------------------
 
 
@@ -205,21 +195,6 @@ def test_empty_hypotheses_are_counted_and_warned_of_once(run, write, tiny_encode
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--score-column", "rating"], ["'rating'", "set `--score-column`"]),
-        (["--hypothesis-column", "hypothesys"], ["'hypothesys'", "did you mean 'hypothesis'?"]),
-        (["--reference-column", "ref"], ["'ref'", "set `--reference-column`"]),
-        (["--group", "language"], ["'language'", "set `--group`"]),
-    ],
-)
-def test_a_missing_column(refused, ratings, flags, named):
-    said = refused("evaluate", "--data", ratings, *flags)
-    for part in (f"in {ratings}", "'lp', 'hypothesis', 'reference', 'score'", *named):
-        assert part in said
-
-
 @pytest.mark.parametrize("value", ["good", "", "nan", "inf", "1,5"])
 def test_a_score_that_is_no_finite_number(refused, write, value):
     table = write("ratings.tsv", ["hypothesis\treference\tscore", "a\tb\t1", f"a\tb\t{value}"])
@@ -230,61 +205,6 @@ def test_a_score_that_is_no_finite_number(refused, write, value):
     )
     way_out = "" if value in ("", "nan") else "leave it empty and "
     assert f"correct it, or {way_out}allow missing ratings with `--missing-ratings keep`." in said
-
-
-@pytest.mark.parametrize(("lines", "reason"), [([], "is empty"), (["hypothesis\treference\tscore"], "got none")])
-def test_an_empty_file(refused, write, lines, reason):
-    table = write("ratings.tsv", lines)
-    said = refused("evaluate", "--data", table)
-    assert str(table) in said
-    assert reason in said
-
-
-def test_files_and_models_that_are_not_there(refused, ratings, tmp_path):
-    assert f"{tmp_path / 'gone.tsv'}, but there is none" in refused("evaluate", "--data", tmp_path / "gone.tsv")
-    assert "Did you mean 'trwmd'?" in refused("evaluate", "--data", ratings, "--model", "trmwd")
-    assert "no folder" in refused("evaluate", "--data", ratings, "--encoder", "no-such-encoder-here")
-    assert "Expected `--data` to name a file of judged texts" in refused("evaluate")
-    assert "config.json" in refused("evaluate", "--data", ratings, "--model", tmp_path)
-
-
-def test_output_that_cannot_be_written_is_refused_before_the_work(refused, ratings):
-    below = ratings / "scores.tsv"
-    said = refused("evaluate", "--data", ratings, "--model", "never-loaded", "--output", below)
-    assert f"{below}, but {ratings} is a file" in said
-    assert "got the input ratings.tsv" in refused("evaluate", "--data", ratings, "--output", "ratings.tsv")
-
-
-def test_draws_that_cannot_be_made(refused, ratings, tiny_encoder):
-    said = refused("evaluate", "--data", ratings, "--encoder", tiny_encoder, "--samples", "0")
-    assert "Expected --samples to be at least 1" in said
-
-
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (["--model", "twmd", "--model", "twmd"], "Expected each metric once, but got 'twmd' twice"),
-        (["--model", "twmd", "--model", "sbert", "--precision", "auto"], "exact, fast or int8 for several models"),
-        (["--against", "chrf"], "Expected `--against` to be one of twmd for ratings, but got 'chrf'"),
-        (["--dimension", "fluency"], "Expected `--dimension` to be one of score in ratings, but got 'fluency'"),
-        (["--set", "wmt-da", "--group", "lp"], "from --set or from flags, but got --set wmt-da and --group"),
-        (["--set", "wmt"], "did you mean 'wmt-da'?"),
-        (["--level", "per-item"], "Expected ratings to say its items for pearson per-item"),
-        (["--statistic", "darr"], "Expected ratings to say preferences for darr, but got ratings alone: derive"),
-        (["--statistic", "accuracy", "--level", "pooled"], "Expected the level of accuracy to be systems"),
-        (["--scores", "gone.txt"], "Expected a file at gone.txt"),
-        (["--lower-is-better", "twmd"], "to name scores of --scores or --metric-column, but got twmd"),
-    ],
-)
-def test_options_that_do_not_fit(refused, ratings, tiny_encoder, flags, said):
-    assert said in refused("evaluate", "--data", ratings, "--encoder", tiny_encoder, *flags)
-
-
-def test_scores_that_do_not_align(refused, ratings, write):
-    short = write("short.txt", ["0.5", "0.25"])
-    assert "Expected 10 scores in" in refused("evaluate", "--data", ratings, "--scores", short)
-    odd = write("odd.txt", ["0.5"] * 9 + ["good"])
-    assert f"in line 10 of {odd}, but got 'good'" in refused("evaluate", "--data", ratings, "--scores", odd)
 
 
 def test_scores_that_are_all_equal_or_missing_are_named(run, ratings, write):

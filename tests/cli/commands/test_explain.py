@@ -65,49 +65,8 @@ def test_no_control_character_reaches_a_terminal(run, metric):
     assert one_line("a\n\tb\ud800") == r"a b\ud800"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "a hypothesis and a reference, but got no texts"),
-        (["a"], "but got 1 text: put each into quotation marks"),
-        (["a", "b", "-i", "h.txt", "r.txt"], "either two texts or -i"),
-        (["-i", "h.txt"], "h.txt alone"),
-        (["a", "b", "--line", "2"], "`--line` together with -i"),
-        (["-i", "h.txt", "r.txt", "--line", "0"], "lines are counted from 1"),
-        (["-i", "h.txt", "r.txt", "--line", "3"], "got 3: they have 2"),
-        (["a", "b", "--lines", "1-2"], "`--lines` together with -i"),
-        (["-i", "h.txt", "r.txt", "--lines", "1-3"], "got 3: they have 2"),
-        (["-i", "h.txt", "r.txt", "--lines", "3-"], "got 3: they have 2"),
-        (["-i", "h.txt", "r.txt", "--lines", "0-1"], "lines are counted from 1"),
-        (["-i", "h.txt", "r.txt", "--lines", "2-1"], "to itself or a later one"),
-        (["-i", "h.txt", "short.txt"], "2 in h.txt, 1 in short.txt"),
-        (["-i", "h.txt", "short.txt", "--line", "1"], "2 in h.txt, 1 in short.txt"),
-        (["-i", "h.txt", "r.txt", "--lines", "all"], "like 3, 1-20 or 5-, but got 'all'"),
-        (["-i", "h.txt", "r.txt", "--lines", "1-2", "--output", "a.png"], "one line for a picture"),
-        (["a", "b", "--output", "a.bmp"], ".png, .svg, .pdf, .txt"),
-        (["a", "b", "--output", "plan"], "another name or --format"),
-        (["a", "b", "--output", "a.png", "--format", "html"], "a name for html"),
-        (["a", "b", "--output", "h.txt/a.png"], "h.txt is a file"),
-        (["a", "b", "--output", "."], "got the folder"),
-        (["-i", "h.txt", "r.txt", "--output", "r.txt"], "got the input r.txt"),
-        (["a", "b", "--output", "/dev/full", "--format", "html"], "No space left"),
-        (["-i", "h.txt", "gone.txt"], "gone.txt"),
-        (["-i", "-", "-"], "standard input (-) once"),
-        (["-i", "-", "r.txt", "--fit-on", "-"], "standard input (-) once"),
-        (["a\udcff", "b"], "half a surrogate pair"),
-        (["a", "b", "--model", "nope"], "a preset, but got 'nope'"),
-        (["a", "b", "--temperature", "-1"], "temperature"),
-        (["a", "b", "--centering", "batch"], "reads each text by itself"),
-        (["a", "b", "c", "--multi-reference", "all"], "one reference to explain"),
-        (["a", "b", "--centering", "corpus"], "--fit-on FILE"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_in_one_line(refused, write, metric, arguments, message):
-    write("h.txt", ["a cat", "a dog"])
-    write("short.txt", ["a cat"])
-    write("r.txt", ["the cat", "the dog"])
-    given = [] if "--model" in arguments else metric
-    assert message in refused("explain", *given, *arguments)
+def test_half_a_surrogate_pair_is_refused(refused):
+    assert "half a surrogate pair" in refused("explain", "a\udcff", "b")
 
 
 def test_standard_input_is_read_once(run, metric, monkeypatch, write):
@@ -216,10 +175,3 @@ def test_words_are_coloured_on_a_terminal_only(run, metric, monkeypatch):
     assert "\x1b[4m" in plain  # without a counterpart: underlined all the same
     monkeypatch.delenv("FORCE_COLOR")
     assert "\x1b" not in run(*arguments).out
-
-
-@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
-def test_what_is_not_installed_is_named_before_the_work(refused, monkeypatch, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    name = {"matplotlib": "a.png", "jinja2": "a.html"}[package]
-    assert 'pip install "textmover[report]"' in refused("explain", "a", "b", "--model", "none", "--output", name)

@@ -144,53 +144,14 @@ def test_texts_of_several_files_of_tables_and_of_standard_input(
     assert about(tmp_path / "x.sft")["corpus"] == "mine, CC0"
 
 
-def test_data_that_cannot_be_used(refused, corpus, write, tmp_path):
-    out = ("--output", "x.sft")
-    table = write("c.tsv", ["id\ttext", "1\ta dog"])
-    assert "name it with `--column`" in refused("fit-mean", "--data", table, *out)
-    assert "set `--column` to the name" in refused("fit-mean", "--data", table, "--column", "texts", *out)
-    assert "`--split` together with --column" in refused("fit-mean", "--data", corpus, "--split", "test", *out)
-    assert "standard input (-) once" in refused("fit-mean", "--data", "-", "-", *out)
-    assert "standard input (-): leave `--column` out" in refused("fit-mean", "--data", "-", "--column", "text", *out)
-    assert "got the input" in refused("fit-mean", "--data", corpus, "--output", corpus)
-    assert "required: --output" in refused("fit-mean", "--data", corpus)
-    assert "unrecognized arguments: --fit-on" in refused("fit-mean", "--data", corpus, *out, "--fit-on", corpus)
-    assert not (tmp_path / "x.sft").exists()
-
-
-def test_a_metric_that_is_told_to_have_no_room(refused, corpus, tiny_encoder):
-    command = ("--data", corpus, "--encoder", tiny_encoder, "--output", "x.sft")
-    said = refused("fit-idf", *command, "--weights", "uniform")
-    assert "`--weights uniform`: leave it out, or give idf" in said
-    assert "leave it out, or give corpus" in refused("fit-mean", *command, "--centering", "sentence")
-    assert "leave it out, or give true" in refused("fit-baseline", *command, "--rescale", "false")
-
-
-def test_texts_that_cannot_be_fitted_on(refused, write, tiny_encoder):
-    command = ("--encoder", tiny_encoder, "--output", "x.sft", "--data")
-    assert "not all of them empty" in refused("fit-mean", *command, write("blank.txt", ["", " "]))
-    assert "two different texts" in refused("fit-baseline", *command, write("same.txt", ["a", "a"]))
-
-
 # --- statistics for other commands ------------------------------------------------------------------------------------
 
 
-def test_evaluate_takes_statistics(run, corpus, tiny_encoder, write, pairs):
+def test_other_commands_take_statistics_that_fit(run, refused, texts, corpus, tiny_encoder, write, pairs):
     rated = write("rated.tsv", ["hypothesis\treference\tscore", *(f"{h}\t{r}\t{i}" for i, (h, r) in enumerate(pairs))])
     model = ("--model", "twmd-b", "--encoder", tiny_encoder)
     run("fit-mean", "--data", corpus, *model, "--output", "mean.sft")
     ended = run("evaluate", "--data", rated, *model, "--statistics", "mean.sft", "--samples", "10").ok()
     assert "centering:corpus@" in ended.out
-
-
-def test_statistics_that_do_not_fit_are_one_line(run, refused, texts, corpus, tiny_encoder):
-    model = ("--model", "twmd-b", "--encoder", tiny_encoder)
-    run("fit-mean", "--data", corpus, *model, "--output", "mean.sft")
-    command = ("score", "-i", *texts, *model, "--statistics")
-    assert "layer:3 instead of layer:1" in refused(*command, "mean.sft", "--layer", "1")
-    assert "damaged or of another kind" in refused(*command, corpus)
-    assert "there is no such file" in refused(*command, "gone.sft")
-    assert "not allowed with argument" in refused(*command, "mean.sft", "--fit-on", corpus)
-    said = refused("score", "-i", *texts, *model, "--rescale", "true")
-    assert "(mean, baseline)" in said
-    assert "`textmover fit-mean` and `textmover fit-baseline` wrote with --statistics FILE" in said
+    said = refused("score", "-i", *texts, *model, "--statistics", "mean.sft", "--layer", "1")
+    assert "layer:3 instead of layer:1" in said

@@ -200,38 +200,3 @@ def test_a_malformed_line_behind_others(run, metric, write, tmp_path, monkeypatc
     assert not output.exists()
     assert "are in" in said or "is in" in said
     assert (tmp_path / "choices.txt.partial").read_text() == "a\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["-i", "{samples}"], "Expected `--num-candidates` where all candidates are in one file"),
-        (["-i", "{samples}", "--num-candidates", "5"], "a multiple of `--num-candidates` (5), but got 12"),
-        (["-i", "{samples}", "{samples}", "--num-candidates", "4"], "together with a single file"),
-        (["-i", "{samples}", "{short}"], "as many lines in each file"),
-        (["-i", "{samples}", "--num-candidates", "4", "--weights-column", "p"], "`--weights-column` together"),
-        (["-i", "{samples}", "--num-candidates", "4", "--split", "x"], "`--split` together with --data"),
-        (["--data", "{table}", "--num-candidates", "4"], "`--num-candidates` together with -i"),
-        (["--data", "{table}", "--candidates-column", "texts"], "set `--candidates-column` to the name"),
-        (["--data", "{table}", "--candidates-column", "id"], "a list of texts in column 'id' of {table}, line 1"),
-        (["--data", "{table}", "--weights-column", "id"], "a list of numbers in column 'id'"),
-        (["--data", "{table}", "--references-column", "candidates", "--include-self"], "`--include-self` only where"),
-        (["--data", "missing.jsonl"], "Expected a file at missing.jsonl"),
-        (["--data", "{table}", "--output", "{table}"], "to be a new file"),
-        (["--data", "{table}", "--output", "{folder}"], "but got the folder"),
-        (["--data", "{table}", "--output", "choices.csv"], "Expected an output of text, tsv, jsonl"),
-        (["--data", "{breaks}"], "texts without line breaks for --format text, but got one in {breaks}, line 1"),
-        (["--data", "{breaks}", "--format", "tsv"], "without tabs and line breaks"),
-        (["--data", "-", "--data-format", "jsonl", "--fit-on", "-"], "standard input (-) once"),
-        ([], "required"),
-    ],
-)  # fmt: skip
-def test_bad_input(refused, metric, samples, table, write, tmp_path, arguments, said):
-    made = {
-        "samples": samples,
-        "table": table,
-        "folder": tmp_path,
-        "short": write("short.txt", ["a"]),
-        "breaks": write("breaks.jsonl", [json.dumps({"candidates": ["a", "b\nc"]})]),
-    }
-    assert said.format(**made) in refused("mbr", *(one.format(**made) for one in arguments), *metric)

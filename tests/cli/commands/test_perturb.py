@@ -144,34 +144,6 @@ def test_the_list_names_everything(run):
     assert all(name in ended.out for name in ALIASES)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "Expected `--input FILE` with texts"),
-        (("-i", "none.txt"), "Expected a file at none.txt"),
-        (("-i", "texts.txt", "--types", "shout"), "Expected `--types` to be among identity, repeat"),
-        (("-i", "texts.txt", "--types", ","), "Expected `--types` to name something"),
-        (("-i", "texts.txt", "--types", "drop", "--degrees", "3"), "`--degrees` to hold one of 1, 2, 4, 6 for drop"),
-        (("-i", "texts.txt", "--degrees", "3000"), "`--degrees` to hold one that some type has"),
-        (("-i", "texts.txt", "--degrees", "much"), "`--degrees` to be whole numbers from 1 on, or 'all'"),
-        (("-i", "texts.txt", "--types", "passive"), "Expected --parser NAME for type passive"),
-        (("-i", "texts.txt", "--types", "substitute"), "Expected --neighbours ENCODER for type substitute"),
-        (("-i", "texts.txt", "--versions", "0"), "Expected --versions to be at least 1"),
-        (("-i", "texts.txt", "--split", "test"), "Expected `--split` together with --column"),
-        (("-i", "texts.txt", "-o", "out.csv"), "Expected `--output` to end in .tsv, .jsonl"),
-        (("-i", "texts.txt", "-o", "texts.txt", "--format", "tsv"), "but got the input texts.txt"),
-        (("-i", "texts.txt", "--parser", "none"), "Expected a parser, but got none: train one."),
-        (("-i", "texts.txt", "--neighbours", "no/where"), "Expected `--neighbours` to be a folder or the name"),
-        (("-i", "table.tsv"), "name it with `--column`"),
-        (("-i", "table.tsv", "--column", "txt"), "Expected a column 'txt'"),
-    ],
-)
-def test_bad_input_is_one_sentence(refused, texts, write, parser, monkeypatch, arguments, message):
-    monkeypatch.setattr("textmover.modules.encoder.source._from_hub", lambda name, revision: "not on the hub")
-    write("table.tsv", ["id\ttext", "1\tThe lake was frozen."])
-    assert message in refused("perturb", *arguments)
-
-
 def test_an_interrupted_run_leaves_no_file(run, texts, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         yield 0, []

@@ -14,7 +14,7 @@ from textmover.perturbations.perturbations import perturb
 from textmover.readers.judgements import built_in_descriptions
 from textmover.readers.segments import Columns, read_segments
 from textmover.scoring.lexical import lexical_scores
-from textmover.types import InputError, ParsedText
+from textmover.types import ParsedText
 
 TEXTS = [
     "We live in a beautiful house by the river with two small children.",
@@ -218,49 +218,3 @@ def test_what_needs_more_is_left_out_and_said(run, texts):
     assert "Left out: passive and active (give --perturbation-parser NAME)." in ended.out
     assert "Left out: substitute (give --neighbours ENCODER)." in ended.out
     assert "\nidentity" not in ended.out
-
-
-# --- bad input --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "required: -i/--input"),
-        (("-i", "none.txt"), "Expected a file at none.txt"),
-        (("-i", "empty.txt"), "Expected empty.txt to hold text, but it is empty"),
-        (("-i", "blank.txt"), "Expected at least two different texts in blank.txt, but got 0"),
-        (("-i", "one.txt"), "Expected at least two different texts in one.txt, but got 1"),
-        (("-i", "numberless.txt", "--kinds", "number"), "Expected texts that allow number, but got none"),
-        (("-i", "texts.txt", "--kinds", "shout"), "Expected `--kinds` to be among identity, repeat"),
-        (("-i", "texts.txt", "--kinds", "identity"), "Expected `--kinds` that change a text, but got identity"),
-        (("-i", "texts.txt", "--kinds", "passive"), "Expected --perturbation-parser NAME for type passive"),
-        (("-i", "texts.txt", "--kinds", "substitute"), "Expected --neighbours ENCODER for type substitute"),
-        (("-i", "texts.txt", "--degrees", "much"), "`--degrees` to be whole numbers from 1 on, or 'all'"),
-        (("-i", "texts.txt", "--limit", "1"), "Expected --limit to be at least 2"),
-        (("-i", "texts.txt", "--samples", "0"), "Expected --samples to be at least 1"),
-        (("-i", "texts.txt", "--output", "texts.txt/x"), "Expected to be able to write"),
-        (("-i", "texts.txt", "--keep", "texts.txt"), "but got the input texts.txt"),
-        (("-i", "texts.txt", "--perturbation-parser", "none"), 'pip install "textmover[rome]"'),
-        (("-i", "texts.txt", "--reference-column", "ref", "--set", "sfhotel"), "from --set or from --column"),
-        (("-i", "table.tsv"), "name it with `--column`"),
-        (("-i", "table.tsv", "--column", "txt"), "Expected a column 'txt'"),
-        (("-i", "table.tsv", "--column", "text", "--reference-column", "ref"), "Expected a column 'ref'"),
-        (("-i", "table.tsv", "--set", "no-set"), "no-set"),
-        (("-i", "texts.txt", "--model", "no-model"), "no-model"),
-        (("-i", "texts.txt", "--models", "twmd", "twmd"), "Expected each metric once, but got 'twmd' twice"),
-        (("-i", "texts.txt", "--baselines", "best"), "argument --baselines: invalid choice: 'best'"),
-    ],
-)
-def test_bad_input_is_one_sentence(refused, texts, write, monkeypatch, arguments, message):
-    def load_parser(name: str) -> None:
-        raise InputError('Expected spaCy for the parser, but it is not installed: pip install "textmover[rome]".')
-
-    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
-    write("empty.txt", [])
-    write("blank.txt", ["", " "])
-    write("one.txt", ["The same text.", "The same text. "])
-    write("numberless.txt", ["The dog ran home.", "They walk."])
-    write("table.tsv", ["id\ttext", "1\tThe lake was frozen.", "2\tThe dog ran home."])
-    named = any(one in arguments for one in ("--model", "--models", "--baselines"))
-    assert message in refused("robustness", *arguments, *(() if named else ("--baselines", "chrf")))

@@ -110,16 +110,6 @@ def test_a_table_by_its_columns(run, tiny_encoder, write, pairs, expected):
     np.testing.assert_array_equal(np.float32(ended.out.split()), np.float32(expected.scores))
 
 
-def test_a_corpus_mean_is_fitted_on_the_texts_that_are_given(run, refused, texts, tiny_encoder):
-    command = ("score", "-i", *texts, "--model", "twmd-b", "--encoder", tiny_encoder)
-    said = refused(*command)
-    assert "twmd-b" in said
-    assert "--fit-on FILE" in said
-    assert "`textmover fit-mean` wrote with --statistics FILE" in said
-    ended = run(*command, "--fit-on", texts[1]).ok()
-    assert "centering:corpus@" in ended.err
-
-
 def test_idf_is_fitted_on_the_texts_of_files_and_never_on_standard_input(
     run, refused, texts, tiny_encoder, monkeypatch
 ):
@@ -176,59 +166,6 @@ def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, 
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
-def test_unequal_line_counts(refused, texts, write):
-    short = write("short.txt", ["a", "b", "c"])
-    said = refused("score", "-i", texts[0], texts[1], short)
-    assert f"4 in {texts[0]}, 4 in {texts[1]}, 3 in {short}" in said
-
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_an_empty_file(refused, texts, number):
-    texts[number].write_text("")
-    said = refused("score", "-i", *texts)
-    assert f"Expected {texts[number]} to hold text, but it is empty" in said
-
-
-def test_files_that_cannot_be_used(refused, texts, tmp_path):
-    assert f"{tmp_path / 'gone.txt'}, but there is none" in refused("score", "-i", tmp_path / "gone.txt", texts[1])
-    assert "add a second file" in refused("score", "-i", texts[0])
-    assert "standard input (-) once" in refused("score", "-i", "-", "-")
-    texts[1].write_bytes(b"a dog\n\xff\n")
-    said = refused("score", "-i", *texts)
-    assert f"{texts[1]} to be UTF-8" in said
-    assert "line 2" in said
-
-
-def test_columns_belong_to_tables(refused, texts, write):
-    assert "`--reference-column` together with --data" in refused("score", "-i", *texts, "--reference-column", "ref")
-    table = write("pairs.tsv", ["hypothesis\tReference", "a\tb"])
-    said = refused("score", "--data", table)
-    assert f"Expected a column 'reference' in {table}" in said
-    assert "did you mean 'Reference'?" in said
-
-
-def test_an_unknown_preset(refused, texts):
-    said = refused("score", "-i", *texts, "--model", "twdm")
-    assert "'twdm'" in said
-    assert "Did you mean 'twmd'?" in said
-    assert "bertscore-f1" in said
-    assert "no such folder" in refused("score", "-i", *texts, "--model", "./twmd-checkpoint")
-
-
-def test_an_encoder_that_is_nowhere_lists_what_was_tried(refused, texts):
-    said = refused("score", "-i", *texts, "--encoder", "no-such-encoder-here")
-    for part in ("'no-such-encoder-here'", "no folder", "Hugging Face cache", "embedded", "the hub answered"):
-        assert part in said
-
-
-def test_values_that_do_not_fit(refused, texts, tiny_encoder):
-    assert "`temperature`" in refused("score", "-i", *texts, "--temperature", "-1")
-    assert "'softmax'" in refused("score", "-i", *texts, "--matching", "softmax")
-    assert "`layer` to be between 0 and 3" in refused("score", "-i", *texts, "--encoder", tiny_encoder, "--layer", "9")
-    assert "`batch_tokens`" in refused("score", "-i", *texts, "--encoder", tiny_encoder, "--batch-tokens", "0")
-    assert "`device`" in refused("score", "-i", *texts, "--encoder", tiny_encoder, "--device", "gpu")
-
-
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/tokenizer.json"])
 def test_a_checkpoint_that_lacks_a_file(refused, texts, checkpoint, tmp_path, name):
     copy = shutil.copytree(checkpoint, tmp_path / "copy")
@@ -245,12 +182,3 @@ def test_a_checkpoint_with_a_damaged_file(refused, texts, checkpoint, tmp_path, 
     (copy / name).write_bytes(content[: len(content) // 2])
     said = refused("score", "-i", *texts, "--model", copy)
     assert str(copy / name) in said
-
-
-def test_output_that_cannot_be_written_is_refused_before_the_work(refused, texts, tmp_path):
-    below = texts[0] / "scores.txt"
-    said = refused("score", "-i", *texts, "--model", "never-loaded", "--output", below)
-    assert str(below) in said
-    assert "give a place that can be written" in said
-    assert f"got the folder {tmp_path}" in refused("score", "-i", *texts, "--output", tmp_path)
-    assert f"got the input {texts[1]}" in refused("score", "-i", *texts, "--output", texts[1])

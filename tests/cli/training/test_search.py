@@ -495,15 +495,6 @@ def test_files_that_cannot_be_read(run, asked, tmp_path, file, text, words):
     assert words in run(*arguments).complaint()
 
 
-def test_no_trials_are_no_search(refused, asked):
-    assert "--trials to be at least 1" in refused(*asked(), "--trials", 0)
-
-
-def test_without_optuna_the_extra_is_named(refused, asked, monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert 'pip install "textmover[search]"' in refused(*asked())
-
-
 @pytest.mark.long
 def test_the_objective_is_told_apart_from_a_trial_that_fails(run, asked, tmp_path, monkeypatch):
     def fake(*_, **__):

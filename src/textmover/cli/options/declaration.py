@@ -127,7 +127,7 @@ class SingleOption(argparse.Action):
                 parser.error(_twice(option_string, several=self.nargs in ("+", "*")))
             seen.add(self.dest)
             for value in values if isinstance(values, list) else [values]:
-                if problem := _beyond(self.option_strings[-1], value):
+                if problem := _beyond(self.option_strings[-1], value, finite=self.type is float):
                     parser.error(problem)
             if self.least is not None and values < self.least:
                 from textmover.types import InputError  # brings torch along, which `--help` can do without
@@ -172,9 +172,9 @@ def _twice(option: str, *, several: bool = False) -> str:
     return f"Expected {option} once, but got it twice: {way_out}"
 
 
-def _beyond(option: str, value: object) -> str | None:
-    """Describe a number outside its bounds."""
-    if isinstance(value, float) and not math.isfinite(value):
+def _beyond(option: str, value: object, *, finite: bool) -> str | None:
+    """Describe a number outside its bounds; fields of the metric say themselves whether they may be infinite."""
+    if finite and isinstance(value, float) and not math.isfinite(value):
         return f"Expected {option} to be a finite number, but got {value}: correct it"
     if not isinstance(value, int) or isinstance(value, bool):
         return None

@@ -1,0 +1,364 @@
+"""Arguments that each command refuses: one sentence on standard error, exit code 2, and no file written.
+
+Bounds of numbers stand in test_main.py, places that cannot be written in test_full_disk.py, pipes in test_read_once.py,
+missing packages in test_optional_packages.py.
+"""
+
+import json
+import shlex
+import sys
+import types
+
+import pytest
+
+from textmover.types import InputError
+
+FILES = {
+    "h.txt": ["a cat", "a dog"],
+    "r.txt": ["the cat", "the dog"],
+    "short.txt": ["a cat"],
+    "one.txt": ["0.5", "1"],
+    "two.txt": ["1", "0.5"],
+    "three.txt": ["1", "2", "3"],
+    "text.txt": ["a text", "b", "c"],
+    "more.txt": ["a text", "b", "d"],
+    "half.txt": ["0.5", "0.25"],
+    "odd.txt": ["0.5", "0.5", "0.5", "good"],
+    "empty.txt": [],
+    "empty.tsv": [],
+    "blank.txt": ["", " "],
+    "same.txt": ["The same text.", "The same text. "],
+    "numberless.txt": ["The dog ran home.", "They walk."],
+    "texts.txt": ["We live in a beautiful house near Oslo.", "The lake was frozen.", "The dog chased the cat."],
+    "samples.txt": list("abcdefghijkl"),
+    "samples.jsonl": [json.dumps({"id": "s", "candidates": ["a", "b"]})],
+    "breaks.jsonl": [json.dumps({"candidates": ["a", "b\nc"]})],
+    "header.tsv": ["hypothesis\treference\tscore"],
+    "capital.tsv": ["hypothesis\tReference", "a\tb"],
+    "table.tsv": ["id\ttext", "1\tThe lake was frozen.", "2\tThe dog ran home."],
+    "ratings.tsv": ["lp\thypothesis\treference\tscore", *(f"de-en\ta {n}\tb\t{n}" for n in range(4))],
+    "few.tsv": ["lp\tsystem\thypothesis\treference\tscore", "de\tA\ta dog\ta cat\t1", "de\tB\ta dog\tno\t2"],
+    "flat.tsv": ["hypothesis\treference\tscore", *(f"text {n}\ta\t2" for n in range(4))],
+    "nan.csv": ["a,b", "1,2", "3,nan"],
+    "wide.csv": ["a,b", "1,2", "3,4"],
+    "long.csv": ["lp,system,seg,metric", *(f"{lp},{s},{n},{n}" for lp in ("x", "y") for s in "AB" for n in range(2))],
+}
+COLUMNS = "--system-column system --item-column seg --metric-column metric"
+
+CASES = {
+    "score -i h.txt r.txt": """
+        short.txt | 2 in h.txt, 2 in r.txt, 1 in short.txt
+        --reference-column ref | `--reference-column` together with --data
+        --references r.txt | `--references` together with --hypotheses
+        --data-format csv | `--data-format` together with --data
+        --missing-references leave-out | Expected `--missing-references` together with --data
+        --shard-size 0 | at least 1 pair, but got 0
+        --resume | --resume together with --output
+        --format parquet | --format parquet together with --output
+        --output x.parquet.gz | leave .gz out
+        --output x.tsv --only-mean | text or json, but got tsv
+        --output x/ --format tsv | Parquet in the folder
+        --output . | got the folder
+        --output r.txt | got the input r.txt
+        --cache-limit 1 | Expected `--cache-limit` together with --cache, but got it alone: name the folder.
+        --cache states --cache-limit 0 | a size in GiB above 0, but got 0
+        --cache states --no-cache | Expected `--cache` or `--no-cache`, but got both
+        --model twdm | 'twdm' … Did you mean 'twmd'? … bertscore-f1
+        --model ./twmd-checkpoint | no such folder
+        --encoder no-such-encoder | 'no-such-encoder' … no folder … Hugging Face cache … embedded … the hub answered
+        --temperature -1 | `temperature`
+        --matching softmax | 'softmax'
+        --encoder encoder --layer 9 | `layer` to be between 0 and 3
+        --encoder encoder --batch-tokens 0 | `batch_tokens`
+        --encoder encoder --device gpu | `device`
+        --encoder encoder --model twmd-b --rescale true | (mean, baseline) … `textmover fit-mean` and `textmover fit-
+        --encoder encoder --model twmd-b | twmd-b … --fit-on FILE … `textmover fit-mean` wrote with --statistics FILE
+        --model twmd-b --encoder encoder --statistics h.txt | damaged or of another kind
+        --model twmd-b --encoder encoder --statistics gone.sft | there is no such file
+        --statistics h.txt --fit-on h.txt | not allowed with argument""",
+    "score": """
+        -i empty.txt r.txt | Expected empty.txt to hold text, but it is empty
+        -i h.txt empty.txt | Expected empty.txt to hold text, but it is empty
+        -i gone.txt r.txt | gone.txt, but there is none
+        -i h.txt | add a second file
+        -i h.txt latin.txt | latin.txt to be UTF-8 … line 2
+        --data capital.tsv | Expected a column 'reference' in capital.tsv … did you mean 'Reference'?
+        --hypotheses h.txt short.txt | at least one file of references
+        --hypotheses h.txt h.txt --references r.txt | each system once
+        --signature html | invalid choice: 'html'
+        --model twmdd --cite | Did you mean 'twmd'""",
+    "list": "twmdd | Did you mean 'twmd'",
+    "cache": "nowhere | Expected nowhere to be a folder that was given as --cache, but there is none.",
+    "compare": """
+         | give --hypotheses, --data or --scores
+        --hypotheses h.txt --references r.txt | Expected two systems to compare
+        --hypotheses h.txt r.txt | file of references
+        --hypotheses h.txt h.txt --references r.txt | once
+        --hypotheses h.txt text.txt --references r.txt | 3
+        --hypotheses h.txt empty.txt --references empty.txt | Expected
+        --hypotheses h.txt r.txt --references gone.txt | gone.txt
+        --hypotheses h.txt folder --references r.txt | folder
+        --data h.txt --hypothesis-column a | Expected two systems to compare
+        --data h.txt --references r.txt | leave one out""",
+    "compare --hypotheses h.txt short.txt --references r.txt": """
+        --names A | a name for each of the 2 systems, but got 1
+        --names A A | tell the systems apart
+        --output new.txt | .json, .tex or .html, or --format to name one
+        --split x | together with --data
+        --lower-is-better | together with --scores
+        --score-columns a | together with --scores""",
+    "compare --scores": """
+        one.txt | Expected the scores of two systems, but got those of one.txt alone
+        one.txt one.txt | once
+        one.txt three.txt | 2 in one.txt, 3 in three.txt
+        one.txt text.txt | line 1 of text.txt, but got 'a text'
+        nan.csv | column 'b' of nan.csv, line 3, but got 'nan'
+        empty.txt | empty
+        gone.csv | gone.csv
+        . | .
+        wide.csv --score-columns a c | set `--score-columns` to the names of the right ones
+        wide.csv --score-columns a | those of a alone
+        wide.csv --score-columns a a | once
+        wide.csv --model twmd | `--model` or `--scores`, but got both
+        wide.csv --temperature 0.1 | `--temperature` or `--scores`
+        wide.csv --references text.txt | together with --hypotheses
+        wide.csv --output wide.csv --format json | new file
+        wide.csv --output folder --format html | but got the folder
+        wide.csv --tie -1 | to be 0 or above
+        wide.csv --hypotheses text.txt more.txt --references text.txt | a score for each of the 3 segments, but got 2
+        one.txt two.txt half.txt --hypotheses h.txt r.txt --references r.txt | scores of the 2 systems""",
+    "rank": """
+         | give --hypotheses, --data or --scores
+        --scores long.csv --system-column system | together with --data alone
+        --scores wide.csv --score-column a | together with --data and --system-column
+        --scores wide.csv --group a | together with --data and --system-column
+        --scores wide.csv --output x.txt | .json, .tex, .csv or .html, or --format to name one
+        --scores wide.csv --score-columns a | those of a alone
+        --hypotheses empty.txt h.txt --references r.txt | empty.txt to hold text
+        --hypotheses h.txt three.txt --references r.txt | as many lines""",
+    "rank --data long.csv": f"""
+        --system-column sys | set `--system-column` to the name of the right one
+        --system-column system | hypothesis
+        --system-column system --metric-column metric | `--item-column` together with
+        --system-column system --lower-is-better | together with --metric-column
+        {COLUMNS} --group lp --score-column lp | Expected a finite number (at most 1e+15 in size) in column 'lp'
+        {COLUMNS} --group nothing | set `--group` to
+        {COLUMNS} | got two of 'A' in line 2 of long.csv and line 6 of long.csv
+        {COLUMNS} --group lp --group system | two systems to rank, but got 'A' alone
+        {COLUMNS} --model twmd | `--model` or `--metric-column`, but got both
+        {COLUMNS} --names x | leave it out
+        {COLUMNS} --system-separator "" | `--system-separator` to be a text""",
+    "explain": """
+         | a hypothesis and a reference, but got no texts
+        a | but got 1 text: put each into quotation marks
+        a b -i h.txt r.txt | either two texts or -i
+        -i h.txt | h.txt alone
+        -i h.txt short.txt | 2 in h.txt, 1 in short.txt
+        -i h.txt short.txt --line 1 | 2 in h.txt, 1 in short.txt
+        -i h.txt gone.txt | gone.txt""",
+    "explain a b": """
+        --line 2 | `--line` together with -i
+        --lines 1-2 | `--lines` together with -i
+        --output a.bmp | .png, .svg, .pdf, .txt
+        --output plan | another name or --format
+        --output a.png --format html | a name for html
+        --output . | got the folder
+        --encoder encoder --output /dev/full --format html | No space left
+        --model nope | a preset, but got 'nope'
+        --temperature -1 | temperature
+        --centering batch | reads each text by itself
+        --encoder encoder --model twmd --centering corpus | --fit-on FILE
+        c --encoder encoder --model twmd --multi-reference all | one reference to explain""",
+    "explain -i h.txt r.txt": """
+        --line 0 | lines are counted from 1
+        --line 3 | got 3: they have 2
+        --lines 1-3 | got 3: they have 2
+        --lines 3- | got 3: they have 2
+        --lines 0-1 | lines are counted from 1
+        --lines 2-1 | to itself or a later one
+        --lines all | like 3, 1-20 or 5-, but got 'all'
+        --lines 1-2 --output a.png | one line for a picture
+        --output r.txt | got the input r.txt""",
+    "mbr": """
+         | required
+        -i samples.txt | Expected `--num-candidates` where all candidates are in one file
+        -i samples.txt --num-candidates 5 | a multiple of `--num-candidates` (5), but got 12
+        -i samples.txt samples.txt --num-candidates 4 | together with a single file
+        -i samples.txt short.txt | as many lines in each file
+        -i samples.txt --num-candidates 4 --weights-column p | `--weights-column` together
+        -i samples.txt --num-candidates 4 --split x | `--split` together with --data
+        --data gone.jsonl | Expected a file at gone.jsonl
+        --data breaks.jsonl | texts without line breaks for --format text, but got one in breaks.jsonl, line 1
+        --data breaks.jsonl --format tsv | without tabs and line breaks""",
+    "mbr --data samples.jsonl": """
+        --num-candidates 4 | `--num-candidates` together with -i
+        --candidates-column texts | set `--candidates-column` to the name
+        --candidates-column id | a list of texts in column 'id' of samples.jsonl, line 1
+        --weights-column id | a list of numbers in column 'id'
+        --references-column candidates --include-self | `--include-self` only where
+        --output samples.jsonl | to be a new file
+        --output . | but got the folder
+        --output choices.csv | Expected an output of text, tsv, jsonl""",
+    "evaluate": """
+         | Expected `--data` to name a file of judged texts
+        --data gone.tsv | gone.tsv, but there is none
+        --data empty.tsv | empty.tsv … is empty
+        --data header.tsv | header.tsv … got none
+        --data few.tsv --group lp --group system | few · score: … de / A: fewer than 3 segments … de / B: fewer
+        --data few.tsv | ; nothing was scored.
+        --data ratings.tsv flat.tsv --scores three:m=one.txt | Expected a set of ratings, flat before the colon
+        --data ratings.tsv flat.tsv --scores flat:m=one.txt | Expected 4 scores in one.txt, one for each text of flat
+        --data few.tsv flat.tsv --model never-loaded --against chrff | `--against` to be one of never-loaded for few""",
+    "evaluate --data ratings.tsv": """
+        --score-column rating | in ratings.tsv … 'lp', 'hypothesis', 'reference', 'score' … 'rating' … `--score-
+        --hypothesis-column hypothesys | 'hypothesys' … did you mean 'hypothesis'?
+        --reference-column ref | 'ref' … set `--reference-column`
+        --group language | 'language' … set `--group`
+        --baselines chrf --item-column gone | set `--item-column` to the name
+        --baselines chrf --system-column gone | set `--system-column` to the name
+        --baselines chrf --metric-column gone | set `--metric-column` to the name
+        --model trmwd | Did you mean 'trwmd'?
+        --model . | config.json
+        --encoder no-such-encoder | no folder
+        --output ratings.tsv | got the input ratings.tsv
+        --encoder encoder --model twmd --model twmd | Expected each metric once, but got 'twmd' twice
+        --model twmd --model sbert --precision auto | exact, fast or int8 for several models
+        --model twmd --against chrf | Expected `--against` to be one of twmd for ratings, but got 'chrf'
+        --dimension fluency | Expected `--dimension` to be one of score in ratings, but got 'fluency'
+        --set wmt-da --group lp | from --set or from flags, but got --set wmt-da and --group
+        --set wmt | did you mean 'wmt-da'?
+        --level per-item | Expected ratings to say its items for pearson per-item
+        --statistic darr | Expected ratings to say preferences for darr, but got ratings alone: derive
+        --statistic accuracy --level pooled | Expected the level of accuracy to be systems
+        --pair-rate 0.5 | Expected `--pair-rate` to be 1 for pearson
+        --scores gone.txt | Expected a file at gone.txt
+        --scores one.txt | Expected 4 scores in
+        --scores odd.txt | in line 4 of odd.txt, but got 'good'
+        --model twmd --lower-is-better twmd | to name scores of --scores or --metric-column, but got twmd""",
+    "sweep": """
+         | required: --data, --field
+        --data empty.tsv --field temperature=0.1 | is empty
+        --data header.tsv --field temperature=0.1 | got none
+        --data gone.tsv --field temperature=0.1 | there is none
+        --data flat.tsv --field temperature=0.1 | a group of at least 3 segments whose ratings differ
+        --data few.tsv --field temperature=0.1 | a group of at least 3 segments whose ratings differ""",
+    "sweep --data ratings.tsv --encoder encoder": """
+        --field temperatur=1,2 | but got `temperatur`: did you mean `temperature`?
+        --field model=a,b | Expected a field of the metric's configuration, but got `model`
+        --field kind=a | Expected `kind` to be one of 'transport', but got 'a'.
+        --field temperature=0.1,-1 | Expected `temperature` to be a finite number above 0, but got -1.
+        --field temperature=warm | Expected `temperature` to be a finite number above 0, but got 'warm'.
+        --field temperature=[1 | expected a number, true, false or null, but got '[1'
+        --field layer=9 | Expected `layer` to be between 0 and 3
+        --field centering=none,median | Expected `centering` to be one of
+        --field hypothesis_penalty=0.1,inf | matching='twmd' reads, but got `hypothesis_penalty`, which lazy-emd reads
+        --field matching=twmd,bertscore --field temperature=0.1 | matching='bertscore' reads, but got `temperature`
+        --field temperature | --field NAME=VALUE,VALUE, such as temperature=0.02,0.05, but got 'temperature'.
+        --field temperature=0.1,,0.2 | but got 'temperature=0.1,,0.2'
+        --field =0.1 | but got '=0.1'
+        --field alpha=0.1 --field alpha=0.2 | Expected each --field once, but got `alpha` twice
+        --field iterations=1,2 --iterations 3 | Expected `iterations` to be fixed or swept, but got --iterations
+        --field alpha=0,1 --precision auto | Expected `--precision` to be exact, fast or int8, but got auto
+        --field alpha=0,1 --score-column rating | set `--score-column`
+        --field alpha=0,1 --output ratings.tsv | got the input ratings.tsv
+        --field alpha=0,1 --model trmwd | Did you mean 'trwmd'?
+        --field alpha=0,1 --centering corpus | --fit-on FILE
+        --field alpha=0,1 --centering corpus --fit-on gone.txt | gone.txt""",
+    "sweep --data ratings.tsv --model checkpoint": """
+        --field layer=1,2 | leave a checkpoint's weights as they are, but got `layer`""",
+    "perturb": """
+         | Expected `--input FILE` with texts
+        -i none.txt | Expected a file at none.txt
+        -i table.tsv | name it with `--column`
+        -i table.tsv --column txt | Expected a column 'txt'""",
+    "perturb -i texts.txt": """
+        --types shout | Expected `--types` to be among identity, repeat
+        --types , | Expected `--types` to name something
+        --types drop --degrees 3 | `--degrees` to hold one of 1, 2, 4, 6 for drop
+        --degrees 3000 | `--degrees` to hold one that some type has
+        --degrees much | `--degrees` to be whole numbers from 1 on, or 'all'
+        --types passive | Expected --parser NAME for type passive
+        --types substitute | Expected --neighbours ENCODER for type substitute
+        --split test | Expected `--split` together with --column
+        -o out.csv | Expected `--output` to end in .tsv, .jsonl
+        -o texts.txt --format tsv | but got the input texts.txt
+        --parser none | Expected a parser, but got none: train one.
+        --neighbours no/where | Expected `--neighbours` to be a folder or the name""",
+    "robustness --baselines chrf": """
+         | required: -i/--input
+        -i none.txt | Expected a file at none.txt
+        -i empty.txt | Expected empty.txt to hold text, but it is empty
+        -i blank.txt | Expected at least two different texts in blank.txt, but got 0
+        -i same.txt | Expected at least two different texts in same.txt, but got 1
+        -i numberless.txt --kinds number | Expected texts that allow number, but got none
+        -i table.tsv | name it with `--column`
+        -i table.tsv --column txt | Expected a column 'txt'
+        -i table.tsv --column text --reference-column ref | Expected a column 'ref'
+        -i table.tsv --set no-set | no-set""",
+    "robustness -i texts.txt": """
+        --model no-model | no-model
+        --models twmd twmd | Expected each metric once, but got 'twmd' twice
+        --baselines best | argument --baselines: invalid choice: 'best'
+        --kinds shout | Expected `--kinds` to be among identity, repeat
+        --kinds identity | Expected `--kinds` that change a text, but got identity
+        --kinds passive | Expected --perturbation-parser NAME for type passive
+        --kinds substitute | Expected --neighbours ENCODER for type substitute
+        --degrees much | `--degrees` to be whole numbers from 1 on, or 'all'
+        --keep texts.txt | but got the input texts.txt
+        --perturbation-parser none | Expected a parser, but got none: train one.
+        --reference-column ref --set sfhotel | from --set or from --column""",
+    "analyse-layers": """
+         | required: --data
+        --data gone.txt | gone.txt
+        --data empty.txt | is empty
+        --data same.txt --encoder encoder | at least two different texts with words, but got fewer
+        --data texts.txt --centering batch | invalid choice: 'batch'
+        --data texts.txt --encoder no-such-encoder | no folder
+        --data texts.txt --device teapot | 'teapot'""",
+    "fit-mean --output x.sft": """
+        --data table.tsv | name it with `--column`
+        --data table.tsv --column texts | set `--column` to the name
+        --data h.txt --split test | `--split` together with --column
+        --data - --column text | standard input (-): leave `--column` out
+        --data h.txt --fit-on h.txt | unrecognized arguments: --fit-on
+        --data h.txt --encoder encoder --centering sentence | leave it out, or give corpus
+        --data blank.txt --encoder encoder | not all of them empty""",
+    "fit-mean --data h.txt": """
+         | required: --output
+        --output h.txt | got the input""",
+    "fit-idf --encoder encoder --output x.sft": """
+        --data h.txt --weights uniform | `--weights uniform`: leave it out, or give idf""",
+    "fit-baseline --encoder encoder --output x.sft": """
+        --data h.txt --rescale false | leave it out, or give true
+        --data same.txt | two different texts""",
+}
+"""The beginning of a command, and the ends that it is refused with; ``…`` separates parts of the sentence."""
+
+LINES = [(f"{begin} {line}").strip() for begin, lines in CASES.items() for line in lines.strip("\n ").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, tiny_encoder, checkpoint):
+    """The files, an encoder, a checkpoint and an empty folder."""
+    folder = tmp_path_factory.mktemp("refusals")
+    for name, lines in FILES.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (folder / "latin.txt").write_bytes(b"a dog\n\xff\n")
+    (folder / "folder").mkdir()
+    (folder / "encoder").symlink_to(tiny_encoder)
+    (folder / "checkpoint").symlink_to(checkpoint)
+    return folder
+
+
+@pytest.mark.parametrize("line", [" ".join(line.split()) for line in LINES])
+def test_what_cannot_be_used_is_refused_in_one_sentence(refused, folder, monkeypatch, line):
+    def load_parser(name: str) -> None:
+        raise InputError("Expected a parser, but got none: train one.")
+
+    monkeypatch.setitem(sys.modules, "textmover.rome.parsers.names", types.SimpleNamespace(load_parser=load_parser))
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    arguments, _, sentence = line.partition(" | ")
+    said = refused(*shlex.split(arguments))
+    assert [part for part in sentence.split(" … ") if part not in said] == [], said
+    assert sorted(folder.iterdir()) == before
