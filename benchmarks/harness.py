@@ -1,17 +1,21 @@
-"""What the benchmarks share: options, measurements in rounds, the machine and its versions, tables, kept rows."""
+"""Shared parts of the benchmarks: options, timing of candidates in turn, tables beside a peer, kept rows."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 import os
 import platform
 import statistics
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from textmover.files import atomic_file
 
@@ -59,22 +63,25 @@ def add_options(made: argparse.ArgumentParser, **options: Any) -> None:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-class Clock:
-    """Seconds on the wall and of the processors, those of all threads added up, since it was made."""
+class Run(NamedTuple):
+    """One measurement: seconds on the wall, those of the processors added up, its result, and what ran."""
 
-    def __init__(self) -> None:
-        self._wall, self._processor = time.perf_counter(), time.process_time()
+    seconds: float
+    processor: float = math.nan
+    result: Any = None
+    note: str = ""
 
-    def read(self, scale: float = 1.0) -> tuple[float, float]:
-        """Both, multiplied by a number."""
-        return scale * (time.perf_counter() - self._wall), scale * (time.process_time() - self._processor)
+
+def timed(work: Callable[[], object], note: str = "", scale: float = 1.0) -> Run:
+    """Time a piece of work; seconds are multiplied by ``scale``."""
+    wall, processor = time.perf_counter(), time.process_time()
+    result = work()
+    return Run(scale * (time.perf_counter() - wall), scale * (time.process_time() - processor), result, note)
 
 
 def seconds(work: Callable[[], object]) -> float:
     """Seconds that a piece of work takes on the wall."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    return timed(work).seconds
 
 
 def rounds(
@@ -90,6 +97,11 @@ def rounds(
     return found
 
 
+def middle(runs: Iterable[Run], field: str = "seconds") -> float:
+    """Median seconds of several runs."""
+    return statistics.median(getattr(one, field) for one in runs)
+
+
 def spread(values: Sequence[float], pattern: str = ".2f") -> str:
     """The median of values, with the least and the most.
 
@@ -98,6 +110,42 @@ def spread(values: Sequence[float], pattern: str = ".2f") -> str:
         '3.00 (2.00 to 4.00)'
     """
     return f"{statistics.median(values):{pattern}} ({min(values):{pattern}} to {max(values):{pattern}})"
+
+
+def peer_table(
+    runs: Mapping[str, Sequence[Run]],
+    base: str,
+    amount: float,
+    unit: str,
+    further: Mapping[str, Callable[[str, Run], object]] | None = None,
+) -> str:
+    """A table of candidates with their speed, how many times it is that of ``base``, further columns, and notes."""
+    further = further or {}
+    rows = []
+    for name, found in runs.items():
+        ratio = middle(runs[base]) / middle(found) if base in runs else math.nan
+        cells = [
+            or_nothing(middle(found, "processor"), ".1f"),
+            f"{amount / middle(found):,.1f}",
+            or_nothing(ratio, ".2f"),
+        ]
+        times = spread([one.seconds for one in found])
+        rows.append([name, times, *cells, *(column(name, found[0]) for column in further.values())])
+    headers = ["candidate", "s (least to most)", "processor s", f"{unit}/s", f"× {base}", *further]
+    notes = [f"- {name}: {found[0].note}" for name, found in runs.items() if found[0].note]
+    return "\n".join([table(headers, rows), "", *notes])
+
+
+def or_nothing(value: float, pattern: str) -> str:
+    """A number, or nothing where there is none."""
+    return "" if math.isnan(value) else f"{value:{pattern}}"
+
+
+def deviations(values: Any, exact: Any) -> tuple[str, str]:
+    """Largest deviation of values from others, and Pearson's correlation with them; empty where one is lacking."""
+    if values is None or exact is None:
+        return "", ""
+    return f"{np.abs(np.subtract(values, exact)).max():.1e}", f"{np.corrcoef(values, exact)[0, 1]:.6f}"
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------
@@ -162,6 +210,11 @@ def write(path: Path | None, text: str) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+def wrapped(text: str) -> str:
+    """A paragraph in lines of the project's width."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 # --- kept rows --------------------------------------------------------------------------------------------------------

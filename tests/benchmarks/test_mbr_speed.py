@@ -37,7 +37,7 @@ def test_ways_agree(script, embedded):
     sets = script.candidate_sets(None, 1, 3, seed=0)
     ours = script.by_mbr(sets)
     for way in (script.by_one_call, script.by_candidates, lambda sets: script.by_pairs(sets, 1)):
-        assert script.agreement(ours.utilities, way(sets).utilities)[0] == "1 of 1"
-        np.testing.assert_allclose(ours.utilities[0], way(sets).utilities[0], rtol=0, atol=1e-6)
+        assert script.agreement(ours.result, way(sets).result)[0] == "1 of 1"
+        np.testing.assert_allclose(ours.result[0], way(sets).result[0], rtol=0, atol=1e-6)
     table = script.report(sets, {"mbr, bertscore-f1": [ours], "other": [ours]}, "mbr, bertscore-f1")
     assert table.count("| 1.00 |") == 2

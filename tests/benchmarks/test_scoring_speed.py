@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,54 +18,57 @@ def script(load_script):
     return load_script("benchmarks/scoring_speed.py")
 
 
-class Warming:
-    """A scorer whose first call takes long, and which is fast as long as it remembers its texts."""
+@pytest.fixture
+def run(script, monkeypatch):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["scoring_speed.py", *map(str, arguments)])
+        script.main()
 
-    made: ClassVar[list["Warming"]] = []
-
-    def __init__(self, clock):
-        self.clock, self.calls, self.known = clock, 0, set()
-        self.signature = SimpleNamespace(entries={"backend": "torch"})
-        self.made.append(self)
-
-    def clear_cache(self):
-        self.known.clear()
-
-    def score(self, hypotheses, references):
-        texts = {*hypotheses, *references}
-        self.clock.now += (0 if self.calls else 1000) + len(texts - self.known)
-        self.calls += 1
-        self.known |= texts
-        return SimpleNamespace(scores=np.zeros(len(hypotheses)))
+    return run
 
 
-def test_neither_first_calls_nor_kept_texts_count_where_systems_share_references(script, monkeypatch, tmp_path):
-    clock = SimpleNamespace(now=0.0)
-    Warming.made.clear()
-    monkeypatch.setattr(script.time, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(textmover.Scorer, "from_pretrained", lambda *_, **__: Warming(clock))
-    monkeypatch.setattr(sys, "argv", ["scoring_speed.py", "systems", "--segments", "20", "--repetitions", "3"])
-    sys.argv += ["--output", str(tmp_path / "systems.md")]
-    script.main()
-    assert [one.calls for one in Warming.made] == [4] * (script.SYSTEMS + 1)
+def test_neither_first_calls_nor_kept_texts_count_where_systems_share_references(script, run, monkeypatch, tmp_path):
+    clock, made = SimpleNamespace(now=0.0), []
+
+    class Warming:
+        """A scorer whose first call takes long, and which is fast as long as it remembers its texts."""
+
+        def __init__(self):
+            self.calls, self.known = 0, set()
+            self.signature = SimpleNamespace(entries={"backend": "torch"})
+            made.append(self)
+
+        def clear_cache(self):
+            self.known.clear()
+
+        def score(self, hypotheses, references):
+            texts = {*hypotheses, *references}
+            clock.now += (0 if self.calls else 1000) + len(texts - self.known)
+            self.calls += 1
+            self.known |= texts
+            return SimpleNamespace(scores=np.zeros(len(hypotheses)))
+
+    monkeypatch.setattr(script.harness.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(textmover.Scorer, "from_pretrained", lambda *_, **__: Warming())
+    run("systems", "--segments", 20, "--repetitions", 3, "--output", tmp_path / "systems.md")
+    assert [one.calls for one in made] == [4] * (script.SYSTEMS + 1)
     said = (tmp_path / "systems.md").read_text(encoding="utf-8")
-    assert "Apart they encode 399 texts, in one call 218 distinct ones: 1.83 times" in said
-    assert "own: 399.0 s. In one call: 218.0 s, 1.83 times as fast (1.83 to 1.83; medians of 3," in said
+    assert "399 apart, 218 together, 1.83 times as many" in said
+    assert "| apart | 399.00 (399.00 to 399.00) |" in said
+    assert "| together | 218.00 (218.00 to 218.00) |" in said
+    assert "| 1.83 | 218 |" in said
 
 
-def test_each_size_is_measured_in_a_process_that_makes_its_own_pairs(script, monkeypatch, tmp_path, capsys):
+def test_each_size_is_measured_in_a_process_that_makes_its_own_pairs(script, run, monkeypatch, tmp_path, capsys):
     given = []
 
     def measured(name, pairs):
         given.append((name, pairs))
-        return {"error": "Killed"} if pairs.count > 1000 else {"score": pairs.count / 500, "memory": 1000.0}
+        return {"error": "Killed"} if pairs["count"] > 1000 else {"score": pairs["count"] / 500, "memory": 1000.0}
 
     monkeypatch.setattr(script, "measured", measured)
-    monkeypatch.setattr(
-        sys, "argv", ["scoring_speed.py", "scale", "--least", "2", "--output", str(tmp_path / "one.png")]
-    )
-    script.main()
-    assert given == [("bertscore-f1 exact torch", script.Made(10**power, 8)) for power in (2, 3, 4)]
+    run("scale", "--least", 2, "--output", tmp_path / "one.png")
+    assert given == [("bertscore-f1 exact torch", {"count": 10**power, "words": 8}) for power in (2, 3, 4)]
     assert "10000 Killed" in capsys.readouterr().out
     lines = (tmp_path / "one.csv").read_text(encoding="utf-8").splitlines()
     assert lines == [
@@ -85,14 +87,78 @@ def test_what_started_a_process_is_no_part_of_its_peak_memory(script):
     command += "import scoring_speed; print(scoring_speed.peak_memory())"
     found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert len(held) == 600 << 20
-    assert 10 < float(found.stdout) < 500
+    assert 10 < float(found.stdout) < 560
 
 
-def test_made_pairs_are_the_same_wherever_they_are_made(script, monkeypatch, tmp_path):
+def test_made_pairs_are_the_same_wherever_they_are_made(script, monkeypatch):
     read = []
-    monkeypatch.setitem(script.CANDIDATES, "reader", lambda pairs: (read.append(pairs), (1.0, 2.0, [0.5], {}))[1])
-    (tmp_path / "given.json").write_text('{"count": 3, "words": 4}', encoding="utf-8")
-    script.measure("reader", str(tmp_path / "given.json"), str(tmp_path / "result.json"))
+
+    def reader(setting, pairs):
+        read.append(pairs)
+        return 1.0, script.Run(2.0, 2.0, np.array([0.5]))
+
+    monkeypatch.setitem(script.CANDIDATES, "reader", reader)
+    found = script.measure("reader", {"count": 3, "words": 4}, script.Setting())
     assert read == [script.made_pairs(3, 4)]
     assert [len(text.split()) for side in read[0] for text in side] == [4] * 6
-    assert '"scores": null' in (tmp_path / "result.json").read_text(encoding="utf-8")
+    assert (found["score"], found["scores"]) == (2.0, None)
+    assert script.measure("reader", (["a"], ["b"]), script.Setting())["scores"] == [0.5]
+
+
+def test_every_word_is_a_token_of_the_encoder_with_random_weights(script, tmp_path):
+    from transformers import AutoModel, AutoTokenizer
+    from word_encoder import write_encoder
+
+    layer, sizes = script.SIZES["tiny"]
+    folder = write_encoder(tmp_path, script.VOCABULARY, sizes)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    hypotheses, references = script.token_pairs(200)
+    for text in references:
+        assert len(tokenizer(text).input_ids) == len(text.split()) + 2
+        assert tokenizer.unk_token_id not in tokenizer(text).input_ids
+    assert 15 <= sorted(len(text.split()) for text in references)[100] <= 21
+    same = [a == b for x, y in zip(hypotheses, references, strict=True) for a, b in zip(x.split(), y.split())]  # noqa: B905
+    assert 0.65 < np.mean(same) < 0.75
+    assert model.config.num_hidden_layers > layer  # a layer that need not be run
+
+
+def test_table_of_medians_ratios_and_shares(script):
+    def runs(*seconds, **more):
+        one = {"load": 1.0, "processor": 2.0, "memory": 1.0, "note": "", "tokens": None, "scores": None, **more}
+        return [{**one, "score": value} for value in seconds]
+
+    exact = [0.5, 0.25, 0.7]
+    lines = script.table(
+        {
+            "bert-score": runs(8.0, 9.0, 100.0, scores=exact),
+            "bertscore-f1 fast": runs(3.0, 2.0, 4.0, scores=[0.5, 0.251, 0.7], note="signature"),
+            "encoder fast": runs(2.4, 2.4, 2.4, tokens=24),
+            "torchmetrics": [{"error": "Killed"}],
+        },
+        900,
+        exact,
+    ).splitlines()
+    row = [cell.strip() for cell in lines[3].strip("|").split("|")]
+    assert row[:5] == ["bertscore-f1 fast", "3.00 (2.00 to 4.00)", "2.0", "300.0", "3.00"]
+    assert row[5:10] == ["1.00", "20%", "", "1", "1.0e-03"]
+    assert 0.999 < float(row[10]) < 1
+    assert "| 10 |" in lines[4]
+    assert lines[6:] == ["- bertscore-f1 fast: signature"]
+
+
+def test_without_a_gpu_it_says_so(run, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SystemExit, match="--device cpu --size tiny"):
+        run("compare", "--device", "cuda")
+
+
+@pytest.mark.slow
+def test_it_compares_on_the_processor(run, tmp_path):
+    pytest.importorskip("bert_score")
+    path, names = tmp_path / "speed.md", ["bert-score", "bertscore-f1 exact torch", "encoder exact torch", "wmd fast"]
+    run("compare", "--size", "tiny", "--pairs", 300, "--repetitions", 1, "--output", path, "--only", *names)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in path.read_text().splitlines()]
+    found = {row[0]: row for row in rows if row[0] in names}
+    assert set(found) == set(names)
+    assert float(found[names[1]][9]) < 1e-4
+    assert float(found[names[1]][10]) > 0.99999
