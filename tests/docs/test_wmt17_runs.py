@@ -1,4 +1,4 @@
-"""The table by language pair has the figures of the list of runs on WMT17: each seed, and the mean with its interval."""
+"""The table by language pair has the figures of the list of runs on WMT17: seeds, and means with intervals."""
 
 import csv
 import re
@@ -11,19 +11,15 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 COLUMNS = ("mean_pearson", "cs-en", "de-en", "fi-en", "lv-en", "ru-en", "tr-en", "zh-en", "mean_kendall")
 
 
-def rows(name):
-    with (RESULTS / name).open(newline="", encoding="utf-8") as stream:
-        return list(csv.reader(stream))
-
-
 def shown(value):
     return f"{value:.3f}".replace("0.", ".", 1)
 
 
 def test_the_table_by_language_pair_has_the_figures_of_the_list():
-    header, *runs = rows("wmt17_runs.csv")
+    with (RESULTS / "wmt17_runs.csv").open(newline="", encoding="utf-8") as stream:
+        runs = list(csv.DictReader(stream))
     recipes = {}
-    for run in (dict(zip(header, one, strict=True)) for one in runs):
+    for run in runs:
         if run["trained_on"] != "no" and all(run[name] for name in COLUMNS):
             key = run["configuration"], run["configuration_sha256"]
             recipes.setdefault(key, []).append([float(run[name]) for name in COLUMNS])
@@ -32,6 +28,7 @@ def test_the_table_by_language_pair_has_the_figures_of_the_list():
         low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)  # Student's t over the seeds
         ends = zip(values.mean(axis=0), (high - low) / 2, strict=True)
         found.add(tuple(f"{shown(mean)} ± {shown(half)}" for mean, half in ends))
-    told = [row for row in rows("learning_wmt17.csv") if re.search(r"± 95 %$|, seed \d$", row[0])]
+    with (RESULTS / "learning_wmt17.csv").open(newline="", encoding="utf-8") as stream:
+        told = [row for row in csv.reader(stream) if re.search(r"± 95 %$|, seed \d$", row[0])]
     assert len(told) == 8
     assert [label for label, *cells in told if tuple(cells) not in found] == []
