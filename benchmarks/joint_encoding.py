@@ -13,8 +13,7 @@ mean over its groups; no epoch is picked by them::
 
     python benchmarks/joint_encoding.py --seeds 1 2 3 --output runs/joint_encoding.csv
 
-A run that has ended is a row of the table at once, and is not run again; ``--learning_rate joint=5e-5`` gives one way
-another rate, and rows of their own.
+A run that has ended is a row of the table at once, and is not run again; another rate gives rows of its own.
 
 Reference:
     Sellam et al. 2020 (BLEURT), section 3, for the regression; Devlin et al. 2019 (BERT) for pairs in one sequence.
@@ -22,19 +21,18 @@ Reference:
 
 from __future__ import annotations
 
+import itertools
 import logging
-import math
-import statistics
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import harness
+import numpy as np
 import pytorch_lightning as pl
 import torch
 import yaml
@@ -54,14 +52,10 @@ from textmover.types import InputError, PairScores, Segment, SpecialToken, TextF
 
 RECIPE = harness.ROOT / "configs" / "wmt_da.yaml"
 WAYS = ("separate", "joint", "regression")
-RATE = 1e-4
 FITTING_PAIRS = 1000
 """Pairs of the training part that the mean of jointly read tokens is fitted on; single texts have twice as many."""
-STEPS_TOLD = 50
-"""Steps between two lines of progress."""
 
 Way = Literal["separate", "joint", "regression"]
-Row = harness.Row
 
 
 class JointMetric(MetricModel):
@@ -190,67 +184,34 @@ class PairModule(RatingsModule):
         super().on_fit_start()
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """What a run is made of, beside way and seed."""
 
-    data: tuple[str, ...]
-    encoder: str | None
-    epochs: int
-    limit: int | None
-    pooling: Pooling
-    rates: dict[str, float]
+    data: tuple[str, ...] = ()
+    encoder: str = ""
+    epochs: int = 3
+    limit: int | None = None
+    pooling: Pooling = "cls"
+    learning_rate: float = 1e-4
 
-    def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise InputError(f"Expected --epochs to be at least 1, but got {self.epochs}: 3 is usual.")
-        if self.limit is not None and self.limit < 3:
-            raise InputError(f"Expected --limit to be at least 3 segments, but got {self.limit}: raise it.")
-
-    def key(self, way: str, seed: int) -> Row:
+    def key(self, way: str, seed: int) -> harness.Row:
         """What the row of a run is known by."""
-        common = {"epochs": str(self.epochs), "limit": str(self.limit or ""), "encoder": self.encoder or ""}
-        own = {"learning_rate": str(self.rates[way]), "pooling": self.pooling if way == "regression" else ""}
-        return {"way": way, "seed": str(seed), **own, **common, "data": " ".join(self.data)}
+        own = {"way": way, "seed": seed, **self._asdict(), "data": " ".join(self.data), "limit": self.limit or ""}
+        return {name: str(value) for name, value in own.items()} | ({} if way == "regression" else {"pooling": ""})
 
 
-RESULTS = ("pearson", "spearman", "kendall", "seconds")
+RESULTS = (*STATISTICS, "seconds")
 COLUMNS = ("way", "seed", *RESULTS, "learning_rate", "pooling", "epochs", "limit", "encoder", "data")
 
 
-class Outcome(NamedTuple):
-    """Correlations on the held-back part by name, loss of each step, seconds with fitting and validation included."""
+class Losses(pl.Callback):
+    """The loss of each step."""
 
-    correlations: dict[str, float]
-    losses: list[float]
-    seconds: float
-
-
-class Progress(pl.Callback):
-    """Keeps losses and times of the steps, and tells them on the way."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.losses: list[float] = []
-        self.times: list[float] = []
-        self._start = 0.0
-
-    def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        self._start = time.perf_counter()
+    def __init__(self) -> None:
+        self.found: list[float] = []
 
     def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
-        self.losses.append(float(out["loss"]))  # waits for the device, too
-        self.times.append(time.perf_counter() - self._start)
-        if len(self.losses) % STEPS_TOLD == 0:
-            self.tell(f"step {len(self.losses)} of {trainer.estimated_stepping_batches}")
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: Any) -> None:
-        found = "".join(f", {name} Pearson {one.values['pearson']:.4f}" for name, one in module.validation.items())
-        self.tell(f"epoch {trainer.current_epoch + 1} of {trainer.max_epochs}", found)
-
-    def tell(self, place: str, found: str = "") -> None:
-        about = f"loss {statistics.mean(self.losses[-STEPS_TOLD:]):.3f}, {statistics.median(self.times):.3f} s a step"
-        print(f"{self.label}: {place}, {about}{found}", file=sys.stderr, flush=True)
+        self.found.append(float(out["loss"]))
 
 
 def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
@@ -260,14 +221,14 @@ def evenly(segments: Sequence[Segment], most: int | None) -> list[Segment]:
     return [segments[place * len(segments) // most] for place in range(most)]
 
 
-def recipe() -> dict[str, Any]:
-    """The recipe that all ways follow."""
-    return yaml.safe_load(RECIPE.read_text(encoding="utf-8"))
+def recipe(part: str) -> dict[str, Any]:
+    """The options of the data or the model in the recipe that all ways follow."""
+    return yaml.safe_load(RECIPE.read_text(encoding="utf-8"))[part]["init_args"]
 
 
 def read_data(setting: Setting, seed: int) -> RatingsDataModule:
     """The ratings, split as the recipe says, cut to the limit."""
-    fields = recipe()["data"]["init_args"]
+    fields = recipe("data")
     files = list(setting.data or fields["train"])
     data = RatingsDataModule(**{**fields, "train": files, "columns": Columns(**fields["columns"]), "seed": seed})
     data.setup()
@@ -278,112 +239,65 @@ def read_data(setting: Setting, seed: int) -> RatingsDataModule:
 
 def build_module(way: Way, setting: Setting) -> PairModule:
     """The recipe's training module, its metric reading in one of the ways."""
-    fields = recipe()["model"]["init_args"]
-    fields["optimizer"] = OptimizerConfig(**{**fields["optimizer"], "learning_rate": setting.rates[way]})
-    fields["overrides"] |= {} if setting.encoder is None else {"encoder": setting.encoder}
+    fields = recipe("model")
+    fields["optimizer"] = OptimizerConfig(**{**fields["optimizer"], "learning_rate": setting.learning_rate})
+    fields["overrides"] |= {"encoder": setting.encoder} if setting.encoder else {}
     return PairModule(way, setting.pooling, **fields)
 
 
-def train(way: Way, setting: Setting, seed: int) -> Outcome:
-    """Train and judge one way with one seed."""
+def train(way: Way, setting: Setting, seed: int) -> tuple[harness.Row, list[float]]:
+    """Train and judge one way with one seed: correlations with the seconds, and the loss of each step."""
     start = time.perf_counter()
     data = read_data(setting, seed)
     torch.manual_seed(seed)
-    module = build_module(way, setting)
-    progress = Progress(f"{way}, seed {seed}")
+    module, losses = build_module(way, setting), Losses()
     trainer = pl.Trainer(
         max_epochs=setting.epochs,
         devices=1,
         deterministic=True,
-        callbacks=[progress],
+        callbacks=[losses],
         num_sanity_val_steps=0,
         use_distributed_sampler=False,  # the data module deals out the batches itself
         **dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False),
     )
     trainer.fit(module, data)
     (judgement,) = module.validation.values()
-    seconds = time.perf_counter() - start
-    return Outcome({name: judgement.values[name] for name in STATISTICS}, progress.losses, seconds)
+    found = {name: f"{judgement.values[name]:.4f}" for name in STATISTICS}
+    return {**found, "seconds": f"{time.perf_counter() - start:.0f}"}, losses.found
 
 
-def run_missing(path: Path, ways: Sequence[Way], seeds: Sequence[int], setting: Setting) -> list[Row]:
-    """Run what the table lacks, seed after seed; returns the rows of all wanted runs."""
-    if min(seeds) < 0:
-        raise InputError(f"Expected --seeds to be at least 0, but got {min(seeds)}: choose another.")
-    if path.is_file() and not path.read_text(encoding="utf-8").startswith(",".join(COLUMNS)):
-        raise InputError(f"Expected {path} to be a table of this script, but it has other columns: name another.")
-    # A place that cannot be written is found out before anything is trained.
-    harness.write_rows(path, COLUMNS, harness.read_rows(path))
-
-    def run(way: Way, seed: int) -> Row:
-        outcome = train(way, setting, seed)
-        values = {name: f"{value:.4f}" for name, value in outcome.correlations.items()}
-        return {**values, "seconds": f"{outcome.seconds:.0f}"}
-
-    return [
-        harness.kept_row(path, COLUMNS, setting.key(way, seed), partial(run, way, seed))
-        for seed in dict.fromkeys(seeds)
-        for way in dict.fromkeys(ways)
-    ]
-
-
-def summary(rows: Sequence[Row]) -> str:
-    """Mean of each result over the seeds, with its standard deviation, as a table."""
-    lines = [f"{'way':12} {'runs':>4} " + " ".join(f"{name:>15}" for name in RESULTS)]
+def summary(rows: Sequence[harness.Row]) -> str:
+    """Mean of each result over the seeds, with its standard deviation."""
+    lines = []
     for way in dict.fromkeys(row["way"] for row in rows):
-        own = [row for row in rows if row["way"] == way]
-        cells = []
-        for name in RESULTS:
-            values, digits = [float(row[name]) for row in own], 0 if name == "seconds" else 4
-            spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-            cells.append(f"{statistics.mean(values):.{digits}f}{spread}")
-        lines.append(f"{way:12} {len(own):4d} " + " ".join(f"{cell:>15}" for cell in cells))
-    return "\n".join(lines)
+        own = np.array([[float(row[name]) for name in RESULTS] for row in rows if row["way"] == way])
+        spread = own.std(axis=0, ddof=1) if len(own) > 1 else [0.0] * len(RESULTS)
+        lines.append([way, len(own), *(f"{a:.4f} ± {b:.4f}" for a, b in zip(own.mean(axis=0), spread, strict=True))])
+    return harness.table(["way", "runs", *RESULTS], lines)
 
 
-def learning_rates(entries: Sequence[str]) -> dict[str, float]:
-    """The rate of each way, from numbers for all and ``way=number`` for one; later ones win.
-
-    Example:
-        >>> learning_rates(["1e-4", "joint=5e-5"])
-        {'separate': 0.0001, 'joint': 5e-05, 'regression': 0.0001}
-    """
-    rates = dict.fromkeys(WAYS, RATE)
-    for entry in entries:
-        way, equals, number = entry.rpartition("=")
-        try:
-            rates |= dict.fromkeys((way,) if equals else WAYS, float(number))
-        except ValueError:
-            raise InputError(f"Expected --learning_rate to be numbers, but got {entry!r}: 1e-4 is usual.") from None
-    unknown = sorted(set(rates) - set(WAYS))
-    if unknown or not all(0 < rate < math.inf for rate in rates.values()):
-        raise InputError(
-            f"Expected --learning_rate to be numbers above 0 of the ways {', '.join(WAYS)}, but got "
-            f"{' '.join(entries)}: write joint=5e-5, for instance."
-        )
-    return rates
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what the table lacks, and print means over the seeds."""
     parser = harness.parser(
-        __doc__, data=[], seeds=[1], epochs=3, limit=int, pooling=("cls", "mean"), encoder=str,
+        __doc__, data=[], seeds=[1], epochs=3, limit=int, pooling=("cls", "mean"), encoder="", learning_rate=1e-4,
         output=Path("runs/joint_encoding.csv"),
     )  # fmt: skip
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
-    parser.add_argument("--learning_rate", nargs="+", default=[], metavar="RATE", help="of all, or way=rate")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     for name in ("pytorch_lightning", "lightning_fabric", "transformers"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    try:
-        rates = learning_rates(options.learning_rate)
-        setting = Setting(tuple(options.data), options.encoder, options.epochs, options.limit, options.pooling, rates)
-        print(summary(run_missing(options.output, options.ways, options.seeds, setting)))
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    chosen = {name: getattr(options, name) for name in Setting._fields}
+    setting = Setting(**{**chosen, "data": tuple(options.data)})
+    # A place that cannot be written is found out before anything is trained.
+    harness.write_rows(options.output, COLUMNS, harness.read_rows(options.output))
+    rows = []
+    for seed, way in itertools.product(dict.fromkeys(options.seeds), dict.fromkeys(options.ways)):
+        key = setting.key(way, seed)
+        rows.append(harness.kept_row(options.output, COLUMNS, key, lambda: train(way, setting, seed)[0]))  # noqa: B023
+        print(" ".join(rows[-1][name] for name in ("way", "seed", *RESULTS)), file=sys.stderr, flush=True)
+    print(summary(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
