@@ -11,14 +11,12 @@ import spacy
 import thinc
 import torch
 from spacy.tokens import Doc
-from ud_treebank import Sentence, gold_parse, read_conllu, text_of
+from ud_treebank import Sentence, gold_doc, read_conllu
 
 import textmover
 from textmover.modules.encoder.source import resolve_encoder
 from textmover.rome.parsers.pipelines import SpacyParser, parsed_doc
 from textmover.types import ParsedText
-
-__all__ = ["agreements", "evaluate", "parser_card"]
 
 COLUMNS = (
     "words",
@@ -131,18 +129,20 @@ def evaluate(folder: Path, source: Path) -> dict[str, dict[str, float]]:
     by_document: dict[str, list[Sentence]] = defaultdict(list)
     for one in sentences:
         by_document[one.document].append(one)
-    alone, together = [[one] for one in sentences], list(by_document.values())
+    alone, together = (
+        [gold_doc(group, nlp.vocab) for group in groups] for groups in (zip(sentences), by_document.values())
+    )
     given = [Doc(nlp.vocab, words=[row[1] for row in one.rows], spaces=one.spaces) for one in sentences]
     kinds = {
         "gold words, one sentence at a time": (alone, list(map(parsed_doc, nlp.pipe(given)))),
-        "text of one sentence": (alone, parser([text_of(group) for group in alone])),
-        "text of a whole document": (together, parser([text_of(group) for group in together])),
+        "text of one sentence": (alone, parser([doc.text for doc in alone])),
+        "text of a whole document": (together, parser([doc.text for doc in together])),
     }
     table: dict[str, dict[str, float]] = {}
     for kind, (groups, found) in kinds.items():
         counts: Counter[str] = Counter()
-        for group, one in zip(groups, found, strict=True):
-            counts += agreements(gold_parse(group), one)
+        for doc, one in zip(groups, found, strict=True):
+            counts += agreements(parsed_doc(doc), one)
         table[kind] = {
             # without punctuation it is recall, since only gold tags say what is punctuation
             name: 100 * counts[name] / (counts["gold, no punctuation"] if "no punctuation" in name else whole)

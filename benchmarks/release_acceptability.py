@@ -23,7 +23,7 @@ import yaml
 from harness import ROOT
 from ladder import train
 from numpy.typing import NDArray
-from scipy.stats import rankdata
+from scipy.stats import mannwhitneyu
 
 from textmover import __version__
 from textmover.checkpoints.adapter import AdapterConfig
@@ -146,8 +146,7 @@ def damage(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:
 
 def area(higher: NDArray[np.float32], lower: NDArray[np.float32]) -> float:
     """Share of pairs of one value each in which the first is higher, ties by half: the area under the ROC curve."""
-    ranks = rankdata(np.concatenate([higher, lower]))[: len(higher)]
-    return float((ranks.sum() - len(higher) * (len(higher) + 1) / 2) / (len(higher) * len(lower)))
+    return float(mannwhitneyu(higher, lower, method="asymptotic").statistic / (len(higher) * len(lower)))
 
 
 def examples(model: AcceptabilityModel, spec: dict[str, Any]) -> list[str]:

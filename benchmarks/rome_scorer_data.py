@@ -1,32 +1,181 @@
-"""What RoMe's scorer networks are trained on and judged by: features of pairs, computed once and kept on disk."""
+"""Training and test material of RoMe's scorer networks: pairs of sentences, ratings, and features kept on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import yaml
 from harness import ROOT
 from numpy.typing import NDArray
-from rome_scorer_pairs import PARTS, Pair, build_parts
+from scipy.stats import rankdata
 from torch import Tensor
 
 from textmover import Scorer
 from textmover.data import Columns, RatingsDataModule
 from textmover.data.datamodule import HELD_BACK
-from textmover.data.overlap import rows_where
-from textmover.data.split import taken_by_hash
+from textmover.data.generated.datamodule import read_sentences, taken_sentences
+from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
+from textmover.data.split import normalise_reference, split_held_back, taken_by_hash
 from textmover.files import atomic_bytes, atomic_file
 from textmover.perturbations.clauses import Parses
+from textmover.perturbations.kinds import perturb_texts
+from textmover.perturbations.severity import shipped_table
 from textmover.readers.segments import read_segments
 from textmover.rome.parsers.names import load_parser
-from textmover.types import Segment
+from textmover.types import InputError, Segment
 
-__all__ = ["Judged", "Material", "features_of", "gather", "percentiles"]
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+PARTS = ("training", "calibration", "test")
+
+PARAPHRASE, IDENTITY = "paraphrase", "identity"
+
+
+class Pair(NamedTuple):
+    """Two sentences, of which the second keeps the meaning of the first or does not."""
+
+    reference: str
+    hypothesis: str
+    kind: str
+    good: bool
+    severity: float
+
+
+def plain_sentences(entry: Mapping[str, Any], known: Collection[str], seed: int) -> list[str]:
+    """Sentences of a file with a length in words that fits, but for those that are ``known``, chosen by ``seed``."""
+    texts = read_sentences([str(ROOT / entry["file"])], None, "train")
+    fitting = [text for text in texts if text not in known and text.endswith((".", "!", "?"))]
+    return taken_sentences(fitting, tuple(entry["words"]), entry["sentences"], seed)
+
+
+def trained_on(recipes: Sequence[str]) -> set[str]:
+    """The plain sentences that recipes of classifiers of acceptability train on."""
+    found: set[str] = set()
+    for name in recipes:
+        data = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))["data"]["init_args"]
+        texts = read_sentences([str(ROOT / one) for one in data["texts"]], None, "train")
+        found |= set(taken_sentences(texts, tuple(data["words"]), data["sentences"], data["seed"]))
+    return found
+
+
+def human_paraphrases(entry: Mapping[str, Any], without: Sequence[Mapping[str, Any]]) -> list[Segment]:
+    """Distinct pairs of a file that people say mean the same, but for those of other files."""
+    where, least = entry.get("where", {}), entry.get("least", {})
+    (score, limit), *_ = [*least.items(), (None, 0.0)]
+    columns = Columns("sentence1", "sentence2", score=score, groups=tuple(where))
+    segments = rows_where(read_segments(str(ROOT / entry["file"]), columns), where, entry["file"])
+    others = [PairFile(**{**one, "path": str(ROOT / one["path"])}) for one in without]
+    wanted = [one for one in segments if score is None or (one.score or 0.0) >= limit]
+    (kept,), _ = without_files([wanted], others, segment_pairs)
+    distinct = {
+        frozenset(texts): one
+        for one in kept
+        if len(set(texts := [normalise_reference(text) for text in (one.hypothesis, *one.references)])) == 2
+    }
+    return list(distinct.values())
+
+
+def split_parts(
+    items: Sequence[Any], texts: Callable[[Any], tuple[str, ...]], shares: Mapping[str, float]
+) -> dict[str, list[Any]]:
+    """Items by part, such that no text stands in two of them, whatever the order."""
+    segments = [Segment("", texts(one)) for one in items]
+    # A larger share holds back all that a smaller one does.
+    apart, test = (
+        {id(one) for one in split_held_back(segments, share)[1]}
+        for share in (shares["test"] + shares["calibration"], shares["test"])
+    )
+    found: dict[str, list[Any]] = {name: [] for name in PARTS}
+    for segment, item in zip(segments, items, strict=True):
+        found["test" if id(segment) in test else "calibration" if id(segment) in apart else "training"].append(item)
+    return found
+
+
+def build_parts(spec: Mapping[str, Any], parses: Parses) -> dict[str, list[Pair]]:
+    """Pairs to train on, to calibrate by and to test with: as many good as damaged ones in each.
+
+    Damaged are both sides of what is good: half of the damaged pairs are a plain sentence and a damaged version of
+    it, half a sentence and a damaged version of its paraphrase, so that other words alone do not tell.
+    """
+    known, seed = trained_on(spec["classifier"]), spec["seed"]
+    bases = [Segment(text, (text,)) for entry in spec["plain"] for text in plain_sentences(entry, known, seed)]
+    pairs = [one for entry in spec["paraphrases"] for one in human_paraphrases(entry, spec["without"])]
+    split = split_parts([*bases, *pairs], lambda one: (one.hypothesis, one.references[0]), spec["shares"])
+    found = {}
+    for name in PARTS:
+        part, count = split[name], spec["parts"][name]
+        same = [one for one in part if one.hypothesis == one.references[0]]
+        others = [one for one in part if one.hypothesis != one.references[0]]
+        good = balanced(list(_good(same, others, parses, seed)), spec["good"], count)
+        damaged: list[Pair] = []
+        for bases_of, wanted in ((others, count // 2), (same, count)):
+            made = list(_damaged(taken_by_hash(bases_of, count, _texts), spec["damaged"], parses, seed))
+            damaged += balanced(made, dict.fromkeys(spec["damaged"], 1.0), wanted - len(damaged))
+        if min(len(good), len(damaged)) < count:
+            raise InputError(
+                f"Expected {count} good and {count} damaged pairs in the {name} part, but got {len(good)} and "
+                f"{len(damaged)}: name more sentences, or lower `parts`."
+            )
+        found[name] = [*good, *damaged]
+    return found
+
+
+def balanced(pairs: Sequence[Pair], weights: Mapping[str, float], count: int) -> list[Pair]:
+    """So many pairs, chosen by a hash, by kind as the weights say; what a kind lacks the others make up."""
+    by_kind = {kind: [one for one in pairs if one.kind == kind] for kind in weights}
+    total = sum(weights.values())
+    taken: list[Pair] = []
+    # Kinds that fall short first, so that those behind them know what is left to fill.
+    for kind in sorted(by_kind, key=lambda one: len(by_kind[one]) / weights[one]):
+        wanted = round((count - len(taken)) * weights[kind] / total)
+        taken += taken_by_hash(by_kind[kind], wanted, lambda one: one[:3])
+        total -= weights[kind]
+    return taken
+
+
+def _good(same: Sequence[Segment], others: Sequence[Segment], parses: Parses, seed: int) -> Iterator[Pair]:
+    """Pairs that keep the meaning: of people, by a perturbation that does, and a few of the same sentence twice."""
+    table = shipped_table()
+    severity = table.severity(PARAPHRASE, 1, 0.0)
+    for one in others:
+        yield Pair(one.references[0], one.hypothesis, PARAPHRASE, True, severity)
+    texts = [one.hypothesis for one in same]
+    for place, made in perturb_texts(
+        texts, {"synonym": (1, 2), "passive": (1,), "active": (1,)}, seed=seed, parses=parses
+    ):
+        for one in made:
+            yield Pair(texts[place], one.text, one.type, True, one.severity)
+    for text in texts:
+        yield Pair(text, text, IDENTITY, True, 0.0)
+
+
+def _damaged(bases: Sequence[Segment], kinds: Sequence[str], parses: Parses, seed: int) -> Iterator[Pair]:
+    """A damaged version of each hypothesis beside its reference, for each kind one degree, by turns."""
+    table = shipped_table()
+    rest = 1 - table.severity(PARAPHRASE, 1, 0.0)
+    turns = max(len(table.degrees(kind)) for kind in kinds)
+    for turn in range(turns):
+        chosen = bases[turn::turns]
+        types = {kind: (table.degrees(kind)[turn % len(table.degrees(kind))],) for kind in kinds}
+        texts = [one.hypothesis for one in chosen]
+        for place, made in perturb_texts(texts, types, seed=seed, parses=parses):
+            reference = chosen[place].references[0]
+            before = 1.0 if texts[place] == reference else rest
+            for one in made:
+                yield Pair(reference, one.text, one.type, False, 1 - before * (1 - one.severity))
+
+
+def _texts(segment: Segment) -> tuple[str, ...]:
+    return (segment.hypothesis, *segment.references)
+
+
+# --- features and ratings ---------------------------------------------------------------------------------------------
 
 CHUNK = 256
 """Pairs whose features are kept in one file."""
@@ -85,18 +234,21 @@ def gather(spec: Mapping[str, Any], runs: Path) -> Material:
         name: features_of(scorer, [(one.hypothesis, one.reference) for one in part], runs)
         for name, part in pairs.items()
     }
-    training, held_back = _ratings(spec["ratings"])
-    wanted = spec["ratings"]["training"] + spec["ratings"]["calibration"]
-    chosen = taken_by_hash(training, wanted, lambda one: (one.hypothesis, *one.references))
+    entry = spec["ratings"]
+    files = [str(ROOT / name) for name in entry["files"]]
+    data = RatingsDataModule(files, columns=_columns(entry), held_back=entry["held_back"])
+    data.setup()
+    chosen = taken_by_hash(data.segments, entry["training"] + entry["calibration"], _texts)
     human = percentiles(np.array([one.score for one in chosen]))
     found = features_of(scorer, [(one.hypothesis, one.references[0]) for one in chosen], runs)
-    last = taken_by_hash(range(len(chosen)), spec["ratings"]["calibration"], lambda place: chosen[place].references)
+    last = taken_by_hash(range(len(chosen)), entry["calibration"], lambda place: chosen[place].references)
     apart = np.isin(np.arange(len(chosen)), list(last))
     rated = {
         name: (found[torch.from_numpy(mask)], human[mask])
         for name, mask in (("training", ~apart), ("calibration", apart))
     }
-    development = {name: _judged(scorer, name, entry, held_back, runs) for name, entry in spec["development"].items()}
+    held_back = data.parts[HELD_BACK]
+    development = {name: _judged(scorer, name, one, held_back, runs) for name, one in spec["development"].items()}
     return Material(scorer.metric.config.features, pairs, features, rated, development, str(scorer.signature))
 
 
@@ -107,8 +259,7 @@ def percentiles(human: NDArray[np.float64]) -> NDArray[np.float64]:
         >>> percentiles(np.array([5.0, 1.0, 3.0])).tolist()
         [1.0, 0.0, 0.5]
     """
-    below = (human[:, None] > human).sum(axis=1) + 0.5 * ((human[:, None] == human).sum(axis=1) - 1)
-    return below / (len(human) - 1)
+    return (rankdata(human) - 1) / (len(human) - 1)
 
 
 def _kept_pairs(spec: Mapping[str, Any], runs: Path) -> dict[str, list[Pair]]:
@@ -125,24 +276,17 @@ def _kept_pairs(spec: Mapping[str, Any], runs: Path) -> dict[str, list[Pair]]:
     return {name: [Pair(*one) for one in raw[name]] for name in PARTS}
 
 
-def _ratings(entry: Mapping[str, Any]) -> tuple[list[Segment], list[Segment]]:
-    """Segments that people rated: to train on, and those whose references are held back."""
-    columns = Columns(**{**entry["columns"], "groups": tuple(entry["columns"]["groups"])})
-    data = RatingsDataModule(
-        [str(ROOT / name) for name in entry["files"]], columns=columns, held_back=entry["held_back"]
-    )
-    data.setup()
-    return data.segments, data.parts[HELD_BACK]
+def _columns(entry: Mapping[str, Any]) -> Columns:
+    return Columns(**{**entry["columns"], "groups": tuple(entry["columns"]["groups"])})
 
 
 def _judged(scorer: Scorer, name: str, entry: Mapping[str, Any], held_back: Sequence[Segment], runs: Path) -> Judged:
     """A development set with its features."""
     if "file" in entry:
-        columns = Columns(**{**entry["columns"], "groups": tuple(entry["columns"]["groups"])})
-        found = rows_where(read_segments(str(ROOT / entry["file"]), columns), entry["where"], name)
+        found = rows_where(read_segments(str(ROOT / entry["file"]), _columns(entry)), entry["where"], name)
     else:
         found = list(held_back)
-    segments = taken_by_hash(found, entry["most"], lambda one: (one.hypothesis, *one.references))
+    segments = taken_by_hash(found, entry["most"], _texts)
     texts = [(one.hypothesis, reference) for one in segments for reference in one.references]
     rows = np.repeat(np.arange(len(segments)), [len(one.references) for one in segments])
     human = np.array([one.score for one in segments], dtype=np.float64)

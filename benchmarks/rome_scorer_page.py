@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import table
+from harness import table, wrapped
 from rome_scorer_data import Material
 from rome_scorer_training import Bin
 
@@ -27,7 +26,7 @@ def page(
     examples: Mapping[str, Any],
 ) -> str:
     """The page, Markdown; :func:`details` has the tables beside it."""
-    notes = {name: _wrapped(text) for name, text in spec["notes"].items()}
+    notes = {name: wrapped(text) for name, text in spec["notes"].items()}
     test = material.pairs["test"]
     sizes = ", ".join(f"{label} (n {len(one.human)})" for label, one in material.development.items())
     sections = [
@@ -35,7 +34,7 @@ def page(
         f"```bash\npython benchmarks/release_rome_scorer.py {release.as_posix()}\n```",
         notes["top"],
         _accuracy(found),
-        _wrapped(
+        wrapped(
             f"{len(test)} test pairs, half of them good; always one class: {found['mean']['majority']:.3f}. c is the "
             "limit at which most calibration pairs are classified correctly; AUC is the chance that a good pair scores "
             "above a corrupted one. Intervals (95 %) by a bootstrap over references."
@@ -44,7 +43,7 @@ def page(
         notes["kinds"],
         notes["accuracy"],
         "## Agreement with people",
-        _wrapped(
+        wrapped(
             f"Development sets: {sizes}. Pearson / Spearman; below, gain in Pearson over the mean of the features "
             "with 95 % intervals of a paired bootstrap over references."
         ),
@@ -81,11 +80,6 @@ def details(
         ),
         "recipes": _trials(trials),
     }
-
-
-def _wrapped(text: str) -> str:
-    """A paragraph in lines of the project's width."""
-    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _accuracy(found: Mapping[str, Mapping[str, Any]]) -> str:

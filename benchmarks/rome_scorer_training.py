@@ -9,26 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from release_acceptability import area
-from rome_scorer_data import Judged, Material
-from rome_scorer_pairs import Pair
+from rome_scorer_data import Judged, Material, Pair
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from textmover.meta_evaluation.statistics.correlation import correlations, grouped_correlations, mean_correlation
+from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
 from textmover.rome.scorer.network import FeatureScorer
 from textmover.rome.scorer.scorers import build_scorer
-
-__all__ = [
-    "Bin",
-    "agreement",
-    "areas",
-    "calibration_error",
-    "fit_network",
-    "reliability",
-    "targets_of",
-    "threshold",
-    "train",
-]
 
 BINS = 10
 """Bins of equal width for reliability."""
@@ -133,9 +120,6 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 
 
 def agreement(scores: NDArray[np.float64], judged: Judged) -> tuple[float, float]:
-    """Pearson and Spearman correlation with people, the mean over groups where there are several."""
-    if len(set(judged.groups)) == 1:
-        found = correlations(scores, judged.human)
-        return found.pearson, found.spearman
+    """Pearson and Spearman correlation with people, the mean over groups."""
     mean = mean_correlation(grouped_correlations(scores, judged.human, judged.groups))
     return mean.pearson, mean.spearman

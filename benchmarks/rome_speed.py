@@ -21,13 +21,14 @@ import statistics
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import harness
 import torch
+from harness import Run
 
 from textmover import Scorer
 from textmover.data.generated.perturbed import perturbed_segments
@@ -73,9 +74,7 @@ class Clock:
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            inner: list[float] = vars(self._local).setdefault(
-                "inner", []
-            )  # time of inner parts, by part of this thread
+            inner: list[float] = vars(self._local).setdefault("inner", [])  # time of inner parts in this thread
             inner.append(0.0)
             began = time.thread_time()
             try:
@@ -131,80 +130,47 @@ def damaged_pairs(path: Path, number: int, words: tuple[int, int], seed: int) ->
     texts = list(dict.fromkeys(line for line in lines if least <= len(line.split()) <= most))
     kinds = {kind: 1.0 for kind in PERTURBATIONS if kind != "identity"}
     used: set[str] = set()
-    hypotheses: list[str] = []
-    references: list[str] = []
+    pairs: list[tuple[str, str]] = []
     for segment in perturbed_segments(texts[: 2 * number], kinds, 1, seed):
-        reference = segment.references[0]
-        length = len(segment.hypothesis.split())
-        if len(references) < number and least <= length <= most and not {segment.hypothesis, reference} & used:
-            used |= {segment.hypothesis, reference}
-            hypotheses.append(segment.hypothesis)
-            references.append(reference)
-    if len(references) < number:
-        raise SystemExit(f"{path} gives {len(references)} pairs of {least} to {most} words: ask for fewer (--pairs).")
-    return hypotheses, references
+        pair = segment.hypothesis, segment.references[0]
+        if least <= len(segment.hypothesis.split()) <= most and not used.intersection(pair):
+            used.update(pair)
+            pairs.append(pair)
+    if len(pairs) < number:
+        raise SystemExit(f"{path} gives {len(pairs)} pairs of {least} to {most} words: ask for fewer (--pairs).")
+    return [one for one, _ in pairs[:number]], [other for _, other in pairs[:number]]
 
 
 # --- measurements -----------------------------------------------------------------------------------------------------
 
 
-class Measured(NamedTuple):
-    """One call: seconds on the wall and of the processors, those of the parts, and the signature."""
-
-    wall: float
-    processor: float
-    parts: dict[str, float]
-    calls: dict[str, int]
-    signature: str
-
-
-def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Measured:
-    """Score all pairs once with a scorer that has read nothing yet."""
+def measure(model: str, fields: dict[str, Any], pairs: tuple[list[str], list[str]]) -> Run:
+    """Score all pairs once with a scorer that has read nothing yet; the result is the clock of its parts."""
     scorer = Scorer.from_pretrained(model, device="cpu", **fields)
     scorer.score(*WARM_UP)
     clock = Clock()
-    parts = parts_of(scorer.metric) if isinstance(scorer.metric, RomeMetric) else []
-    with clock.around(parts):
-        whole = harness.Clock()
-        found = scorer.score(*pairs)
-        wall, processor = whole.read()
-    return Measured(wall, processor, dict(clock.seconds), dict(clock.calls), str(found.signature))
+    with clock.around(parts_of(scorer.metric) if isinstance(scorer.metric, RomeMetric) else []):
+        found = harness.timed(lambda: scorer.score(*pairs), f"`{scorer.signature}`")
+    return found._replace(result=clock)
 
 
-def median_of(runs: Sequence[Measured]) -> Measured:
-    """The medians of several calls."""
-    names = dict.fromkeys(name for one in runs for name in one.parts)
-    return runs[0]._replace(
-        wall=statistics.median(one.wall for one in runs),
-        processor=statistics.median(one.processor for one in runs),
-        parts={name: statistics.median(one.parts.get(name, 0.0) for one in runs) for name in names},
-    )
-
-
-# --- report -----------------------------------------------------------------------------------------------------------
-
-
-def report(found: Measured, beside: Measured, number: int) -> str:
-    """Table of the parts, and what to know of the largest."""
-    rest = found.processor - sum(found.parts.values())
-    ranked = sorted(found.parts.items(), key=lambda one: -one[1])
-    rows = []
-    for name, seconds in [*ranked, (REST, rest), ("all", found.processor)]:
-        calls = f"{found.calls[name]:,}" if name in found.calls else ""
-        rows.append([name, calls, f"{seconds:.2f}", f"{seconds / found.processor:.1%}"])
-    metrics = [
-        [name, f"{number / one.wall:.1f}", f"{one.wall:.2f}", f"{one.processor:.2f}"]
-        for name, one in (("RoMe, all features", found), (BESIDE, beside))
+def report(runs: Mapping[str, Sequence[Run]], number: int) -> str:
+    """Table of RoMe's parts, what to know of the largest, and its speed beside the other metric."""
+    found = runs["rome"]
+    calls, whole = found[0].result.calls, harness.middle(found, "processor")
+    parts = {name: statistics.median(one.result.seconds[name] for one in found) for name in calls}
+    ranked = sorted(parts.items(), key=lambda one: -one[1])
+    rows = [
+        [name, f"{calls[name]:,}" if name in calls else "", f"{seconds:.2f}", f"{seconds / whole:.1%}"]
+        for name, seconds in [*ranked, (REST, whole - sum(parts.values())), ("all", whole)]
     ]
-    over = [name for name, seconds in found.parts.items() if seconds > found.processor / 2]
+    over = [name for name, seconds in parts.items() if seconds > whole / 2]
     said = [f"Over half of the total: {name} ({WHY.get(name, 'no reason is known')})." for name in over]
-    return "\n".join(
+    return "\n\n".join(
         [
             harness.table(["part", "calls", "processor s", "share"], rows),
-            "",
-            harness.table(["metric", "pairs/s", "wall s", "processor s"], metrics),
-            "",
             *(said or ["No part takes over half of the total."]),
+            harness.peer_table(runs, BESIDE, number, "pairs"),
         ]
     )
 
@@ -219,18 +185,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     fields = {} if options.encoder is None else {"encoder": options.encoder}
     ways = {name: functools.partial(measure, name, fields, pairs) for name in ("rome", BESIDE)}
     runs = harness.rounds(ways, options.repetitions)
-    distinct = len({*pairs[0], *pairs[1]})
-    count = sum(len(text.split()) for side in pairs for text in side)
     packages = harness.versions("textmover", "torch", "transformers", "spacy", "numba")
     print(
         f"{len(pairs[0]):,} pairs of {options.words[0]} to {options.words[1]} words from {options.data.name} "
-        f"({distinct:,} distinct texts, {count:,} words); medians of {options.repetitions}. "
-        f"{harness.processor(options.threads)}, {packages}.\n"
+        f"({len({*pairs[0], *pairs[1]}):,} distinct texts); medians of {options.repetitions}. "
+        f"{harness.processor(options.threads)}, {packages}.\n\n{report(runs, len(pairs[0]))}"
     )
-    print(report(*(median_of(several) for several in runs.values()), len(pairs[0])))
-    print()
-    for name, several in zip(("RoMe", BESIDE), runs.values(), strict=True):
-        print(f"- {name}: `{several[0].signature}`")
 
 
 if __name__ == "__main__":

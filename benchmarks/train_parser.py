@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import harness
 import numpy as np
 import spacy
 import torch
@@ -47,11 +48,9 @@ ENCODER, LAYER, OCCURRENCES = "all-MiniLM-L6-v2", 3, 20
 VECTORS, WIDTH = 14_000, 64
 """Words that have a vector, and its numbers."""
 
-# --- treebank ---------------------------------------------------------------------------------------------------------
-
 
 def convert(source: Path, target: Path, sizes: Sequence[int]) -> None:
-    """A CoNLL-U file in spaCy's binary format."""
+    """Write a CoNLL-U file in spaCy's binary format."""
     vocab = spacy.blank("en").vocab
     DocBin(docs=[gold_doc(group, vocab) for group in grouped(list(read_conllu(source)), sizes)]).to_disk(target)
 
@@ -172,14 +171,16 @@ def store(best: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", type=Path, default=Path("configs/parser/textmover-parser.cfg"))
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/ud_ewt"))
-    parser.add_argument("--plain", type=Path, default=Path("../shared/data/english_sentences/tatoeba_laser_eng.txt"))
-    parser.add_argument("--work", type=Path, default=Path("runs/parser"), help="where each step keeps its result")
-    parser.add_argument("--output", type=Path, default=Path("checkpoints/textmover-parser"))
-    parser.add_argument("--test", action="store_true", help="report on the test part, too")
-    args = parser.parse_args()
+    shared = harness.SHARED
+    args = harness.parser(
+        __doc__,
+        config=Path("configs/parser/textmover-parser.cfg"),
+        data=shared / "ud_ewt",
+        plain=shared / "english_sentences/tatoeba_laser_eng.txt",
+        work=Path("runs/parser"),
+        output=Path("checkpoints/textmover-parser"),
+        test=False,
+    ).parse_args()
     prepare(args)
     store(fit(args), args.output)
     parts = ["dev", "test"] if args.test else ["dev"]

@@ -17,7 +17,6 @@ set-up, validation and saving are left out. Tokens are those of the texts, paddi
 
 from __future__ import annotations
 
-import json
 import logging
 import statistics
 import tempfile
@@ -63,11 +62,17 @@ class Setting(NamedTuple):
         return [one for name in self.files for one in read_segments(name, Columns())]
 
 
-class Stopwatch:
-    """Counts tokens and pairs of the steps after a warm-up."""
+class Stopwatch(pl.Callback):
+    """Counts tokens and pairs of the steps after a warm-up, as a callback those of Lightning."""
 
     def __init__(self, warmup: int) -> None:
         self.warmup, self.done, self.tokens, self.pairs, self.seconds, self._start = warmup, 0, 0, 0, 0.0, 0.0
+
+    def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, batch_idx: int) -> None:
+        self.begin()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
+        self.end(int(batch.hypotheses.lengths.sum() + batch.references.lengths.sum()), len(batch))
 
     def begin(self) -> None:
         """Before a step."""
@@ -91,19 +96,6 @@ class Stopwatch:
         return time.perf_counter()
 
 
-class Clock(pl.Callback):
-    """Times Lightning's steps."""
-
-    def __init__(self, watch: Stopwatch) -> None:
-        self.watch = watch
-
-    def on_train_batch_start(self, trainer: pl.Trainer, module: Any, batch: Any, batch_idx: int) -> None:
-        self.watch.begin()
-
-    def on_train_batch_end(self, trainer: pl.Trainer, module: Any, out: Any, batch: Any, batch_idx: int) -> None:
-        self.watch.end(int(batch.hypotheses.lengths.sum() + batch.references.lengths.sum()), len(batch))
-
-
 def framework(setting: Setting, preset: str, losses: dict[str, float], overrides: dict[str, Any]) -> Rates:
     """``RatingsModule`` under Lightning."""
     pl.seed_everything(0, verbose=False)
@@ -114,7 +106,7 @@ def framework(setting: Setting, preset: str, losses: dict[str, float], overrides
         trainer = pl.Trainer(
             max_steps=setting.warmup + setting.steps,
             devices=1,
-            callbacks=[Clock(watch)],
+            callbacks=[watch],
             limit_val_batches=0,
             num_sanity_val_steps=0,
             default_root_dir=folder,
@@ -160,16 +152,14 @@ def plain_loop(setting: Setting) -> Rates:
 def sentence_transformers(setting: Setting) -> Rates:
     """``SentenceTransformerTrainer`` with ``CosineSimilarityLoss``; ratings are brought to 0 … 1, as it wants them."""
     from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
+    import sentence_transformers as package
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
     from transformers import TrainerCallback
 
     config = preset_config("sbert")
-    model = SentenceTransformer(str(resolve_encoder(config.encoder, config.revision).folder), device=str(DEVICE))
+    model = package.SentenceTransformer(
+        str(resolve_encoder(config.encoder, config.revision).folder), device=str(DEVICE)
+    )
     model.max_seq_length = build_metric(config).tokenizer.max_length
     segments = setting.segments
     low, high = min(one.score for one in segments), max(one.score for one in segments)
@@ -195,7 +185,7 @@ def sentence_transformers(setting: Setting) -> Rates:
             watch.end(int(tokens[-1]), setting.batch)
 
     with tempfile.TemporaryDirectory() as folder:
-        arguments = SentenceTransformerTrainingArguments(
+        arguments = package.SentenceTransformerTrainingArguments(
             output_dir=folder,
             max_steps=setting.warmup + setting.steps,
             per_device_train_batch_size=setting.batch,
@@ -212,10 +202,8 @@ def sentence_transformers(setting: Setting) -> Rates:
             logging_strategy="no",
             seed=0,
         )
-        trainer = SentenceTransformerTrainer(
-            model, arguments, train_dataset=data, loss=Counted(model), callbacks=[Timed()]
-        )
-        trainer.train()
+        watching = {"loss": Counted(model), "callbacks": [Timed()]}
+        package.SentenceTransformerTrainer(model, arguments, train_dataset=data, **watching).train()
     return watch.rates()
 
 
@@ -253,7 +241,6 @@ def main() -> None:
         if other in rates:
             ratios = [one[1] / two[1] for one, two in zip(rates[ours], rates[other], strict=True)]
             print(f"{ours} / {other} in pairs/s: median {harness.spread(ratios)}")
-    print(json.dumps(rates))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Universal Dependencies in CoNLL-U: sentences, texts of several, and their trees in spaCy's form and in ours."""
+"""Universal Dependencies in CoNLL-U: sentences, and texts of several with their trees as spaCy has them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from pathlib import Path
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
-
-from textmover.types import ParsedText
-
-__all__ = ["Sentence", "gold_doc", "gold_parse", "grouped", "read_conllu", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -83,28 +79,3 @@ def grouped(sentences: Sequence[Sentence], sizes: Sequence[int]) -> Iterator[lis
         group.append(one)
     if group:
         yield group
-
-
-def gold_parse(sentences: Sequence[Sentence]) -> ParsedText:
-    """The treebank's parse of the text that some sentences make."""
-    rows = [row for one in sentences for row in one.rows]
-    spans, heads, place = [], [], 0
-    for one in sentences:
-        first = len(heads)
-        heads += [first + int(row[6]) - 1 if row[6] != "0" else -1 for row in one.rows]
-        for row, space in zip(one.rows, one.spaces, strict=True):
-            spans.append((place, place + len(row[1])))
-            place += len(row[1]) + space
-    return ParsedText(
-        words=tuple(row[1] for row in rows),
-        lemmas=tuple(row[2] for row in rows),
-        tags=tuple(row[3] for row in rows),
-        features=tuple("" if row[5] == "_" else row[5] for row in rows),
-        heads=tuple(heads),
-        relations=tuple(row[7] for row in rows),
-        spans=tuple(spans),
-    )
-
-
-def text_of(sentences: Sequence[Sentence]) -> str:
-    return "".join(one.text for one in sentences)

@@ -18,7 +18,7 @@ from textmover.types import InputError, ParsedText
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = yaml.safe_load((ROOT / "configs/released/rome-scorers.yaml").read_text(encoding="utf-8"))
 NAMES = ("semantic", "syntactic", "acceptability")
-MODULES = ("release_rome_scorer", "rome_scorer_page", "rome_scorer_training", "rome_scorer_data", "rome_scorer_pairs")
+MODULES = ("release_rome_scorer", "rome_scorer_page", "rome_scorer_training", "rome_scorer_data")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def modules(load_script):
 
 @pytest.fixture
 def pairs(modules):
-    return modules["rome_scorer_pairs"]
+    return modules["rome_scorer_data"]
 
 
 @pytest.fixture

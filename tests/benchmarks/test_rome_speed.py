@@ -83,11 +83,14 @@ def test_every_part_is_met_and_no_score_changes(script, tiny_encoder, tiny_metri
 
 
 def test_the_report_names_what_takes_over_half(script):
-    found = script.Measured(2.0, 4.0, {"words: encoder": 2.5, "parser": 1.0}, {"words: encoder": 3, "parser": 2}, "a")
-    lines = script.report(found, script.Measured(1.0, 2.0, {}, {}, "b"), 100).splitlines()
+    clock, calls = script.Clock(), {"words: encoder": 3, "parser": 2}
+    clock.seconds |= {"words: encoder": 2.5, "parser": 1.0}
+    clock.calls |= calls
+    runs = {"rome": [script.Run(2.0, 4.0, clock, "a")], script.BESIDE: [script.Run(1.0, 2.0, script.Clock(), "b")]}
+    lines = script.report(runs, 100).splitlines()
     assert "| words: encoder | 3 | 2.50 | 62.5% |" in lines
     assert f"| {script.REST} |  | 0.50 | 12.5% |" in lines
-    assert "| RoMe, all features | 50.0 | 2.00 | 4.00 |" in lines
-    assert lines[-1].startswith("Over half of the total: words: encoder (a pass of all texts")
-    found = found._replace(parts={"parser": 1.0})
-    assert script.report(found, found, 1).splitlines()[-1] == "No part takes over half of the total."
+    assert "| rome | 2.00 (2.00 to 2.00) | 4.0 | 50.0 | 0.50 |" in lines
+    assert any(line.startswith("Over half of the total: words: encoder (a pass of all texts") for line in lines)
+    clock.seconds["words: encoder"] = 1.0
+    assert "No part takes over half of the total." in script.report(runs, 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 spacy = pytest.importorskip("spacy")
+from textmover.rome.parsers.pipelines import parsed_doc  # noqa: E402  needs spaCy
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "ud_ewt"
@@ -53,8 +54,10 @@ def test_texts_and_trees_of_the_treebank(scripts, written):
     _, treebank, _ = scripts
     sentences = list(treebank.read_conllu(written))
     assert [one.text for one in sentences] == ["We can't go. ", "Why? ", "Rest."]
-    gold = treebank.gold_parse(sentences)
-    text = treebank.text_of(sentences)
+    doc = treebank.gold_doc(sentences, spacy.blank("en").vocab)
+    gold, text = parsed_doc(doc), doc.text
+    assert text == "We can't go. Why? Rest."
+    assert len(list(doc.sents)) == 3
     assert tuple(text[start:end] for start, end in gold.spans) == gold.words
     assert gold.words == ("We", "ca", "n't", "go", ".", "Why", "?", "Rest", ".")
     assert gold.heads == (3, 3, 3, -1, 3, -1, 5, -1, 7)
@@ -66,22 +69,18 @@ def test_texts_and_trees_of_the_treebank(scripts, written):
     assert [len(group) for group in treebank.grouped(sentences, (1, 2))] == [1, 1, 1]
 
 
-def test_documents_of_spacy_hold_the_same(scripts, written, tmp_path):
+def test_a_file_of_spacy_holds_the_same(scripts, written, tmp_path):
     train_parser, treebank, _ = scripts
-    from textmover.rome.parsers.pipelines import parsed_doc
-
     train_parser.convert(written, tmp_path / "written.spacy", (10,))
     vocab = spacy.blank("en").vocab
     docs = list(spacy.tokens.DocBin().from_disk(tmp_path / "written.spacy").get_docs(vocab))
-    groups = list(treebank.grouped(list(treebank.read_conllu(written)), (10,)))
-    assert [parsed_doc(doc) for doc in docs] == [treebank.gold_parse(group) for group in groups]
-    assert [doc.text for doc in docs] == [treebank.text_of(group) for group in groups]
-    assert len(list(docs[0].sents)) == 2
+    groups = treebank.grouped(list(treebank.read_conllu(written)), (10,))
+    assert [parsed_doc(doc) for doc in docs] == [parsed_doc(treebank.gold_doc(group, vocab)) for group in groups]
 
 
 def test_agreement_is_counted_over_words_with_the_same_span(scripts, written):
     _, treebank, card = scripts
-    gold = treebank.gold_parse(list(treebank.read_conllu(written))[:1])
+    gold = parsed_doc(treebank.gold_doc(list(treebank.read_conllu(written))[:1], spacy.blank("en").vocab))
     all_right = card.agreements(gold, gold)
     assert {all_right[name] for name in card.COLUMNS if "punctuation" not in name} == {5}
     assert {all_right[name] for name in card.COLUMNS if "punctuation" in name} == {4}
