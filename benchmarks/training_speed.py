@@ -151,8 +151,8 @@ def plain_loop(setting: Setting) -> Rates:
 
 def sentence_transformers(setting: Setting) -> Rates:
     """``SentenceTransformerTrainer`` with ``CosineSimilarityLoss``; ratings are brought to 0 … 1, as it wants them."""
-    from datasets import Dataset
     import sentence_transformers as package
+    from datasets import Dataset
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
     from transformers import TrainerCallback
 
