@@ -11,38 +11,25 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from textmover.perturbations.phrases import Phrase, listed
+from textmover.perturbations.phrases import LEXICON, Phrase, listed, word_set
 from textmover.types import ParsedText, Parser
 
-MODALS = frozenset(listed("can could will would shall should may might must"))
+MODALS = word_set("modals")
 CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall", "'ll": "will"}
-PAST_FORMS = frozenset(listed("was were had did"))
-PRESENT_FORMS = frozenset(listed("am is are has have do does 's 've 're 'm"))
-KNOWN_RELATIONS = frozenset(
-    listed("nsubj nsubj:pass aux aux:pass obj obl obl:agent obl:tmod obl:npmod obl:unmarked advmod advcl punct cc")
-) | {"compound:prt"}
-MOVABLE_ADVERBS = frozenset(listed("often always never also still now then soon already once again sometimes"))
-SCOPING = frozenset(listed("only merely nearly simply hardly scarcely barely family early daily weekly likely"))
+PAST_FORMS = word_set("past_forms")
+PRESENT_FORMS = word_set("present_forms")
+KNOWN_RELATIONS = word_set("known_relations")
+MOVABLE_ADVERBS = word_set("movable_adverbs")
+SCOPING = word_set("scoping")
 OPAQUE = re.compile(r"[\"“”()\[\]{}:;?…/*_<>@#=|]|--| [-–—] |https?:|''|``")
-UNCLEAR_AMOUNTS = frozenset(
-    listed(
-        "lot lots number couple majority minority rest half percent % kind sort range series variety pair none total"
-    )
-)
-OTHER_PLURALS = frozenset(
-    listed(
-        "people police cattle sheep fish deer staff data media aircraft offspring children feet teeth mice geese "
-        "criteria phenomena bacteria alumni stimuli fungi"
-    )
-)
+UNCLEAR_AMOUNTS = word_set("unclear_amounts")
+OTHER_PLURALS = word_set("other_plurals")
 PRONOUNS = {
-    **dict.fromkeys(listed("i me"), (1, False)),
-    **dict.fromkeys(listed("we us"), (1, True)),
-    "you": (2, True),
-    **dict.fromkeys(listed("he him she her it this that everyone someone anyone everybody somebody"), (3, False)),
-    **dict.fromkeys(listed("everything something nobody nothing another"), (3, False)),
-    **dict.fromkeys(listed("they them these those many both few several others"), (3, True)),
+    word: (int(kind[0]), kind.endswith("plural"))
+    for kind, words in LEXICON["pronouns"].items()
+    for word in listed(words)
 }
+"""Person of each pronoun, and whether it is plural."""
 
 
 class Agreement(NamedTuple):

@@ -48,11 +48,9 @@ def always_capitalised(word: str) -> bool:
     return word in _kinds() or word in MONTHS_THAT_ARE_WORDS
 
 
-DETERMINERS = frozenset(
-    ("the", "a", "an", "this", "that", "these", "those", "my", "your", "his", "her", "our", "their")
-)
+DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
 POSSESSIVE = ("'s", "’s")
-PLACED = frozenset(("in", "near", "at", "around", "outside", "inside", "throughout"))
+PLACED = frozenset(listed("in near at around outside inside throughout"))
 """Words before the name of a place."""
 
 LISTS = {"people": ("first_names", "surnames"), "places": ("cities",), "": ("surnames",)}

@@ -13,7 +13,7 @@ from random import Random
 
 from textmover.perturbations.clauses import PRONOUNS, Agreement, Chain, Clause, Parse, simple_clause
 from textmover.perturbations.entities import always_capitalised
-from textmover.perturbations.phrases import FUNCTION_WORDS, Edit, Phrase, WordPool, listed
+from textmover.perturbations.phrases import FUNCTION_WORDS, Edit, Phrase, WordPool, word_set
 from textmover.perturbations.verb_forms import (
     IRREGULAR,
     OBJECT_CASE,
@@ -27,53 +27,29 @@ from textmover.perturbations.verb_forms import (
 )
 from textmover.types import ParsedText
 
-NO_PASSIVE = frozenset(
-    listed(
-        "be become belong contain cost do enter equal exist feel fit get go happen have hold include join lack last "
-        "let like look marry mean mind possess reach remain resemble seem sit stand stay suit think thank try want "
-        "weigh wish leave love hate hope expect allow need keep start begin stop say know live die cry enjoy miss "
-        "understand feature total average span spend"
-    )
-)
-"""Verbs of states and measures, whose passive is missing or reads oddly with *by*."""
+NO_PASSIVE = word_set("no_passive")
 
-IDIOMS = frozenset(
-    listed(
-        "time way place part care advantage attention sense use fun look hour day week month year minute second "
-        "mile kilometer kilometre meter metre dollar euro pound percent % deal lot bit kind step turn effect fact "
-        "thing problem trouble difficulty chance home mind sure role damage"
-    )
-)
-"""Objects of fixed expressions and of measures."""
+IDIOMS = word_set("idioms")
 
-LIGHT_VERBS = frozenset(listed("take make give pay play lose catch set run draw throw pass bear raise turn put bring"))
+LIGHT_VERBS = word_set("light_verbs")
 MANNER = re.compile(r"(?:\w+ly|well|badly|hard|fast)$")
-SENTENCE_ADVERBS = frozenset(
-    listed(
-        "usually finally probably recently certainly really actually apparently generally currently originally "
-        "previously initially eventually possibly surely clearly reportedly allegedly frequently regularly rarely "
-        "normally typically definitely"
-    )
-)
+SENTENCE_ADVERBS = word_set("sentence_adverbs")
 TIMES = re.compile(
     r"(?:yesterday|today|tomorrow|tonight|now|then|\d+|(?:mon|tues|wednes|thurs|fri|satur|sun)day|morning|evening|"
     r"afternoon|night|week|month|year|day|january|february|march|april|may|june|july|august|september|october|"
     r"november|december)s?$",
     re.IGNORECASE,
 )
-LOOSE_ADVERBS = frozenset(listed("again too here there twice once instead together as though today"))
-"""Adverbs that may stand behind the agent, as those of time and manner; others, such as *up*, belong to the verb."""
+LOOSE_ADVERBS = word_set("loose_adverbs")
 
-PARTICLES = frozenset(listed("up out off down away back over apart aside along around through together"))
-NO_VERBS = frozenset(listed("beside besides concern regard accord include except despite thank"))
-NO_PHRASE = frozenset(listed("case mark cop nsubj aux expl"))
-"""Relations whose words make something else than a noun phrase of a phrase."""
+PARTICLES = word_set("particles")
+NO_VERBS = word_set("no_verbs")
+NO_PHRASE = word_set("no_phrase")
 
 VERB_OF = {form: verb for verb, forms in IRREGULAR.items() for form in forms if form not in IRREGULAR}
 """Irregular verbs by their past and participle: lemmatizers go wrong here."""
 
-NEVER_AGENTS = frozenset(listed("it this that these those one no nobody nothing neither few"))
-"""Subjects, or words that begin them, which do not go behind *by*."""
+NEVER_AGENTS = word_set("never_agents")
 
 SHORT = 5
 """Words of a phrase behind the verb that stands before *by*, at most."""

@@ -31,20 +31,14 @@ from textmover.perturbations.phrases import (
     Word,
     WordPool,
     keyed_random,
-    listed,
     mixed,
+    word_set,
 )
 from textmover.perturbations.severity import SeverityTable, one_of, shipped_table
 from textmover.types import BOUNDS, InputError
 
-IRREGULAR_PARTICIPLES = frozenset(
-    listed(
-        "been begun bought brought built caught come cost cut done dug fallen felt found given gone got grown "
-        "had held hidden hit kept known learned left lost made met mixed paid put read run said seen sent set "
-        "shown sold sung taken taught thought told understood won worn written"
-    )
-)
-TEMPORAL = frozenset(listed("before until when while than after"))  # "before it was not lit" says nothing
+IRREGULAR_PARTICIPLES = word_set("irregular_participles")
+TEMPORAL = word_set("temporal")
 CONTRACTIONS = {"can't": "can", "cannot": "can", "won't": "will", "shan't": "shall"}
 FULL_SHUFFLE = 9
 

@@ -11,8 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from random import Random
 from typing import NamedTuple, TypeVar
+
+from textmover.reading import read_yaml
+
+LEXICON = read_yaml(Path(__file__).with_name("lexicon.yaml"))
+"""Lists of English words by their use."""
 
 
 def listed(words: str) -> tuple[str, ...]:
@@ -20,26 +26,15 @@ def listed(words: str) -> tuple[str, ...]:
     return tuple(words.split())
 
 
-AUXILIARIES = frozenset(
-    listed("is are was were am has have had can could will would should must may might does did do")
-)
-FUNCTION_WORDS = AUXILIARIES | frozenset(
-    listed(
-        "a an the this that these those and or but nor so yet if than then as at by for from in into of off on "
-        "onto out over to up with without under until upon about above after again against all almost also "
-        "although among any around because been before being below between both cannot each either else even "
-        "ever every few he her hers here him his how i it its itself just least less like many me more most "
-        "much my neither never no nobody none not nothing now once one only other our ours own per rather she "
-        "since some somebody someone still such that's their theirs them themselves there they though through "
-        "till too toward towards us very we what when where whether which while who whom whose why within yes "
-        "you your yours along across down back away far long"
-    )
-)
-NEGATIVE = frozenset(listed("not no never nobody none nothing neither nor hardly cannot without"))
-UNITS = listed("two three four five six seven eight nine ten eleven twelve")
-TEENS = listed("thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
-TENS = listed("twenty thirty forty fifty sixty seventy eighty ninety")
-ORDINALS = listed("third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth")
+def word_set(name: str) -> frozenset[str]:
+    """A list of the lexicon."""
+    return frozenset(listed(LEXICON[name]))
+
+
+AUXILIARIES = word_set("auxiliaries")
+FUNCTION_WORDS = AUXILIARIES | word_set("further_function_words")
+NEGATIVE = word_set("negative")
+UNITS, TEENS, TENS, ORDINALS = (listed(LEXICON[name]) for name in ("units", "teens", "tens", "ordinals"))
 NUMBER = re.compile(
     r"\b(?:\d{1,2}:\d\d|\d{1,15}(?:,\d{3}){0,4}(?:\.\d+)?"
     rf"|(?:{'|'.join(TENS)})(?:-(?:one|{'|'.join(UNITS[:8])}))?|{'|'.join(ORDINALS + TEENS + UNITS)})\b",

@@ -22,6 +22,7 @@ from textmover.perturbations.phrases import (
     mixed,
     one_by_chance,
     with_words,
+    word_set,
 )
 from textmover.reading import read_yaml
 
@@ -79,8 +80,7 @@ def _tag_after(phrase: Phrase, place: int, other: str, parse: Parse) -> str:
 
 
 IRREGULAR_DEGREES = {"good": ("better", "best"), "bad": ("worse", "worst"), "little": ("smaller", "smallest")}
-COMPLEMENTS = frozenset(listed("of to at with from for that about on than as in enough"))
-"""Words behind an adjective with which its synonym or antonym may not go."""
+COMPLEMENTS = word_set("complements")
 
 
 @dataclass(frozen=True)
