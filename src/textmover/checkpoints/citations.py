@@ -48,12 +48,7 @@ class Cited(NamedTuple):
 
 @lru_cache(maxsize=1)
 def bibliography() -> Mapping[str, str]:
-    """All entries by their keys, this project's with its version.
-
-    Example:
-        >>> "pages = {51--59}" in bibliography()["chen-etal-2020-improving"]
-        True
-    """
+    """All entries by their keys, this project's with its version."""
     text = Path(__file__).with_name("citations.bib").read_text(encoding="utf-8")
     entries = {found["key"]: found[0] for found in _ENTRY.finditer(text)}
     entries[SOFTWARE] = entries[SOFTWARE].removesuffix("\n}") + f",\n  version = {{{__version__}}}\n}}"

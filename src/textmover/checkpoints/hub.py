@@ -110,12 +110,7 @@ DEFAULT_PRESET = "twmd"
 
 
 def released_metrics() -> dict[str, Path]:
-    """Folders of the released metrics that are here, by name.
-
-    Example:
-        >>> all((folder / "config.json").is_file() for folder in released_metrics().values())
-        True
-    """
+    """Folders of the released metrics that are here, by name."""
     return {
         name: folder for name, folder in released_folders("config.json").items() if is_metric(folder / "config.json")
     }
@@ -139,12 +134,7 @@ def check_known(name: str) -> None:
 
 
 def default_metric(fields: Collection[str]) -> str:
-    """Name of the metric that scores by default, given the fields of the configuration that are set.
-
-    Example:
-        >>> default_metric([]), default_metric(["temperature"]), default_metric(["encoder", "layer"])
-        ('textmover-general', 'textmover-general', 'twmd')
-    """
+    """Name of the metric that scores by default, given the fields of the configuration that are set."""
     return DEFAULT_PRESET if "encoder" in fields else DEFAULT_METRIC
 
 

@@ -144,12 +144,7 @@ def load_metric(
 
 
 def metric_named(name: object) -> str | None:
-    """Describe the metric of a name in words; ``None`` for an unknown name and a folder without a checkpoint.
-
-    Example:
-        >>> metric_named("twmd"), metric_named("roberta-base")
-        ("the preset 'twmd'", None)
-    """
+    """Describe the metric of a name in words; ``None`` for an unknown name and a folder without a checkpoint."""
     if not isinstance(name, (str, Path)):
         return None
     folder = Path(name).expanduser()
@@ -233,11 +228,7 @@ def encoder_print(classifier: TextClassifier) -> str:
 
 
 def checkpoint_folder(name: str | Path, revision: str | None = None) -> Path | None:
-    """The folder of a checkpoint: by its path, the name of a released one, or a hub id, fetched if need be.
-
-    Returns:
-        The folder; ``None`` for presets and anything else.
-    """
+    """The folder of a checkpoint by path, released name or hub id, fetched if need be; ``None`` for anything else."""
     text = str(name)
     if Path(text).expanduser().is_dir():
         return Path(text).expanduser()

@@ -77,21 +77,7 @@ def size_of(metric: SegmentMetric, name: str) -> str:
 def save_statistics(
     metric: SegmentMetric, path: Path | str, names: Sequence[str] | None = None, corpus: str = ""
 ) -> Path:
-    """Write fitted statistics of a metric; the file appears under its name only when it is complete.
-
-    Args:
-        metric: The metric.
-        path: Where to write, by convention ``….safetensors``.
-        names: Which ones (``mean``, ``idf``, ``idf_hypothesis``, ``baseline``); all that have been fitted if ``None``.
-            A table that serves both sides is written once.
-        corpus: What they were fitted on, for readers of the file.
-
-    Returns:
-        The file.
-
-    Raises:
-        InputError: If a statistic is unknown or has not been fitted, or the place cannot be written to.
-    """
+    """Write fitted statistics, by default all; the file appears under its name only when it is complete."""
     from safetensors.torch import save
 
     ready = fitted_on_corpus(metric)
@@ -126,16 +112,7 @@ def save_statistics(
 
 @lasting()
 def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
-    """Put saved statistics into a metric that has room for them; an idf table of one corpus serves both sides.
-
-    Args:
-        metric: The metric; it stays as it was where a file cannot be used.
-        *paths: Files that :func:`save_statistics` wrote, in any order.
-
-    Raises:
-        InputError: If a file is none of statistics, damaged or of a later version, the metric has no room for one of
-            them, or it was fitted for another encoder, layer or, for a baseline, metric.
-    """
+    """Put saved statistics into a metric, which stays as it was where a file cannot be used."""
     found: dict[str, _Saved] = {}
     for path in paths:
         for name, one in _read(Path(path)).items():
@@ -203,10 +180,7 @@ def _basis(metric: SegmentMetric, name: str) -> dict[str, str]:
 
 
 def _weights_print(metric: TrainableMetric) -> str:
-    """A short hash of the encoder's weights, which tells a trained encoder from the one that it is named after.
-
-    It reads the beginning of each weight, rounded to bfloat16, so that it is quick and the same in both precisions.
-    """
+    """A short hash of the beginning of each weight in bfloat16: quick, and the same in both precisions."""
     digest = hashlib.sha256()
     with torch.no_grad():
         for _, parameter in metric.encoder_parameters():

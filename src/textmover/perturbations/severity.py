@@ -61,16 +61,7 @@ class SeverityTable:
         return tuple(sorted(self.grades[one_of("type", type, self.grades)]))
 
     def severity(self, type: str, degree: int, share: float = 0.0) -> float:
-        """Severity in [0, 1], rounded to three places so that ratings are the same on every machine.
-
-        Args:
-            type: Name of the perturbation.
-            degree: One of :meth:`degrees`.
-            share: Weight of the touched words over that of all words.
-
-        Raises:
-            ValueError: If the table does not know the type or the degree.
-        """
+        """Severity in [0, 1] by the share of the touched words, rounded to be the same on every machine."""
         grade = self.grades[type][one_of("degree", degree, self.degrees(type))]
         return round(min(self.ceilings[type], grade.base + grade.slope * share), 3)
 

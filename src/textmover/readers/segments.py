@@ -43,12 +43,7 @@ def finite(value: object, place: str, way_out: str, *, expected: str = FINITE, g
 
 
 def told(value: object) -> str:
-    """A cell as it stands in a message: cut short, and nothing where it is empty or a null of JSON or Parquet.
-
-    Example:
-        >>> told(None), told("a" * 100)[-3:], len(told("a" * 100))
-        ('nothing', 'aa…', 60)
-    """
+    """A cell as it stands in a message: cut short, and nothing where it is empty or a null of JSON or Parquet."""
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
@@ -260,11 +255,7 @@ class TableRow(NamedTuple):
         return None if value is None or value == "" else self._checked_text(column, value)
 
     def references(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The texts of all reference cells that are not empty.
-
-        Raises:
-            NoReferenceError: If there is none.
-        """
+        """The texts of all reference cells that are not empty."""
         texts: list[str] = []
         for column in columns:
             value = self.cells.get(column)

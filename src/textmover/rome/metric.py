@@ -220,10 +220,7 @@ class RomeMetric(ConfiguredMetric):
         return RomeFeatures(vectors, mask, texts, others, unknown)
 
     def _acceptability(self, texts: Sequence[str]) -> Tensor:
-        """Probability that hypotheses are acceptable ``[n]``, on the CPU; references are never asked for.
-
-        Each text is judged once, however many references it has and however often it comes back.
-        """
+        """Probability that hypotheses are acceptable ``[n]``, on the CPU; each text is judged once."""
         if self.acceptability is None:
             raise TypeError("Expected a classifier of acceptability, but RoMe was given none.")
         return self._kept.judged(texts, self.acceptability.predict)

@@ -34,11 +34,7 @@ EMBEDDED_MEANS = "all-MiniLM-L6-v2.safetensors"
 
 
 def fill_mean(metric: SegmentMetric) -> bool:
-    """Give a metric whose corpus mean has not been fitted the one that is shipped for its encoder and layer.
-
-    Args:
-        metric: A metric on pretrained weights; those of a trained encoder have another mean.
-    """
+    """Give a metric whose corpus mean has not been fitted the one that is shipped for its encoder and layer."""
     mean = metric.statistics.get("mean")
     if mean is None or mean.fitted:
         return False

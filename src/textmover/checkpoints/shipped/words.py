@@ -38,11 +38,7 @@ BATCH = 512
 
 
 def fill_idf(metric: SegmentMetric) -> bool:
-    """Give a metric whose table of words has not been fitted, and is not to be fitted on each call, the shipped one.
-
-    Args:
-        metric: A metric; only tables of words are filled.
-    """
+    """Give a metric whose table of words has not been fitted, and is not to be fitted on each call, the shipped one."""
     table = metric.statistics.get("idf")
     if not isinstance(table, WordIdf) or table.fitted or metric.fits_on_call:
         return False

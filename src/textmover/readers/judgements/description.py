@@ -177,21 +177,7 @@ class SetDescription:
         return found
 
     def place(self, key: str, value: str | None = None) -> str:
-        """Place where a key can be changed, for errors.
-
-        Args:
-            key: The key.
-            value: What it should be; ``None`` where that is not known.
-
-        Returns:
-            A flag or a key of a file; since a built-in description cannot be edited, a key of a file based on it.
-
-        Example:
-            >>> SetDescription(origin="mine.yaml").place("where")
-            '`where` of mine.yaml'
-            >>> load_description("sts").place("missing_ratings", "keep")
-            '`missing_ratings: keep` in a YAML file of your own that says `based_on: sts`'
-        """
+        """Where a key can be changed, for errors: a flag or a file; a built-in description takes a file based on it."""
         written = key if value is None else f"{key}: {value}"
         built_in = self.origin.startswith(BUILT_IN)
         if built_in:

@@ -79,15 +79,7 @@ def check_unique(texts: Sequence[JudgedText], way_out: str) -> None:
 
 
 def repeated_rows(judgements: Judgements) -> int:
-    """Number of rows that repeat group, item and system of an earlier row; 0 if items are unknown.
-
-    Args:
-        judgements: The set.
-
-    Example:
-        >>> repeated_rows(Judgements("a", ("x",) * 3, (("y",),) * 3, {}, ("all",) * 3, items=("1", "2", "1")))
-        1
-    """
+    """Number of rows that repeat group, item and system of an earlier row; 0 if items are unknown."""
     if judgements.items is None:
         return 0
     systems = judgements.systems or ("",) * len(judgements)
@@ -138,17 +130,7 @@ def read_cells(
 
 
 def number(row: TableRow, column: str, *, missing: bool, hint: str) -> float:
-    """A finite number, or the mean of several where the column is a path with a star.
-
-    Args:
-        row: The row.
-        column: The column.
-        missing: Whether an empty cell or NaN may stand for none: it gives NaN, and is left out of a mean.
-        hint: Way out of an error beside correcting the cell.
-
-    Raises:
-        InputError: If there is no number, or none that is finite.
-    """
+    """A finite number, or the mean of several behind a star; NaN for an empty cell where it may be ``missing``."""
     value = row.cells.get(column)
     values = value if isinstance(value, list) and "*" in column.split(".") else [value]
     numbers = [_number(row, column, one, missing=missing, hint=hint) for one in values]

@@ -54,11 +54,7 @@ def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
 def word_vectors_of_spans(
     vectors: Tensor, batch: TokenBatch, offsets: Tensor, spans: Sequence[Sequence[Span]]
 ) -> tuple[Tensor, Tensor]:
-    """Vectors of the words of any segmentation, a parser's for one: means over the pieces that overlap each word.
-
-    A piece that reaches over two words (``don`` of ``do`` + ``n't``) is a piece of both. Returns ``[B, W, D]``, 0 where
-    a word has no piece, and True ``[B, W]`` where it has one; the place of a word is its place in ``spans``.
-    """
+    """Vectors ``[B, W, D]`` of a parser's words, means over the pieces that overlap each, and which words have any."""
     if len(spans) != len(batch):
         raise ValueError(f"Expected `spans` to hold one list for each of {len(batch)} texts, but got {len(spans)}.")
     if offsets.shape != (*batch.mask.shape, 2):

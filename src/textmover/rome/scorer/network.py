@@ -63,12 +63,7 @@ class ScorerConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ScorerConfig:
-        """The configuration that :meth:`to_dict` wrote.
-
-        Raises:
-            KeyError: If a field is missing.
-            TypeError: If a value is of another kind.
-        """
+        """The configuration that :meth:`to_dict` wrote."""
         features, hidden, activations = (tuple(values[name]) for name in ("features", "hidden", "activations"))
         return cls(features, hidden, activations, values["monotone"])
 
