@@ -44,11 +44,6 @@ def test_a_permutation_matches_perfectly():
     assert torch.equal(found.plan, torch.eye(4)[order][None] / 4)
 
 
-def test_one_token_on_each_side_gives_its_cosine():
-    one = torch.ones(1, 1)
-    assert greedy_matching(torch.full((1, 1, 1), 0.3), one, one, one > 0, one > 0).f.item() == pytest.approx(0.3)
-
-
 def test_a_token_of_weight_zero_is_matched_where_its_mask_is_true():
     similarity = torch.tensor([[[0.9, 0.1]]])
     a, b = torch.ones(1, 1), torch.tensor([[0.0, 1.0]])

@@ -46,16 +46,6 @@ def test_loop_over_tokens(levels, shape):
     assert fragmentation(plan, a).tolist() == pytest.approx(expected, abs=1e-15)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7])
-def test_a_text_with_itself_is_one_chunk(size):
-    assert of_matches(range(size), size) == pytest.approx(1 / size)
-
-
-@pytest.mark.parametrize("size", [2, 3, 7])
-def test_a_reversed_text_is_all_chunks(size):
-    assert of_matches(range(size)[::-1], size) == 1
-
-
 def test_counted_by_hand():
     assert of_matches([0, 1, 3, 4, 2], 5) == pytest.approx(3 / 5)
     assert of_matches([1, 2, 3], 4) == pytest.approx(2 / 3)  # not from the start of the hypothesis
@@ -103,13 +93,6 @@ def test_padding_moves_nothing():
     plan, a = torch.rand(6, 5, 4, generator=generator), torch.rand(6, 5, generator=generator)
     padded = torch.nn.functional.pad(plan, (0, 3, 0, 2))
     assert torch.equal(fragmentation(padded, torch.nn.functional.pad(a, (0, 2))), fragmentation(plan, a))
-
-
-def test_batch_is_a_loop_of_singles():
-    generator = torch.Generator().manual_seed(0)
-    plan, a = torch.rand(6, 5, 4, generator=generator), torch.rand(6, 5, generator=generator)
-    singles = torch.cat([fragmentation(plan[row : row + 1], a[row : row + 1]) for row in range(6)])
-    assert torch.equal(fragmentation(plan, a), singles)
 
 
 def test_the_size_of_the_masses_does_not_matter():

@@ -54,13 +54,6 @@ def test_values_of_pot(problem, mass):
         assert found.work[row].item() == pytest.approx(float((plan * cost[0].numpy()).sum()), abs=1e-7)
 
 
-def test_one_word_goes_where_it_is_nearest():
-    cost = torch.tensor([[[0.7, 0.2, 0.4]]])
-    found = partial_transport(cost, torch.tensor([[0.5]]), torch.tensor([[1.0, 0.3, 1.0]]))
-    torch.testing.assert_close(found.plan, torch.tensor([[[0.0, 0.3, 0.2]]]))
-    assert found.emd.item() == pytest.approx((0.3 * 0.2 + 0.2 * 0.4) / 0.5, abs=1e-7)
-
-
 # --- what the result says ---------------------------------------------------------------------------------------------
 
 
@@ -91,14 +84,6 @@ def test_rounding_is_no_surplus(problem):
     a = a * (1 + 5e-7)
     found = partial_transport(cost.requires_grad_(), a, b)
     torch.testing.assert_close(found.plan.sum(dim=2), a, rtol=0, atol=1e-6)
-
-
-def test_more_on_the_heavier_side_never_costs_more(problem):
-    cost, a, b, *_ = costs(problem, 8)
-    before = partial_transport(cost, a, b).work
-    after = partial_transport(cost, a + 0.1, b).work
-    assert (after <= before + 1e-12).all()
-    assert (after < before - 1e-3).any()
 
 
 def test_a_scale_and_a_shift_of_the_cost_and_a_scale_of_the_weights(problem):

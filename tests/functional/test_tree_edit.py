@@ -80,20 +80,10 @@ def test_the_cheapest_of_all_mappings(seed):
     generator = np.random.default_rng(seed)
     problem = random_problem(generator, *generator.integers(1, 6, size=2))
     first, second, *costs = problem
-    best = min(cost_of(mapping, *costs) for mapping in all_mappings(first.tolist(), second.tolist()))
-    assert solve(tree_edit_distance, *problem) == pytest.approx(best, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_the_mapping_is_allowed_and_costs_the_distance(seed):
-    generator = np.random.default_rng(seed)
-    problem = random_problem(generator, *generator.integers(1, 6, size=2))
-    first, second, *costs = problem
+    allowed = {mapping: cost_of(mapping, *costs) for mapping in all_mappings(first.tolist(), second.tolist())}
     found = solve(tree_edit_mapping, *problem)
-    mapping = tuple((i, j) for i, j in found.pairs.tolist())
-    assert mapping in set(all_mappings(first.tolist(), second.tolist()))
-    assert found.distance == solve(tree_edit_distance, *problem)
-    assert cost_of(mapping, *costs) == pytest.approx(found.distance, abs=1e-12)
+    assert found.distance == solve(tree_edit_distance, *problem) == pytest.approx(min(allowed.values()), abs=1e-12)
+    assert allowed[tuple((i, j) for i, j in found.pairs.tolist())] == pytest.approx(found.distance, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -176,30 +166,6 @@ def test_sides_can_be_exchanged_with_their_costs(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_mirrored_trees_are_at_the_same_distance(seed):
-    first, second, change, delete, insert = random_problem(np.random.default_rng(seed), 17, 12)
-    mirrored = [np.where(heads == -1, -1, len(heads) - 1 - heads)[::-1] for heads in (first, second)]
-    expected = solve(tree_edit_distance, first, second, change, delete, insert)
-    found = solve(tree_edit_distance, *mirrored, change[::-1, ::-1], delete[::-1], insert[::-1])
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_triangle_inequality_where_costs_are_a_metric(seed):
-    generator = np.random.default_rng(seed)
-    trees = [random_tree(generator, size) for size in generator.integers(1, 12, size=3)]
-    labels = [generator.uniform(-1, 1, size=(len(tree), 2)) for tree in trees]
-
-    def distance(one, other):
-        change = np.linalg.norm(labels[one][:, None] - labels[other], axis=2)
-        # The blank is the point at the centre.
-        gone, new = (np.linalg.norm(labels[side], axis=1) for side in (one, other))
-        return solve(tree_edit_distance, trees[one], trees[other], change, gone, new)
-
-    assert distance(0, 2) <= distance(0, 1) + distance(1, 2) + 1e-12
-
-
-@pytest.mark.parametrize("seed", range(10))
 def test_bounds(seed):
     generator = np.random.default_rng(seed)
     m, n = generator.integers(1, 20, size=2)
@@ -212,15 +178,6 @@ def test_bounds(seed):
     assert tree_edit_distance(first, second, free) >= abs(m - n)
     assert tree_edit_distance(first, second, dear) == m + n
     assert len(tree_edit_mapping(first, second, dear).pairs) == 0
-
-
-def test_distances_grow_with_the_costs():
-    first, second, change, delete, insert = random_problem(np.random.default_rng(3), 14, 14)
-    found = solve(tree_edit_distance, first, second, change, delete, insert)
-    for factor in (0.0, 0.5, 3.0):
-        scaled = solve(tree_edit_distance, first, second, factor * change, factor * delete, factor * insert)
-        assert scaled == pytest.approx(factor * found, abs=1e-12)
-    assert solve(tree_edit_distance, first, second, change + 0.1, delete, insert) >= found
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), [([], [], 0.0), ([], [-1, 0], 2.0), ([-1, 0, 0], [], 3.0)])
