@@ -11,11 +11,8 @@ from textmover.markdown import markdown_fence, markdown_text
 from textmover.report.document import Section, Table, csv_text, json_text, markdown, markdown_list
 from textmover.terminal import print_table
 
-FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
-"""Format of a file by its suffix."""
-
-TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")
-"""Columns of text."""
+FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}  # format of a file by its suffix
+TEXT_HEADERS = ("metric", "from", "encoder", "centering", "kind", "meaning")  # columns of text
 
 Rows = Sequence[tuple[str, ...]]
 

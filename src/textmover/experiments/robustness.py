@@ -22,19 +22,13 @@ from textmover.perturbations.perturbations import Perturbation
 from textmover.perturbations.words import Neighbours
 from textmover.readers.judgements import load_description, read_judgements
 from textmover.readers.segments import Columns, read_segments, read_texts
-from textmover.report.document import number
+from textmover.report.document import interval, number
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.types import InputError, Judgements
 
-KEEPING = ("synonym", "substitute", "passive", "active")
-"""Kinds of change that keep the meaning, or mean to."""
-
-YARDSTICK = "unrelated"
-"""The kind that stands for the worst."""
-
-TEXT = "text"
-"""Name of unchanged texts in the score table."""
-
+KEEPING = ("synonym", "substitute", "passive", "active")  # kinds of change that keep the meaning, or mean to
+YARDSTICK = "unrelated"  # the kind that stands for the worst
+TEXT = "text"  # name of unchanged texts in the score table
 NAMES: Mapping[tuple[str, int], str] = {
     (meant, degree): alias for alias, (meant, degrees) in ALIASES.items() for degree in degrees or ()
 }
@@ -154,12 +148,8 @@ def kind_names(types: Mapping[str, Sequence[int]]) -> list[str]:
     return sorted(names, key=lambda name: name in KEEPING)
 
 
-CHANGED, KEPT = "changed", "kept"
-"""Effects on the meaning."""
-
-INTERVAL = "95 % interval"
-"""Header of the intervals."""
-
+CHANGED, KEPT = "changed", "kept"  # effects on the meaning
+INTERVAL = "95 % interval"  # header of the intervals
 NOTHING = Interval(math.nan, math.nan, math.nan)
 
 BY_KIND: Mapping[str, tuple[str, str]] = {
@@ -280,12 +270,9 @@ def _summary(found: Robustness) -> Block:
         harmful, kept, auc, pairs, spearman = (
             number(value.estimate) for value in (one.harmful, one.keeping, one.auc, one.below_keeping, one.spearman)
         )
-        rows.append(
-            (
-                one.name, harmful, kept, auc, _ends(one.auc), pairs, _ends(one.below_keeping), spearman,
-                number(one.kendall), number(one.unit),
-            )
-        )  # fmt: skip
+        ends = interval(*one.auc[1:3]), interval(*one.below_keeping[1:3])
+        last = number(one.kendall), number(one.unit)
+        rows.append((one.name, harmful, kept, auc, ends[0], pairs, ends[1], spearman, *last))
         shares = {"harmful_share": one.harmful, "keeping_share": one.keeping, "below_keeping": one.below_keeping}
         records.append(
             {
@@ -304,17 +291,15 @@ def _summary(found: Robustness) -> Block:
 
 
 def _row(name: str, metrics: Sequence[MetricRobustness], shown: str) -> tuple[str, ...]:
-    """One kind: what it does to the meaning, how many versions there are, and a number for each metric."""
     found = [next((one for one in metric.kinds if one.kind == name), None) for metric in metrics]
     cells = [name, KEPT if name in KEEPING else CHANGED, "0" if found[0] is None else f"{found[0].versions:,}"]
     for one in found:
         value: Interval = NOTHING if one is None else getattr(one, shown)
-        cells += [number(value.estimate), *([_ends(value)] if len(metrics) == 1 else [])]
+        cells += [number(value.estimate), *([interval(*value[1:3])] if len(metrics) == 1 else [])]
     return tuple(cells)
 
 
 def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
-    """All numbers of each metric and kind, of all degrees together and of each."""
     for metric in found.metrics:
         for one in (*metric.kinds, *metric.by_degree):
             yield {
@@ -334,10 +319,5 @@ def _records(found: Robustness) -> Iterator[Mapping[str, Any]]:
 
 
 def _bounded(**values: Interval) -> dict[str, float]:
-    """Estimates and the ends of their intervals, by the names of their columns."""
     ends = (("", "estimate"), ("_low", "low"), ("_high", "high"))
     return {f"{name}{end}": getattr(one, part) for name, one in values.items() for end, part in ends}
-
-
-def _ends(value: Interval) -> str:
-    return "-" if math.isnan(value.low) else f"{number(value.low)} to {number(value.high)}"

@@ -27,8 +27,7 @@ from textmover.types import InputError, Segment
 
 STATISTICS = ("pearson", "spearman", "kendall")
 
-FEWEST = 3
-"""Segments that a correlation takes at the least."""
+FEWEST = 3  # segments that a correlation takes at the least
 
 
 class SettingResult(NamedTuple):

@@ -26,7 +26,6 @@ MATCHINGS: Mapping[str, str] = {
 
 
 def _encoder(value: str) -> str:
-    """``name+weights@sha`` in words."""
     name, _, base = value.partition("@")
     name, _, trained = name.partition("+")
     told = [f"weights {trained}"] if trained else []
@@ -124,13 +123,7 @@ LEFT_OUT = frozenset({"textmover", "metric", "measure"})
 
 
 def describe_metric(name: str, metric: SegmentMetric, signature: Signature) -> str:
-    """A paragraph for a paper: what scored, in words, and the full signature.
-
-    Args:
-        name: What the metric is called.
-        metric: The metric.
-        signature: Everything that its scores depend on.
-    """
+    """A paragraph for a paper: what scored, in words, and the full signature."""
     entries = signature.entries
     if "metric" not in entries:
         raise InputError(

@@ -7,7 +7,6 @@ import unicodedata
 
 
 def _pairs(table: str) -> dict[str, str]:
-    """Characters with their commands, from words in turns."""
     words = table.split()
     return dict(zip(words[::2], words[1::2], strict=True))
 

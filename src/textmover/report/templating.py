@@ -42,15 +42,7 @@ def template_text(*names: str) -> str:
 
 
 def render_page(template: str, *, metrics: int, styles: tuple[str, ...] = (), script: str, **values: Any) -> str:
-    """Fill a template, which escapes all values but pictures; the same input gives the same text.
-
-    Args:
-        template: Name of its file.
-        metrics: Number of colours.
-        styles: Files of style sheets behind the common one.
-        script: File of the script.
-        **values: Names that the template reads; numbers are formatted by its filters.
-    """
+    """Fill a template, which escapes all values but pictures; ``metrics`` is the number of colours."""
     check_jinja()
     from markupsafe import Markup
 

@@ -21,9 +21,7 @@ from textmover.types import InputError, Judgements
 
 logger = logging.getLogger(__name__)
 
-ROLES = ("group", "item", "system")
-"""Roles of the columns of a score table."""
-
+ROLES = ("group", "item", "system")  # roles of the columns of a score table
 FLAGS = {
     "metrics": "--scores NAME,NAME=FILE",
     "keys": "--score-key ROLE=COLUMN",
@@ -46,8 +44,6 @@ READY_OPTIONS = f"""
 
 
 class _Given(NamedTuple):
-    """One value of ``--scores``."""
-
     labels: frozenset[str]  # names of the set that it is for; none where it is for all
     names: str  # columns of a table, or the name of a plain file
     path: str  # file, or folder of files
@@ -105,7 +101,6 @@ def read_ready(
 
 
 def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -> _Given:
-    """Set, names and path of ``[SET:][NAME=]FILE``."""
     labels = [frozenset((of_set.stem, one.name)) for one, of_set in zip(sets, files, strict=True)]
     meant = [(label, alike) for alike in labels for label in alike if given.startswith(f"{label}:")]
     label, alike = max(meant, key=lambda one: len(one[0]), default=("", frozenset[str]()))
@@ -120,7 +115,6 @@ def _parsed(given: str, sets: Sequence[Judgements], files: Sequence[SetFiles]) -
 
 
 def _keys(options: argparse.Namespace, given: Sequence[_Given]) -> dict[str, str] | None:
-    """The columns that ``--score-key`` names, by their role."""
     keys: dict[str, str] = {}
     for entry in options.score_key or ():
         role, _, column = entry.partition("=")
@@ -138,7 +132,6 @@ def _keys(options: argparse.Namespace, given: Sequence[_Given]) -> dict[str, str
 def _file_scores(
     names: str, path: str, judgements: Judgements, keys: Mapping[str, str] | None
 ) -> Mapping[str, np.ndarray]:
-    """Scores of a file by metric; ``names`` are columns of a table, or the name of a plain file."""
     with flags_named(FLAGS):
         if is_table(path):
             columns = [name.strip() for name in names.split(",")] if names else None
@@ -163,7 +156,6 @@ def _check_kept(path: str, output: Path, options: argparse.Namespace, given: _Gi
 
 
 def _signature(path: str, column: str | None, values: np.ndarray) -> str:
-    """Signature of given scores: file, column, and the start of their digest."""
     digest = hashlib.sha256(np.ascontiguousarray(values, dtype="<f8").tobytes()).hexdigest()[:12]
     parts = [
         f"scores of a file:{Path(path).name}",

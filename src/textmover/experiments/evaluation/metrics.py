@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BASELINES = ("sentbleu", "chrf", "ter", "rouge-l")
 
-MEMORY = 1 << 31
-"""Bytes of hidden states that metrics may share while they score the same segments."""
+MEMORY = 1 << 31  # bytes of hidden states that metrics may share while they score the same segments
 
 
 BASELINES = f"""

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
-FAINT = 0.15
-"""Share of the weight of either word below which a link is left out."""
+FAINT = 0.15  # share of the weight of either word below which a link is left out
 
 
 def write_page(options: argparse.Namespace, found: Sequence[Judged], scorers: Mapping[str, Scorer]) -> Path:
@@ -110,7 +109,6 @@ def print_one_metric(by_statistic: Mapping[str, Evaluation], notes: Sequence[str
 
 
 def _conclusion(evaluation: Evaluation, statistic: str) -> str:
-    """The value of the metric with its interval, or why it has none."""
     metric = evaluation.metrics[0]
     if (value := number(metric.value)) == "-":
         why = next((one.reason for one in evaluation.excluded if one.name == metric.name), "it has none in any group")
@@ -131,7 +129,17 @@ def print_several(
         print_failures(results)
         return
     text = format_evaluations(evaluations, format, further=notes)
-    sys.stdout.write(_json_with_failures(text, results) if format == "json" else text)
+    if format == "json" and len(evaluations) < len(results):
+        told = json.loads(text)
+        entries = iter(told["sets"])
+        told["sets"] = [
+            {"set": one.name, "dimension": one.dimension, "error": one.reason}
+            if isinstance(one, Failure)
+            else next(entries)
+            for one in results
+        ]
+        text = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    sys.stdout.write(text)
 
 
 def print_failures(results: Sequence[Finding | Failure]) -> None:
@@ -141,24 +149,9 @@ def print_failures(results: Sequence[Finding | Failure]) -> None:
             sys.stdout.write(f"No agreement. {one}\n")
 
 
-def _json_with_failures(text: str, results: Sequence[Finding | Failure]) -> str:
-    """The entries of all results in their order; that of a failure says why."""
-    if all(isinstance(one, Finding) for one in results):
-        return text
-    told = json.loads(text)
-    entries = iter(told["sets"])
-    told["sets"] = [next(entries) if isinstance(one, Finding) else _entry(one) for one in results]
-    return json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _entry(failure: Failure) -> dict[str, str | None]:
-    return {"set": failure.name, "dimension": failure.dimension, "error": failure.reason}
-
-
 logger = logging.getLogger(__name__)
 
-SUFFIX = ".scores.tsv"
-"""Suffix of a set's score table."""
+SUFFIX = ".scores.tsv"  # suffix of a set's score table
 
 
 def scores_files(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Path]:

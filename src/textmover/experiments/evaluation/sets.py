@@ -18,12 +18,8 @@ from textmover.readers.judgements import SetDescription, load_description, read_
 from textmover.readers.judgements.formats import READERS
 from textmover.types import InputError, Judgements
 
-CAPTIONS = "coco-captions"
-"""The set whose ratings are those of systems."""
-
-CHANGES = ("missing_references", "missing_ratings", "duplicates")
-"""Keys of a description that a flag overrides."""
-
+CAPTIONS = "coco-captions"  # the set whose ratings are those of systems
+CHANGES = ("missing_references", "missing_ratings", "duplicates")  # keys of a description that a flag overrides
 FLAGS = {
     "hypothesis": "--hypothesis-column",
     "references": "--reference-column",
@@ -130,7 +126,6 @@ def metric_columns(options: argparse.Namespace) -> Mapping[str, str]:
 
 
 def _read_other(options: argparse.Namespace, files: Sequence[SetFiles]) -> list[Judgements]:
-    """Sets that are no tables."""
     further: dict[str, Any] = {}
     if options.set == CAPTIONS:
         given = {"system": options.system_column, "dimensions": options.dimension}
@@ -203,5 +198,4 @@ def scores_table(judgements: Judgements, rows: Sequence[MetricScores]) -> tuple[
 
 
 def _cell(text: str) -> str:
-    """A text without what would end a cell or a line."""
     return re.sub(r"[\t\r\n]+", " ", text)

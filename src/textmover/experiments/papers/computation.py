@@ -72,7 +72,6 @@ def _findings(
     kept: KeptScores,
     advance: Advance,
 ) -> Findings:
-    """Read the sets that were given, and score those that have an answer to something."""
     names = experiment.judged_sets
     absent = {name: how for name in names if (how := absent_files(experiment, name, files))}
     sets = {name: read_set(experiment, name, files) for name in names if name not in absent}

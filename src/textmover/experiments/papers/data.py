@@ -78,7 +78,6 @@ def read_set(experiment: Experiment, name: str, files: Mapping[str, str]) -> Jud
 
 
 def _split(experiment: Experiment, entry: str) -> tuple[str, str]:
-    """Key and path of an entry of ``--data``."""
     keys = list(experiment.files)
     found = re.fullmatch(r"([\w-]+)=(.+)", entry, flags=re.DOTALL)
     if found and found[1] in keys:
@@ -90,7 +89,6 @@ def _split(experiment: Experiment, entry: str) -> tuple[str, str]:
 
 
 def _how_to_give(experiment: Experiment, keys: Sequence[str]) -> str:
-    """Describe how to give files, their content and their source."""
     alone = len(experiment.files) == 1
     wanted = {key: experiment.files[key] for key in keys}
     given = " ".join("FILE" if alone else f"{key}=PLACE" for key in wanted)

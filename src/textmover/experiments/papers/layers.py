@@ -26,8 +26,7 @@ SIMILARITIES = {
 }
 """Titles of the similarities in the figure."""
 
-CONFIDENCE = 1.96
-"""Standard errors that a 95 % interval reaches to each side."""
+CONFIDENCE = 1.96  # standard errors that a 95 % interval reaches to each side
 
 
 def choose_texts(texts: Sequence[str], number: int, seed: int) -> list[str]:
@@ -76,11 +75,8 @@ def draw_layers(analysis: LayerAnalysis, path: Path | str, title: str) -> None:
     draw_panels(panels, layers, path, x_label="layer", y_label="mean cosine", title=title)
 
 
-BATCH_TOKENS = 4096
-"""Tokens to a batch of the encoder where the user names no number."""
-
-NEAR_ZERO = 0.05
-"""A mean cosine of random words below this counts as none."""
+BATCH_TOKENS = 4096  # tokens to a batch of the encoder where the user names no number
+NEAR_ZERO = 0.05  # a mean cosine of random words below this counts as none
 
 
 @dataclass(frozen=True)
@@ -115,7 +111,6 @@ def analyse(spec: LayerSpec, path: str, options: argparse.Namespace, on_progress
 
 
 def _properties(found: LayerAnalysis, centerings: Sequence[str]) -> list[str]:
-    """For each centring the three properties that the paper asks for, over the layers behind the embeddings."""
     said = []
     for name in centerings:
         rows = [row for row in found.rows if row.centering == name and row.layer > 0]

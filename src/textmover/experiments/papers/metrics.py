@@ -23,11 +23,9 @@ from textmover.scoring.scorer import Scorer
 from textmover.scoring.scorer_options import build_scorer, load_scorer
 from textmover.types import InputError, Judgements, Signature
 
-PART = 1024
-"""Segments after which scores are handed over, unless a metric fits its weights on all texts of a call."""
+PART = 1024  # segments after which scores are handed over, unless a metric fits its weights on all texts of a call
 
-Variant = tuple[str, str]
-"""A metric, and the fields that are changed for a group, as text."""
+Variant = tuple[str, str]  # a metric, and the fields that are changed for a group, as text
 
 
 class Scored(NamedTuple):
@@ -171,7 +169,6 @@ class ExperimentMetrics:
         return next(one.metric.higher_is_better for (other, _), one in self._scorers.items() if other == name)
 
     def _signature(self, signature: Signature, scorer: Scorer) -> Signature:
-        """The signature without the hash of each group's idf weights."""
         weights = signature.entries.get("weights", "")
         if not (self._idf_by_group and scorer.metric.fits_on_call and "@" in weights):
             return signature

@@ -15,8 +15,7 @@ from textmover.meta_evaluation import Evaluation, MetricScores, Protocol, evalua
 from textmover.report.evaluation.wording import STATISTIC_NAMES, file_remarks, remarks
 from textmover.types import InputError, Judgements
 
-PAPER, HERE = "paper", "here"
-"""Sources of a table's lines."""
+PAPER, HERE = "paper", "here"  # sources of a table's lines
 
 
 class Question(NamedTuple):
@@ -190,7 +189,6 @@ class Findings:
     # --- numbers ------------------------------------------------------------------------------------------------------
 
     def _evaluation(self, column: Column, spec: TableSpec | FigureSpec) -> Evaluation | None:
-        """Agreement of those of the metrics that were scored; nothing where it cannot be computed."""
         found = self._answer(Question.of(column, spec.level), tuple(spec.metrics))
         return found if isinstance(found, Evaluation) else None
 
@@ -207,7 +205,6 @@ class Findings:
         return self._known[asked, names]
 
     def _computed(self, spec: TableSpec, row: TableRow) -> list[ResultLine]:
-        """The line that was computed for a row, if there is one."""
         name = row.metric
         scored = [found[name] for one in spec.sets if name in (found := self.scored.get(one, {}))] if name else []
         if not scored or name is None:
@@ -223,7 +220,6 @@ class Findings:
         return [ResultLine(row.name, HERE, name, scored[0].encoder, scored[0].scores.signature, tuple(cells))]
 
     def _count(self, column: Column, spec: TableSpec) -> int | None:
-        """Number of segments (preferences for DARR) behind a column."""
         found = self._evaluation(column, spec)
         if found is None:
             return None
@@ -247,7 +243,6 @@ class Findings:
     # --- words --------------------------------------------------------------------------------------------------------
 
     def _how(self, spec: TableSpec | FigureSpec) -> list[str]:
-        """Remarks of the evaluations, and those that failed."""
         names = tuple(spec.metrics)
         asked = list(dict.fromkeys(Question.of(column, spec.level) for column in spec.columns))
         said = self._remarks(asked, names)
@@ -264,7 +259,6 @@ class Findings:
         return said
 
     def _remarks(self, asked: Sequence[Question], names: tuple[str, ...]) -> list[str]:
-        """Remarks of the evaluations; those of some sets alone name set and dimension."""
         said: dict[str, dict[tuple[str, str | None], None]] = {}
         answered: dict[str, dict[str | None, None]] = {}
         for one in asked:
@@ -293,7 +287,6 @@ class Findings:
         return said + self._not_computed((name, why) for name, why in self.unscored.items() if name in names)
 
     def _missing(self, spec: TableSpec) -> list[str]:
-        """Sets, groups and metrics that the table has no numbers of."""
         said = self._without(spec.sets)
         wanted = set(spec.averaged)
         for name in spec.sets:

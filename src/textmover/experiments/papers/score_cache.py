@@ -15,8 +15,7 @@ from textmover.experiments.evaluation.output import write_scores
 from textmover.meta_evaluation import MetricScores
 from textmover.types import InputError, Judgements
 
-PERIOD = 30.0
-"""Seconds between two writings of a set that is being scored: a large table takes one to write."""
+PERIOD = 30.0  # seconds between two writings of a set that is being scored: a large table takes one to write
 
 
 def scores_folder(origin: str, output: Path | None) -> Path:

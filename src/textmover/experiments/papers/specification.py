@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-MEAN = "mean"
-"""The group that stands for the mean over groups."""
+MEAN = "mean"  # the group that stands for the mean over groups
 
 
 class Column(NamedTuple):

@@ -12,18 +12,14 @@ from textmover.experiments.papers.layers import SIMILARITIES, LayerResult, estim
 from textmover.experiments.papers.results import HERE, PAPER, FigureResult, ResultLine, TableResult
 from textmover.experiments.papers.specification import MEAN, Column
 from textmover.report import Line, Panel, draw_panels
-from textmover.report.document import DIGITS, number
+from textmover.report.document import DIGITS, interval, number
 from textmover.report.evaluation.wording import STATISTIC_NAMES
 
 SYMBOLS = {"pearson": "r", "spearman": "ρ", "kendall": "τ", "kendall-c": "τ-c", "darr": "τ"}
 """Short names of statistics."""
 
-INTERVAL = "95 % interval"
-"""Header of the intervals."""
-
-INTERVALS_ARE = " % intervals: bootstrap"
-"""Start of the remark on intervals, which is left out if none is shown."""
-
+INTERVAL = "95 % interval"  # header of the intervals
+INTERVALS_ARE = " % intervals: bootstrap"  # start of the remark on intervals, which is left out if none is shown
 MOST_INTERVALS = 2
 """With more means than this in a table, their intervals would hide them; CSV and JSON have them all the same."""
 
@@ -65,7 +61,7 @@ def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Bloc
             # A mean over other groups than the published one must not be read as if it stood for the same.
             over = result.partial[index] if line.origin == HERE and not math.isnan(value) else ""
             values[index] = number(value, digits) + (f" ({over})" if over else "")
-        ends = {index: _interval(line, index) for index in chosen}
+        ends = {index: interval(*line.cells[index][1:], missing="") for index in chosen}
         rows.append((line.name, line.origin, line.encoder, *spread(values, ends)))
     for origin, sizes in _sizes(result).items():
         rows.append(("n", origin, "", *spread(sizes, dict.fromkeys(chosen, ""))))
@@ -77,13 +73,7 @@ def _table_block(result: TableResult, title: str, chosen: Sequence[int]) -> Bloc
     return block(title, headers, rows, records=records)
 
 
-def _interval(line: ResultLine, index: int) -> str:
-    cell = line.cells[index]
-    return "" if math.isnan(cell.low) else f"{number(cell.low)} to {number(cell.high)}"
-
-
 def _labels(columns: Sequence[Column]) -> list[str]:
-    """Labels that tell columns apart; the statistic if nothing does."""
     varying = [len({column[place] for column in columns}) > 1 for place in range(len(Column._fields))]
     found = []
     for column in columns:
@@ -94,7 +84,6 @@ def _labels(columns: Sequence[Column]) -> list[str]:
 
 
 def _sizes(result: TableResult) -> dict[str, dict[int, str]]:
-    """By origin the number of segments behind each column."""
     spec, found = result.spec, {}
     if spec.n:
         places = [(name, group) for name in spec.sets for group in spec.groups]
@@ -116,7 +105,6 @@ def _record(
     varied: Mapping[str, Any],
     mean: Mapping[str, str],
 ) -> dict[str, Any]:
-    """A cell of a line with all digits, and what it is about."""
     return {
         "table": title,
         "row": line.name,
@@ -178,8 +166,7 @@ def layer_block(result: LayerResult, path: str | None) -> Block:
     return block(result.spec.title, headers, rows, remarks, records=records, figure=path)
 
 
-LONGEST_TITLE = 60
-"""Characters of a figure's title."""
+LONGEST_TITLE = 60  # characters of a figure's title
 
 
 def draw_figure(result: FigureResult, path: str) -> None:

@@ -27,18 +27,10 @@ from textmover.types import InputError
 
 logger = logging.getLogger(__name__)
 
-DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"
-"""Files of the output folder."""
-
-ASKED = "asked"
-"""Attribute of the study that says what was asked for, so that --resume does not mix searches."""
-
-HOPELESS = 3
-"""A search whose first trials fail, as many as this, ends: the next ones would too."""
-
-STARTUP = 10
-"""Trials that are drawn at random before the sampler learns from those that there are."""
-
+DATABASE, TABLE, BEST = "search.db", "trials.csv", "best.yaml"  # files of the output folder
+ASKED = "asked"  # attribute of the study that says what was asked for, so that --resume does not mix searches
+HOPELESS = 3  # a search whose first trials fail, as many as this, ends: the next ones would too
+STARTUP = 10  # trials that are drawn at random before the sampler learns from those that there are
 OPTIMISTIC = (
     "The best of {n} was chosen on the part that it is judged on here, so its value is optimistic: judge it once on "
     "ratings that had no part in the choice."
@@ -132,7 +124,6 @@ class Search:
             raise
 
     def _sampler(self, number: int) -> Any:
-        """A sampler that draws one value."""
         seed = self.options.sampler_seed + number
         if self.options.sampler == "random":
             return self.optuna.samplers.RandomSampler(seed=seed)
@@ -183,7 +174,6 @@ class Search:
         return reason
 
     def _write(self) -> None:
-        """Write the table of all trials, and the best recipe if there is one."""
         with atomic_file(self.folder / TABLE) as stream:
             writer = CsvWriter(stream)
             ends = ("validations", "seconds", "reason")
@@ -223,7 +213,6 @@ class Search:
         sys.stdout.write(f"  python train.py fit --config {self.folder / BEST}\n")
 
     def _values(self, trial: Any) -> dict[str, Any]:
-        """Values that a trial has set, by key."""
         return {key: one.value(trial.params[key]) for key, one in self.space.items() if key in trial.params}
 
     def _cells(self, trial: Any) -> list[str]:
@@ -245,7 +234,6 @@ def _state(trial: Any) -> str:
 
 
 def _short(space: Space) -> dict[str, str]:
-    """The shortest ends of keys that tell them apart."""
     found = {}
     for key in space:
         parts = key.split(".")
@@ -260,9 +248,7 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-PLACES = ("dirpath", "folder", "root_dir", "save_dir")
-"""Options of loggers and callbacks that say where they write."""
-
+PLACES = ("dirpath", "folder", "root_dir", "save_dir")  # options of loggers and callbacks that say where they write
 CHECKPOINT = "ModelCheckpoint"
 
 

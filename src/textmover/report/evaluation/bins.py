@@ -120,7 +120,6 @@ def _view(drawn: Bins, axis: str, span: tuple[float, float]) -> dict[str, Any]:
 
 
 def _left_out(drawn: Bins) -> str:
-    """A sentence on the segments of groups that have no correlation within a bin."""
     lost = [one.segments - one.counted for one in drawn.bins]
     listed = ", ".join(f"{count:,} in {name}" for name, count in zip(drawn.names, lost, strict=True) if count)
     if not listed:
@@ -134,7 +133,6 @@ def _left_out(drawn: Bins) -> str:
 
 
 def _lengths(judgements: Judgements) -> tuple[NDArray[np.float64], str]:
-    """Length of each text, and what is counted."""
     texts = [
         references[0] if references else hypothesis
         for references, hypothesis in zip(judgements.references, judgements.hypotheses, strict=True)

@@ -74,9 +74,14 @@ def correlation_matrix(names: Sequence[str], correlations: ArrayLike) -> Matrix:
     others = table[~np.eye(len(names), dtype=bool)]
     known = others[~np.isnan(others)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+
+    def cell(value: float) -> Cell:
+        share = (value - low) / (high - low) if high - low > 1e-12 else 0.5
+        return Cell(compact(value, 2), "" if math.isnan(value) else f"h{step_of(share)}")
+
     rows = []
     for i, name in enumerate(names):
-        cells = [Cell(compact(value, 2), _sequential(value, low, high)) for value in table[i].tolist()]
+        cells = list(map(cell, table[i].tolist()))
         cells[i] = SELF
         rows.append(MatrixRow(name, cells))
     return Matrix(names, rows)
@@ -157,12 +162,6 @@ def p_value_text(p: float) -> str:
     if p < 0.0005:
         return "<.001"
     return "1" if p > 0.9995 else compact(p, 3)
-
-
-def _sequential(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return ""
-    return f"h{step_of((value - low) / (high - low) if high - low > 1e-12 else 0.5)}"
 
 
 def _diverging(distance: float, widest: float) -> str:

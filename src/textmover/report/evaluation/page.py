@@ -147,7 +147,6 @@ def render_report(head: ReportHead, sections: Sequence[ReportSection]) -> str:
 
 
 def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> dict[str, Any]:
-    """One set for the template."""
     evaluation = section.evaluation
     ranked = evaluation.ranked()
     selection = select_rows(section.judgements, section.metrics, evaluation.protocol, evaluation.dimension)
@@ -200,7 +199,6 @@ def _section(section: ReportSection, colours: Mapping[str, int], fold: int) -> d
 
 
 def _pictures(section: ReportSection, names: Sequence[str], selection: Selection, *, rated: bool) -> dict[str, Any]:
-    """Scatter plots and distributions, one for each metric, on the rows that count."""
     by_name, human = {one.name: one for one in section.metrics}, selection.human
     raw = {name: by_name[name].scores[selection.rows] for name in names}
     scatter, distributions, steps = [], [], [1]

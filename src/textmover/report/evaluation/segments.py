@@ -153,7 +153,6 @@ def _item(one: Disagreement, fold: int, judgements: Judgements) -> dict[str, Any
 
 
 def _where(one: Disagreement, judgements: Judgements) -> str:
-    """Identity of a segment: group, item and system if known, and row."""
     known = [f"{kind} {name}" for kind, name in (("item", one.item), ("system", one.system)) if name is not None]
     # Rows that the reader left out are not counted, so the row of the file is another one.
     read = f" of the {len(judgements):,} that were read" if judgements.left_out else ""

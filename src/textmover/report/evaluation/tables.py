@@ -28,7 +28,6 @@ from textmover.types import InputError
 
 TABLE_FORMATS = ("markdown", "csv", "json", "latex")
 """Formats of :func:`format_evaluations`."""
-
 STATISTIC_SYMBOLS = {"tau23": "τ23", "kendall": "τ-b", "kendall-c": "τ-c", "spearman": "ρ"}
 """Statistics whose column is headed with their symbol in LaTeX."""
 
@@ -112,7 +111,6 @@ def _with_symbol(section: Section) -> Section:
 
 
 def _summary_table(evaluation: Evaluation) -> Table:
-    """Metrics from the best to the worst."""
     ranked = evaluation.ranked()
     headers, columns = ["metric"], [[one.name for one in ranked]]
     best: set[tuple[int, int]] = set()
@@ -136,7 +134,6 @@ def _summary_table(evaluation: Evaluation) -> Table:
 
 
 def _against(metric: MetricAgreement, evaluation: Evaluation) -> str:
-    """Gain over the baseline with its mark."""
     if metric.name == evaluation.baseline:
         return "baseline"
     gain = number(metric.gain)
@@ -145,7 +142,6 @@ def _against(metric: MetricAgreement, evaluation: Evaluation) -> str:
 
 
 def _overview_table(evaluations: Sequence[Evaluation]) -> Table:
-    """Metrics by sets."""
     rows = overview_rows(evaluations)
     cells = [(name, *map(number, values)) for name, values in rows]
     columns = zip(*(values for _, values in rows), strict=True)
@@ -159,7 +155,6 @@ BETTER = {"↑": "better", "↓": "worse"}
 
 
 def _csv(evaluations: Sequence[Evaluation]) -> str:
-    """A row for each set and metric; groups in columns of their own, empty where a set does not have them."""
     groups = list(dict.fromkeys(group for one in evaluations for group in one.groups))
     records = []
     for one in evaluations:
@@ -182,7 +177,6 @@ def _csv(evaluations: Sequence[Evaluation]) -> str:
 
 
 def _entry(one: Evaluation, added: Sequence[str]) -> dict[str, Any]:
-    """Everything that an evaluation holds."""
     return {
         "set": one.name,
         "dimension": one.dimension,

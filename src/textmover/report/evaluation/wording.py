@@ -143,7 +143,6 @@ def _level(evaluation: Evaluation) -> str:
 
 
 def _over_units(evaluation: Evaluation, units: set[int]) -> str:
-    """Number of units, unless they are groups."""
     name = _unit(evaluation)
     if name == "group" or not units:
         return ""
@@ -160,7 +159,6 @@ def _unit(evaluation: Evaluation) -> str:
 
 
 def _on_chance(evaluation: Evaluation) -> list[str]:
-    """Source of intervals, ranks and marks."""
     found = []
     if any(not math.isnan(one.low) for one in evaluation.metrics):
         undefined = plural(evaluation.undefined_samples, "sample")
@@ -185,7 +183,6 @@ def _on_chance(evaluation: Evaluation) -> list[str]:
 
 
 def _left_out(evaluation: Evaluation) -> list[str]:
-    """Rows, groups, units and preferences that do not count."""
     found = []
     if evaluation.left_out:
         listed = ", ".join(f"{name}: {count:,}" for name, count in evaluation.missing.items())
@@ -216,6 +213,5 @@ def _left_out(evaluation: Evaluation) -> list[str]:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
     listed = ", ".join(names[:NAMED])
     return listed if len(names) <= NAMED else f"{listed} and {len(names) - NAMED:,} more"

@@ -35,8 +35,6 @@ BAR, FALLING = "#4c89cc", "#d58042"
 
 
 class _Layout(NamedTuple):
-    """Sizes in inches, the turn of the words above the columns in degrees, and the size of words in points."""
-
     cell: float
     left: float
     width: float
@@ -56,12 +54,8 @@ def explanation_figure(found: Explanation, path: Path | str | None = None, *, pl
     are what each word adds to the score, the same sum on both sides. Texts of more than
     :data:`~textmover.report.explanation.grid.MOST_WORDS` words are drawn in stretches.
 
-    Args:
-        found: The explanation.
-        path: Where it is written as well, if at all; one of :data:`~textmover.report.figures.panels.FORMATS`. In an SVG
-            words are text, which the viewer draws with its own fonts. In the others, words that no font of this
-            computer can show are given by their number in the text.
-        plan: Name of the one plan to draw; all if ``None``.
+    In an SVG words are text, which the viewer draws with its own fonts. In the others, words that no font of this
+    computer can show are given by their number in the text.
     """
     check_matplotlib()
     path = None if path is None else figure_path(path)
@@ -124,7 +118,6 @@ def _layout(figure: Figure, grid: Grid, labels: Sequence[Sequence[str]], notes: 
 
 
 def _measured(figure: Figure, text: str, size: float) -> float:
-    """Width of a text in inches."""
     found = figure.text(0, 0, text, fontsize=size, parse_math=False)
     width = _width(figure, found)
     found.remove()
@@ -153,7 +146,6 @@ def _axes(figure: Figure, layout: _Layout, left: float, bottom: float, width: fl
 
 
 def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
-    """The score, how it comes about, and in the corner between the words which text is which."""
     width, height = layout.size
     how = textwrap.shorten(found.steps[-1].how, int((width - 0.3) * 13.5), placeholder=" …")
     top = 1 - 0.12 / height
@@ -165,7 +157,6 @@ def _draw_title(figure: Figure, layout: _Layout, found: Explanation) -> None:
 
 
 def _draw_cells(axes: Axes, grid: Grid) -> None:
-    """Cosines as colours."""
     from matplotlib.colors import to_rgb
 
     rows, columns = len(grid.rows), len(grid.columns)
@@ -187,12 +178,10 @@ def _draw_cells(axes: Axes, grid: Grid) -> None:
 
 
 def _halves(grid: Grid) -> tuple[tuple[int, int], ...]:
-    """First and last degree of the discs of each plan: half a disc for each of two."""
     return ((90, 270), (-90, 90)) if len(grid.plans) == 2 else ((0, 360),)
 
 
 def _draw_plans(axes: Axes, grid: Grid) -> None:
-    """Moved mass as discs."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Wedge
 
@@ -210,7 +199,6 @@ def _draw_plans(axes: Axes, grid: Grid) -> None:
 
 
 def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout: _Layout) -> None:
-    """Words beside the rows and above the columns."""
     gap = 0.09 / layout.cell
     turned: dict[str, Any] = {"ha": "left", "rotation": layout.turn, "rotation_mode": "anchor"}
     turned |= {"va": "center" if layout.turn == 90 else "bottom"}
@@ -225,7 +213,6 @@ def _draw_names(axes: Axes, grid: Grid, labels: Sequence[Sequence[str]], layout:
 
 
 def _draw_bars(figure: Figure, layout: _Layout, grid: Grid) -> None:
-    """Contributions of words: the reference's on the right, the hypothesis' below."""
     values = [one.adds for one in (*grid.rows, *grid.columns)]
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
@@ -249,7 +236,6 @@ def _draw_bars(figure: Figure, layout: _Layout, grid: Grid) -> None:
 
 
 def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[str]) -> None:
-    """Legend of colours, discs and bars, under the picture."""
     from matplotlib.patches import Rectangle, Wedge
 
     width, height = layout.size[0], layout.below - BARS - layout.numbers
@@ -284,7 +270,6 @@ def _draw_legend(figure: Figure, layout: _Layout, grid: Grid, notes: Sequence[st
 
 
 def _notes(found: Explanation, grid: Grid, *, hidden: bool) -> list[str]:
-    """Sentences under the picture."""
     notes = [f"Bars: what each word adds. {decomposition(found)}"]
     notes += [f"Note: {note}." for note in flag_notes(found)]
     if any(one.unmatched for one in (*grid.rows, *grid.columns)):

@@ -64,14 +64,7 @@ def choose_target(options: argparse.Namespace, inputs: Iterable[str]) -> Target:
 
 
 def write_explained(target: Target, explained: Iterable[ExplainedLine], *, remark: str = "", expected: int = 1) -> str:
-    """Write explanations as they come, and return their signature.
-
-    Args:
-        target: What is written where.
-        explained: The explanations, at least one.
-        remark: Remark of the page about the selection of lines.
-        expected: How many there are, at most.
-    """
+    """Write at least one and at most ``expected`` explanations as they come, and return their signature."""
     signature = ""
 
     def noted() -> Iterator[ExplainedLine]:
@@ -126,7 +119,6 @@ def _unicode(text: str) -> str:
 
 
 def _write_json(stream: IO[str], explained: Iterable[ExplainedLine], *, listed: bool) -> None:
-    """Write an object a line, or a list of them."""
     for place, one in enumerate(explained):
         line = {} if one.line is None else {"line": one.line}
         text = _unicode(json.dumps({**line, **one.found.to_dict()}, ensure_ascii=False))

@@ -29,18 +29,11 @@ WEAK = 0.05  # least part of the strongest partner's mass that another one has t
 CELLS = 3_600  # most cells of the map of a pair
 BEGINNING = 60  # characters of a text in the list of lines
 
-PageView = Mapping[str, Any]
-"""View of a pair for the template: plain values, far fewer than the explanation has."""
+PageView = Mapping[str, Any]  # view of a pair for the template: plain values, far fewer than the explanation has
 
 
 def render_explanations(lines: Iterable[ExplainedLine], *, expected: int = 1, remark: str = "") -> str:
-    """A page as text of at least one and at most :data:`MOST_LINES` explanations.
-
-    Args:
-        lines: The explanations, of which only what the page shows is kept.
-        expected: How many there are, at most.
-        remark: A sentence about their selection.
-    """
+    """A page as text of at least one and at most :data:`MOST_LINES` explanations, of which little is kept."""
     views, signature = [], ""
     for one in lines:
         views.append(line_view(one, of=expected))
@@ -149,7 +142,6 @@ def _links(plan: np.ndarray, similarity: np.ndarray) -> str:
 
 
 def _map(found: Explanation, most: int) -> str | None:
-    """Cosines and masses as JSON, both in hundredths, of the largest mass; ``None`` where there are too many cells."""
     rows, columns = found.similarity.shape
     if rows * columns > CELLS or not found.matches or max(rows, columns) > most:
         return None

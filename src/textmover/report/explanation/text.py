@@ -56,7 +56,6 @@ def _say(what: str, line: str) -> None:
 
 
 def _print_text(what: str, found: Explanation, side: SideName) -> None:
-    """A text: as it is into a file or pipe, and its words in their colours on a terminal."""
     what = what if len(what) < LABEL else f"{what} "
     stream = console()
     if not stream.is_terminal:
@@ -70,7 +69,6 @@ def _print_text(what: str, found: Explanation, side: SideName) -> None:
 
 
 def _coloured(found: Explanation, side: SideName) -> Text:
-    """The characters of a text, each in the colour of the closest matched word that it is of."""
     text, closeness, lonely = found.text(side), found.closeness(side), set(found.unmatched(side))
     shades: list[tuple[float, bool] | None] = [None] * len(text.text)
     for place, span in enumerate(text.spans):
@@ -89,13 +87,11 @@ def _coloured(found: Explanation, side: SideName) -> Text:
 
 
 def _style(closeness: float, alone: bool = False) -> str:
-    """Colours of a word; both of them, so that it can be read on any terminal."""
     step = sequential("light")[step_of(closeness)]
     return f"{step.text} on {step.fill}{f' {ALONE}' if alone else ''}"
 
 
 def _print_scale(found: Explanation) -> None:
-    """Print the meaning of the colours."""
     scale = Text(f"{' ' * LABEL}cosine 0 ", style="dim")
     for step in range(SEQUENTIAL):
         scale.append("  ", _style((step + 0.5) / SEQUENTIAL))
@@ -110,7 +106,6 @@ def _print_scale(found: Explanation) -> None:
 
 
 def _print_words(found: Explanation) -> None:
-    """Print matched words with their contributions, and those without a counterpart."""
     own, others = ([one_line(word) for word in side.words] for side in (found.hypothesis, found.reference))
     adds = _added(found)
     if found.pairs and found.pairs[0].penalty is not None:
@@ -139,7 +134,6 @@ def _print_words(found: Explanation) -> None:
 
 
 def _added(found: Explanation) -> list[str]:
-    """Contributions of the hypothesis' words, with bars on a terminal."""
     adds, stream = found.adds("hypothesis"), console()
     largest = float(abs(adds).max(initial=0))
     numbers = [f"{value:.4f}".rjust(7) for value in adds]
@@ -150,7 +144,6 @@ def _added(found: Explanation) -> list[str]:
 
 
 def _print_trees(trees: ExplainedTrees) -> None:
-    """Print the edits of words from tree to tree."""
     if not trees.largest:
         sys.stdout.write("Trees: none to compare, since a side has no words\n")
         return

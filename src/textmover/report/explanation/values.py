@@ -297,7 +297,6 @@ class Explanation:
         return path
 
     def _repr_html_(self) -> str | None:
-        """HTML for notebooks: the page in a frame of its own; the plain text if Jinja is not installed."""
         from textmover.report.explanation.page import frame
 
         try:

@@ -96,7 +96,6 @@ def _figure(groups: Sequence[HeatGroup], columns: Sequence[str], title: str, low
 
 
 def _cell(axes: Axes, column: float, row: float, value: float, text: str) -> None:
-    """A number on its colour."""
     from matplotlib.patches import Rectangle
 
     colours = shade(value)
@@ -107,7 +106,6 @@ def _cell(axes: Axes, column: float, row: float, value: float, text: str) -> Non
 
 
 def _legend(axes: Axes, low: str, high: str) -> None:
-    """Legend of the colours, from below 0 to 1."""
     values = [-1 / DIVERGING, *((step + 0.5) / SEQUENTIAL for step in range(SEQUENTIAL))]
     labels = ["< 0", "0", *[""] * (SEQUENTIAL - 2), "1"]
     for column, (value, text) in enumerate(zip(values, labels, strict=True)):

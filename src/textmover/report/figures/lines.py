@@ -65,7 +65,6 @@ def line_plot(
 
 
 def _path(line: BinLine, places: Sequence[float], up: Scale, aside: float) -> dict[str, Any]:
-    """The path of a line with its points and intervals, and its values and name in words."""
     steps, points = [], []
     for place, (x, value) in enumerate(zip(places, line.values, strict=True)):
         if math.isfinite(value):

@@ -163,7 +163,6 @@ def _figure(panels: Sequence[Panel], x: Sequence[str], x_label: str, y_label: st
 
 
 def _style(index: int, count: int) -> dict[str, Any]:
-    """Colour, marker and dashes of a line."""
     style = {"marker": MARKERS[index % len(MARKERS)], "linestyle": DASHES[index % len(DASHES)]}
     if count <= len(COLOURS):
         return {**style, "color": COLOURS[index]}
@@ -173,7 +172,6 @@ def _style(index: int, count: int) -> dict[str, Any]:
 
 
 def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
-    """Draw a line with its shaded intervals and its mark; returns what the legend shows."""
     places = range(len(line.values))
     (drawn,) = axes.plot(places, line.values, markersize=4, linewidth=1.4, label=line.name, **style)
     if line.low is not None and line.high is not None:
@@ -186,7 +184,6 @@ def _draw_line(axes: Axes, line: Line, style: dict[str, Any]) -> Any:
 
 
 def _finish(axes: Axes, x: Sequence[str], title: str) -> None:
-    """Ticks, grid and title of a panel."""
     step = -(-len(x) // MOST_TICKS)
     axes.set_xticks(range(0, len(x), step), labels=list(map(figure_label, x))[::step])
     axes.tick_params(labelsize=9, labelbottom=True)

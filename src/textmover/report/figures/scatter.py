@@ -158,7 +158,6 @@ def distribution_plot(name: str, scores: Vector) -> str:
 
 
 def _placed(ratings: Vector, scores: Vector, *, flipped: bool) -> tuple[Vector, Vector, Scale, Scale]:
-    """Places of the segments that are shown, and the scales."""
     inside = _inside(ratings, scores)
     across = Scale(*padded(shown_range(ratings) if len(ratings) else ratings, 0.03), LEFT, RIGHT)
     ends = (TOP, BOTTOM) if flipped else (BOTTOM, TOP)

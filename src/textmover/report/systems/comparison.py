@@ -80,7 +80,6 @@ def print_comparison(comparison: Comparison, *, signature: bool) -> None:
 
 
 def _short(text: str) -> str:
-    """A text on one line, cut where it is very long."""
     flat = one_line(text) or "(empty)"
     return flat if len(flat) <= LONGEST else f"{flat[:LONGEST]}…"
 
@@ -153,7 +152,6 @@ def p_value(value: float, least: float = 0.0) -> str:
 
 
 def _system_table(found: ComparedSystems) -> Table:
-    """Systems from best to worst: mean score, its interval and rank."""
     rows = []
     for one in found.order:
         bounds = f"{found.low[one]:.4f} to {found.high[one]:.4f}"

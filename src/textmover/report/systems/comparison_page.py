@@ -55,7 +55,6 @@ def as_html(comparison: Comparison) -> str:
 
 
 def _headlines(found: ComparedSystems) -> list[str]:
-    """The result in sentences: the best system, and those that no test tells from it."""
     if len(found.pairs) == 1:
         return [verdict(found.pairs[0], found)]
     best = found.systems[found.order[0]]

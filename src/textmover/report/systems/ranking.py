@@ -84,7 +84,6 @@ def print_ranking(ranking: Ranking, *, signature: bool) -> None:
 
 
 def _print_part(title: str, table: Table | None, remarks: Sequence[str]) -> None:
-    """Print a table with its title, if it has any, and remarks; names can do nothing to a terminal."""
     if table is not None:
         sys.stdout.write(f"{one_line(title)}\n" if title else "")
         numbers = table.headers[1:]
@@ -109,7 +108,6 @@ def _table(ranking: Ranking, place: int) -> Table:
 
 
 def _mean_table(ranking: Ranking) -> Table | None:
-    """All groups, best first; ``None`` where there is but one, or no system is in all."""
     if len(ranking.tables) < 2:
         return None
     people = {one.system: one for one in mean_over_groups(ranking.people)} if ranking.people else {}
@@ -151,7 +149,6 @@ def _remarks(ranking: Ranking, place: int) -> list[str]:
 
 
 def _mean_remarks(ranking: Ranking) -> list[str]:
-    """Remarks about all groups, and those that have no table."""
     count, found = len(ranking.tables), []
     if count > 1:
         systems = len({name for table in ranking.tables for name in table.systems})
@@ -169,7 +166,6 @@ def _mean_remarks(ranking: Ranking) -> list[str]:
 
 
 def _mean_agreement(ranking: Ranking) -> dict[str, float]:
-    """Mean of each statistic over the groups that have it."""
     found = {}
     for name in AGREEMENT:
         known = [one[name] for one in ranking.agreement if not math.isnan(one[name])]
@@ -272,7 +268,6 @@ def as_html(ranking: Ranking) -> str:
 
 
 def _matrix(table: RankedSystems) -> Matrix:
-    """p-values of each two systems, best first; untested pairs have a dash."""
     order = table.order
     names, ranks = [table.systems[one] for one in order], [table.ranks[one] for one in order]
     return p_values_between(names, ranks, table.p_values[np.ix_(order, order)])
