@@ -348,31 +348,9 @@ def test_an_adapter_that_does_not_fit_is_one_sentence(changed, tmp_path, how):
     assert "\n" not in str(caught.value)
 
 
-def test_a_flipped_bit_and_a_cut_file_are_found(changed, tmp_path):
-    folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
-    path = folder / "model.safetensors"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    for spoilt in (bytes(data), bytes(data[:-10])):
-        path.write_bytes(spoilt)
-        with pytest.raises(InputError, match="damaged or was exchanged"):
-            load_checkpoint(folder)
-
-
-@pytest.mark.parametrize(
-    ("entry", "name", "value", "message"),
-    [
-        ("metric", "iterations", 10**12, "`iterations` to be a whole number from 1 to 100,000, but got 1000000000000"),
-        ("encoder", "depth", 10**9, "`depth` of the encoder in .* from 1 to 1,000, but got 1000000000"),
-        ("encoder", "layers", [10**9], r"gives the layers \[\d\], .* but it gives \[1000000000\]"),
-        ("adapter", "rank", 10**9, "`rank` of the adapter in .* from 1 to 65,536, but got 1000000000"),
-        ("adapter", "rank", None, "`adapter.rank` in .* to be a whole number, but got None"),
-    ],
-)
-def test_numbers_beyond_their_bounds_are_one_sentence(changed, tmp_path, entry, name, value, message):
+def test_a_rank_beyond_its_bound_is_one_sentence(changed, tmp_path):
     folder = save_checkpoint(changed(rank=1), tmp_path / "adapter", card="", adapter=EXACT)
     entries = read_config(folder)
-    write_config(folder, {**entries, entry: {**entries[entry], name: value}})
-    with pytest.raises(InputError, match=message) as caught:
+    write_config(folder, {**entries, "adapter": {**entries["adapter"], "rank": 10**9}})
+    with pytest.raises(InputError, match=r"^[^\n]*`rank` of the adapter in .* from 1 to 65,536, but got 1000000000.*$"):
         load_checkpoint(folder)
-    assert "\n" not in str(caught.value)

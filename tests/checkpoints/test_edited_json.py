@@ -43,6 +43,7 @@ METRIC = [
 ADAPTER = [
     ("adapter", 16, OBJECT),
     ("adapter.rank", "16", WHOLE),
+    ("adapter.rank", None, WHOLE),
     ("adapter.error", "small", "to be a number, but got"),
     ("encoder", {}, "to hold `encoder.identity`"),
     ("encoder", {"identity": "x", "stored": "difference"}, "to hold `encoder.depth`"),

@@ -59,18 +59,6 @@ def test_order_of_a_paraphrase_a_changed_fact_and_another_text(name, embedded):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_score_does_not_depend_on_batch_mates(name, embedded):
-    scorer = Scorer.from_pretrained(name)
-    texts = ["A cat sat there.", "It rained all day long in the north of the country.", "Stop!"]
-    others = ["There sat a cat.", "All day it rained in the north.", "Go!"]
-    together = scorer.score(texts, others).scores
-    alone = [
-        Scorer.from_pretrained(name).score([one], [other]).scores[0] for one, other in zip(texts, others, strict=True)
-    ]
-    assert together == pytest.approx(alone, abs=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_card_tells_data_terms_agreement_signature_and_command(name, embedded):
     folder = released_folder(name)
     card = (folder / "README.md").read_text(encoding="utf-8")

@@ -54,9 +54,7 @@ class Problem(NamedTuple):
         for row in range(len(self.a)):
             m, n = self.reference_mask[row], self.hypothesis_mask[row]
             block = self.similarity[row][m][:, n]
-            found.append(
-                Problem(block[None], self.a[row, m][None], self.b[row, n][None], m[m][None], n[n][None]),
-            )
+            found.append(Problem(block[None], self.a[row, m][None], self.b[row, n][None], m[m][None], n[n][None]))
         return found
 
 

@@ -11,15 +11,7 @@ import torch
 from scipy.stats import pearsonr
 from torch.autograd import gradcheck
 
-from textmover.functional.losses import (
-    FEWEST,
-    LOSSES,
-    OPTIONS,
-    combined_loss,
-    huber_loss,
-    mse_loss,
-    pearson_loss,
-)
+from textmover.functional.losses import FEWEST, LOSSES, OPTIONS, combined_loss, huber_loss, mse_loss, pearson_loss
 from textmover.types import InputError
 
 MIXED = {"mse": 0.5, "pearson": 1.0, "pairwise": 2.0, "cosent": {"weight": 0.1, "scale": 2.0}}

@@ -7,13 +7,7 @@ from torch.autograd import gradcheck
 from textmover.functional import Units, compact, ngrams, words
 
 FLAGS = torch.tensor(
-    [
-        [1, 1, 1, 1, 1, 1, 1],
-        [1, 0, 1, 1, 0, 0, 1],
-        [0, 0, 0, 1, 0, 0, 0],
-        [0, 0, 0, 0, 0, 0, 0],
-        [0, 1, 1, 0, 1, 1, 0],
-    ],
+    [[1, 1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 0, 1], [0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0], [0, 1, 1, 0, 1, 1, 0]],
     dtype=torch.bool,
 )
 """Which units of five texts take part: all, some, one, none, and none at either end."""

@@ -7,12 +7,7 @@ import pytest
 import torch
 from torchmetrics.functional.text import edit_distance
 
-from textmover.functional.tree_edit import (
-    ordered_tree,
-    tree_edit_distance,
-    tree_edit_distances,
-    tree_edit_mapping,
-)
+from textmover.functional.tree_edit import ordered_tree, tree_edit_distance, tree_edit_distances, tree_edit_mapping
 from textmover.types import InputError
 
 

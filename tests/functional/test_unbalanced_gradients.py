@@ -11,10 +11,7 @@ from textmover.functional import lazy_emd, sinkhorn, twmd, unbalanced_sinkhorn
 
 INF = float("inf")
 MEASURES = ["entropy", "product"]
-RULES = {
-    "four iterations": {"iterations": 4},
-    "to a tolerance": {"tolerance": 1e-12, "max_iterations": 100_000},
-}
+RULES = {"four iterations": {"iterations": 4}, "to a tolerance": {"tolerance": 1e-12, "max_iterations": 100_000}}
 TIGHT = RULES["to a tolerance"]
 PENALTIES = [(0.23, 0.31), (INF, 0.3), (0.5, 0.0), (0.0, INF), (INF, INF)]
 

@@ -177,79 +177,55 @@ def test_the_revision_reaches_the_search(tiny_encoder):
     assert "the embedded package holds no revision v9" in seen["error"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("matching", "wmd"),
-        ("matching", ["twmd"]),
-        ("centering", "mean"),
-        ("hypothesis_special_tokens", True),
-        ("reference_special_tokens", "none"),
-        ("long_texts", "cut"),
-        ("dtype", "int8"),
-        ("weights", None),
-        ("value", "cost"),
-        ("score", "f1"),
-        ("multi_reference", "max"),
-        ("learn_temperature", "yes"),
-        ("normalize", None),
-        ("calibrate", 2),
-        ("temperature", 0),
-        ("temperature", -0.1),
-        ("temperature", float("inf")),
-        ("temperature", float("nan")),
-        ("temperature", "0.1"),
-        ("temperature", True),
-        ("temperature", None),
-        ("tolerance", 0.0),
-        ("tolerance", "small"),
-        ("iterations", 0),
-        ("iterations", 1.0),
-        ("iterations", True),
-        ("max_iterations", 0),
-        ("max_length", 2),
-        ("max_length", 128.0),
-        ("freeze_layers", -1),
-        ("freeze_layers", False),
-        ("layer", 1.5),
-        ("layer", True),
-        ("layer", "last"),
-        ("encoder", ""),
-        ("encoder", 3),
-        ("revision", 1234567),
-        ("revision", ""),
-        ("aggregation", "mean"),
-        ("last_layers", 0),
-        ("powers", ()),
-        ("powers", ("big",)),
-        ("powers", (float("nan"),)),
-        ("powers", None),
-        ("routing_kernel", "flat"),
-        ("routing_step", 0.0),
-        ("routing_tolerance", float("inf")),
-        ("routing_iterations", 0),
-        ("subwords", "last"),
-        ("punctuation", False),
-        ("stop_words", ""),
-        ("stop_words", ["the"]),
-        ("ngram", 0),
-        ("ngram", "text"),
-        ("ngram", 1.5),
-        ("unknown_words", "skip"),
-        ("idf", "log"),
-        ("idf_from", "call"),
-        ("cost", "manhattan"),
-        ("output", "score"),
-        ("hypothesis_penalty", -0.1),
-        ("reference_penalty", "infinite"),
-        ("reference_penalty", float("nan")),
-        ("measure", "kl"),
-        ("order_penalty", -1.0),
-        ("alpha", 1.5),
-        ("alpha", -0.1),
-        ("rescale", 1.5),
-    ],
-)
+BAD_VALUES = {
+    "matching": ["wmd", ["twmd"]],
+    "centering": ["mean"],
+    "hypothesis_special_tokens": [True],
+    "reference_special_tokens": ["none"],
+    "long_texts": ["cut"],
+    "dtype": ["int8"],
+    "weights": [None],
+    "value": ["cost"],
+    "score": ["f1"],
+    "multi_reference": ["max"],
+    "learn_temperature": ["yes"],
+    "normalize": [None],
+    "calibrate": [2],
+    "temperature": [0, -0.1, float("inf"), float("nan"), "0.1", True, None],
+    "tolerance": [0.0, "small"],
+    "iterations": [0, 1.0, True],
+    "max_iterations": [0],
+    "max_length": [2, 128.0],
+    "freeze_layers": [-1, False],
+    "layer": [1.5, True, "last"],
+    "encoder": ["", 3],
+    "revision": [1234567, ""],
+    "aggregation": ["mean"],
+    "last_layers": [0],
+    "powers": [(), ("big",), (float("nan"),), None],
+    "routing_kernel": ["flat"],
+    "routing_step": [0.0],
+    "routing_tolerance": [float("inf")],
+    "routing_iterations": [0],
+    "subwords": ["last"],
+    "punctuation": [False],
+    "stop_words": ["", ["the"]],
+    "ngram": [0, "text", 1.5],
+    "unknown_words": ["skip"],
+    "idf": ["log"],
+    "idf_from": ["call"],
+    "cost": ["manhattan"],
+    "output": ["score"],
+    "hypothesis_penalty": [-0.1],
+    "reference_penalty": ["infinite", float("nan")],
+    "measure": ["kl"],
+    "order_penalty": [-1.0],
+    "alpha": [1.5, -0.1],
+    "rescale": [1.5],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, one) for name, bad in BAD_VALUES.items() for one in bad])
 def test_a_bad_value_is_refused_by_name(name, value):
     with pytest.raises(InputError, match=rf"^Expected `{name}` to be .*, but got "):
         MetricConfig(**{name: value})
@@ -321,12 +297,6 @@ def test_an_override_without_effect_is_warned_of(change, why, caplog):
     assert [record.getMessage() for record in caplog.records] == [f"`{next(iter(change))}` has no effect with {why}."]
 
 
-@pytest.mark.parametrize("fields", [{"layer": 2}, {"aggregation": "power-means"}])
-def test_static_vectors_have_no_layers(vectors, fields):
-    with pytest.raises(InputError, match="static vectors to be read as they are"):
-        MetricModel.from_config(MetricConfig(encoder=str(vectors), **fields))
-
-
 @pytest.mark.parametrize("layer", [-5, 4, 99])
 def test_a_layer_that_the_encoder_lacks_is_refused(tiny_metric, layer):
     with pytest.raises(InputError, match=rf"`layer` to be between 0 and 3 .* but got {layer}\."):
@@ -380,11 +350,6 @@ def test_an_unknown_field_is_refused_with_the_nearest(door, name, hint):
     with pytest.raises(InputError) as caught:
         change(**{name: 1})
     assert f"got `{name}`: {hint}" in str(caught.value)
-
-
-def test_override_checks_values():
-    with pytest.raises(InputError, match="`iterations`"):
-        MetricConfig().override(iterations=0)
 
 
 def test_a_configuration_cannot_be_changed_in_place():

@@ -367,12 +367,6 @@ class TestLines:
         path.write_bytes("\ufeffa\u2028b\x0cc\x85\r\n\n d\re \n".encode())
         assert read_lines(path) == ["a\u2028b\x0cc\x85", "", " d\re "]
 
-    @pytest.mark.parametrize(("text", "lines"), [("a", ["a"]), ("a\n", ["a"]), ("\n", [""]), ("a\n\n", ["a", ""])])
-    def test_last_line(self, tmp_path, text, lines):
-        path = tmp_path / "hyp.txt"
-        path.write_text(text)
-        assert read_lines(path) == lines
-
     def test_standard_input(self, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("ä\nb\n".encode()), encoding="ascii"))
         assert read_lines("-") == ["ä", "b"]

@@ -10,7 +10,6 @@ import sys
 import threading
 from pathlib import Path
 
-import datasets
 import pyarrow
 import pytest
 import zstandard
@@ -107,14 +106,6 @@ def test_a_folder_of_parquet_files_is_read_in_the_order_of_their_names(tmp_path)
     parquet.write_table(pyarrow.Table.from_pylist([{"hypothesis": "a"}]), tmp_path / "c.parquet")
     with pytest.raises(InputError, match=r"Expected a column 'reference' in .*c\.parquet"):
         list(TableFile(str(tmp_path)))
-
-
-def test_a_folder_saved_by_datasets(tmp_path):
-    datasets.Dataset.from_list(RECORDS).save_to_disk(tmp_path / "saved")
-    for path in (str(tmp_path / "saved"), f"hub:{tmp_path / 'saved'}"):
-        assert texts(TableFile(path)) == ROWS
-    with pytest.raises(InputError, match="Expected a column 'mt'"):
-        list(TableFile(str(tmp_path / "saved"), ("mt",)))
 
 
 def test_compressed_files_may_have_several_members(tmp_path):

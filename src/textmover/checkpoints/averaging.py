@@ -67,11 +67,7 @@ def average_metrics(
 
 
 def interpolate(
-    trained: SegmentMetric,
-    share: float,
-    *,
-    texts: Sequence[str] | None = None,
-    rated: Sequence[Segment] | None = None,
+    trained: SegmentMetric, share: float, *, texts: Sequence[str] | None = None, rated: Sequence[Segment] | None = None
 ) -> SegmentMetric:
     r"""A trained metric on the way back to its untrained encoder: :math:`\theta = (1 - s)\,\theta_1 + s\,\theta_0`.
 

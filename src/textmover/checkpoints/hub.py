@@ -23,12 +23,7 @@ ADVICE = {
 
 
 def push_to_hub(
-    folder: Path | str,
-    repo_id: str,
-    *,
-    private: bool = False,
-    revision: str | None = None,
-    token: str | None = None,
+    folder: Path | str, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
 ) -> str:
     """Put a checkpoint's folder on the Hugging Face Hub, as it is; what the repository held before is replaced.
 

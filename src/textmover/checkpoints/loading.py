@@ -245,11 +245,7 @@ def _placed(entries: dict[str, Any], overrides: dict[str, Any]) -> tuple[dict[st
     if "encoder" in place:
         place = {"revision": None, **place}
     base = {**entries["encoder"]["base"], **{"name" if key == "encoder" else key: one for key, one in place.items()}}
-    moved = {
-        **entries,
-        "metric": {**entries["metric"], **place},
-        "encoder": {**entries["encoder"], "base": base},
-    }
+    moved = {**entries, "metric": {**entries["metric"], **place}, "encoder": {**entries["encoder"], "base": base}}
     return moved, {key: one for key, one in overrides.items() if key not in place}
 
 

@@ -25,13 +25,7 @@ from textmover.rome.features.words import WordIdf
 from textmover.rome.parts import check_feature, check_overrides, forgive, leave_out, warn_of_other_parts
 from textmover.rome.scorer.network import FeatureScorer, ScorerConfig, named_features
 from textmover.rome.scorer.scorers import NEW, build_scorer
-from textmover.types import (
-    InputError,
-    PairScores,
-    Signature,
-    TextFeatures,
-    TokenBatch,
-)
+from textmover.types import InputError, PairScores, Signature, TextFeatures, TokenBatch
 
 logger = logging.getLogger(__name__)
 

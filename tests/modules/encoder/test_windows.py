@@ -117,7 +117,7 @@ def test_long_texts_against_a_plain_loop(tiny_encoder, layers, limit):
     tokenizer, encoder = windowed(tiny_encoder, limit, layers)
     encoder.double()
     whole = AutoModel.from_pretrained(tiny_encoder).eval().double()
-    batch = tokenizer([long_text(1100), "the dog", "", long_text(250, start=7), long_text(60)])
+    batch = tokenizer([long_text(1100), "the dog", "", long_text(250, start=7), long_text(60), long_text(127)])
     with torch.no_grad():
         found = encoder(batch)
         for row, length in enumerate(batch.lengths.tolist()):
@@ -148,24 +148,6 @@ def test_texts_that_fit_are_read_as_without_windows(tiny_encoder, monkeypatch):
     assert batch.mask.shape[1] == 128
     with torch.no_grad():
         assert torch.equal(encoder(batch)[0], plain(cut)[0])
-
-
-def test_one_token_more_than_fits_takes_two_windows(tiny_encoder):
-    tokenizer, encoder = windowed(tiny_encoder, 128)
-    plain = encoder_of(tiny_encoder)
-    batch = tokenizer([long_text(127)])
-    assert batch.mask.shape[1] == 129
-    halves = [
-        TokenBatch(batch.input_ids[:, places], torch.ones(1, 128).bool(), batch.special[:, places], ("",), (False,))
-        for places in ([*range(127), 128], [0, *range(2, 129)])
-    ]
-    with torch.no_grad():
-        (found,) = encoder(batch)
-        (left,), (right,) = map(plain, halves)
-    assert torch.equal(found[0, 1], left[0, 1])
-    assert torch.equal(found[0, 127], right[0, 126])
-    torch.testing.assert_close(found[0, 2:127], (left[0, 2:127] + right[0, 1:126]) / 2, rtol=0, atol=1e-6)
-    torch.testing.assert_close(found[0, [0, 128]], (left + right)[0, [0, 127]] / 2, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-13)])

@@ -50,10 +50,7 @@ def test_every_name_has_a_class():
 @pytest.mark.parametrize(
     ("config", "kernel"),
     [
-        (
-            config_of("emd"),
-            lambda s, r, h: [1 - functional.exact_transport(1 - s, r.weights, h.weights).transport] * 3,
-        ),
+        (config_of("emd"), lambda s, r, h: [1 - functional.exact_transport(1 - s, r.weights, h.weights).transport] * 3),
         (
             config_of("emd", cost="squared-euclidean", output="inverse", normalize=False),
             lambda s, r, h: [1 / (1 + functional.exact_transport(2 - 2 * s, r.weights, h.weights).transport)] * 3,
@@ -135,32 +132,6 @@ def test_a_plan_is_given_on_request_within_the_sides(block, name):
         assert ((mass > 0) & (mass < 1)).all()
     else:
         torch.testing.assert_close(mass, torch.ones(3, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("name", MATCHINGS)
-def test_padding_does_not_move_a_value(block, name):
-    similarity, *sides = block
-    matching = build_matching(config_of(name))
-    together = matching(*block)
-    for row in range(3):
-        lengths = [int(side.mask[row].sum()) for side in sides]
-        cut = [
-            side_of(side.vectors[row : row + 1, :length], side.mask[row : row + 1, :length])
-            for side, length in zip(sides, lengths, strict=True)
-        ]
-        alone = matching(similarity[row : row + 1, : lengths[0], : lengths[1]], *cut)
-        for one, other in zip(alone[:3], together[:3], strict=True):
-            torch.testing.assert_close(one[0], other[row], rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("name", MATCHINGS)
-def test_exchanged_sides_exchange_recall_and_precision(block, name):
-    similarity, reference, hypothesis = block
-    matching = build_matching(config_of(name))
-    there, back = matching(*block), matching(similarity.transpose(1, 2), hypothesis, reference)
-    torch.testing.assert_close(there.recall, back.precision, rtol=0, atol=1e-11)
-    torch.testing.assert_close(there.precision, back.recall, rtol=0, atol=1e-11)
-    torch.testing.assert_close(there.f, back.f, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["twmd", "trwmd", "lazy-emd", "sinkhorn-divergence"])

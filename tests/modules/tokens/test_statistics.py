@@ -24,16 +24,6 @@ def test_the_fit_is_the_mean_over_all_tokens():
     torch.testing.assert_close(mean.mean, tokens.mean(dim=0).float(), rtol=2e-7, atol=0)
 
 
-def test_the_fit_does_not_depend_on_the_cut_into_batches():
-    (vectors, mask), one, many = next(random_batches(1, 4)), CorpusMean(4), CorpusMean(4)
-    vectors, mask = vectors.expand(5, -1, -1) * torch.arange(1, 6)[:, None, None], mask.expand(5, -1)
-    one.add(vectors, mask)
-    for row in range(5):
-        many.add(vectors[row : row + 1], mask[row : row + 1])
-    torch.testing.assert_close(one.mean, many.mean, rtol=2e-7, atol=0)
-    assert one.count == many.count
-
-
 def test_tracking_follows_the_formula():
     mean, expected = CorpusMean(6, momentum=0.9), None
     for vectors, mask in random_batches(20):
@@ -74,13 +64,6 @@ def test_the_fingerprint_names_the_values():
     mean.add(vectors, mask)
     assert mean.fingerprint != before
     assert len(mean.fingerprint) == 8
-
-
-def test_no_gradient_reaches_a_mean():
-    vectors, mask = next(random_batches(1))
-    mean = CorpusMean(6)
-    mean.track(vectors.requires_grad_(), mask)
-    assert not mean.mean.requires_grad
 
 
 @pytest.mark.slow

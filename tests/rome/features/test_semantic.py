@@ -6,22 +6,13 @@ import pytest
 import torch
 
 from textmover.functional import Units
-from textmover.rome.features.semantic import (
-    SEMANTICS,
-    SemanticConfig,
-    semantic_similarity,
-    taking_part,
-    word_weights,
-)
+from textmover.rome.features.semantic import SEMANTICS, SemanticConfig, semantic_similarity, taking_part, word_weights
 from textmover.rome.features.words import WordIdf, token_offsets, word_spans, word_vectors_of_spans
 from textmover.types import InputError
 
 # Sentences of the paper's tables 2 and 3: reference, hypothesis.
 EXAMPLES = {
-    "paraphrase": (
-        "Munich is located at the southern part of Germany.",
-        "Munich is situated in the south of Germany.",
-    ),
+    "paraphrase": ("Munich is located at the southern part of Germany.", "Munich is situated in the south of Germany."),
     "passive": ("Tesla motors is founded by Elon Musk.", "Elon Musk has founded Tesla Motors."),
     "repetition": ("Elon musk has founded tesla motors.", "Elon elon elon elon founded tesla tesla tesla."),
     "unrelated": (

@@ -56,14 +56,6 @@ def test_no_feature_lowers_a_monotone_score(config, seed):
     assert (slopes > 0).all()
 
 
-def test_a_network_that_is_not_monotone_has_falling_features_for_some_seed():
-    falls = []
-    for seed in range(5):
-        given = features(50).requires_grad_()
-        falls.append(torch.autograd.grad(FeatureScorer(CONFIGS[0], seed=seed).logits(given).sum(), given)[0].min() < 0)
-    assert any(falls)
-
-
 def test_monotone_weights_start_where_logits_are_moderate():
     scorer = FeatureScorer(CONFIGS[3])
     assert scorer.logits(features(500)).abs().max() < 6

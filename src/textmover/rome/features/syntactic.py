@@ -187,10 +187,7 @@ def syntactic_similarity(
 
 
 def syntactic_edits(
-    reference: ParsedText,
-    hypothesis: ParsedText,
-    cosines: ArrayLike | Tensor,
-    options: SyntacticOptions = DEFAULT,
+    reference: ParsedText, hypothesis: ParsedText, cosines: ArrayLike | Tensor, options: SyntacticOptions = DEFAULT
 ) -> list[WordEdit]:
     """Edits of each word in a cheapest way from the reference's tree to the hypothesis', for plots and tables.
 
