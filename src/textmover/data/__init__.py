@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AcceptabilityDataModule",
     "Columns",
+    "ContrastsDataModule",
     "LabelColumns",
     "LabelsDataModule",
     "MixtureDataModule",
@@ -41,6 +42,7 @@ __all__ = [
     "RatingsDataModule",
     "ReadyScores",
     "RecordsDataModule",
+    "RewordedFile",
     "SetDescription",
     "built_in_descriptions",
     "load_description",
@@ -58,6 +60,7 @@ __getattr__ = names_of(
     {
         "AcceptabilityDataModule": "textmover.data.generated.acceptability",
         "Columns": "textmover.readers.segments",
+        "ContrastsDataModule": "textmover.data.generated.contrasts",
         "LabelColumns": "textmover.data.label_tasks",
         "LabelsDataModule": "textmover.data.labelled",
         "MixtureDataModule": "textmover.data.mixture",
@@ -67,6 +70,7 @@ __getattr__ = names_of(
         "RatingsDataModule": "textmover.data.datamodule",
         "ReadyScores": "textmover.readers.judgements",
         "RecordsDataModule": "textmover.data.generated.record_ratings",
+        "RewordedFile": "textmover.data.generated.contrasts",
         "SetDescription": "textmover.readers.judgements",
         "built_in_descriptions": "textmover.readers.judgements",
         "load_description": "textmover.readers.judgements",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -50,6 +50,8 @@ def always_capitalised(word: str) -> bool:
 
 DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
 POSSESSIVE = ("'s", "’s")
+JOINING = frozenset(("and", "or", "&", ""))
+"""Words between names whose order says nothing."""
 PLACED = frozenset(listed("in near at around outside inside throughout"))
 """Words before the name of a place."""
 
@@ -112,14 +114,43 @@ def entity(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: 
     words = list(phrase.words)
     touched: list[Word] = []
     for name in sorted((name for name in found if name.words in chosen), reverse=True):
-        old = phrase.words[name.start : name.stop]
-        ending = old[-1].core[len(name.words[-1]) :]
-        new = [Word("", core, "") for core in chosen[name.words]]
-        new[0] = new[0]._replace(before=old[0].before)
-        new[-1] = new[-1]._replace(core=new[-1].core + ending, after=old[-1].after)
-        words[name.start : name.stop] = new
+        _rename(words, name, chosen[name.words])
         fit_article(words, name.start)
-        touched += old
+        touched += phrase.words[name.start : name.stop]
+    return Edit(replace(phrase, words=tuple(words)).text, tuple(touched))
+
+
+def _rename(words: list[Word], name: Name, cores: Sequence[str]) -> None:
+    """Put other words in the place of a name, and leave its ending and the marks around it."""
+    old = words[name.start : name.stop]
+    new = [Word("", core, "") for core in cores]
+    new[0] = new[0]._replace(before=old[0].before)
+    new[-1] = new[-1]._replace(core=new[-1].core + old[-1].core[len(name.words[-1]) :], after=old[-1].after)
+    words[name.start : name.stop] = new
+
+
+def roles(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """Two names of one kind exchanged, as a perturbation once ``parse`` (or ``None``) is bound.
+
+    Names that stand side by side or are joined by *and* or *or* are no pair: their order says nothing.
+    """
+    found = names_in(phrase, parse, pool)
+    pairs = [
+        (first, second)
+        for place, first in enumerate(found)
+        for second in found[place + 1 :]
+        if first.words != second.words
+        and first.kind == second.kind
+        and first.determined == second.determined
+        and {word.core.lower() for word in phrase.words[first.stop : second.start]} - JOINING
+    ]
+    if not pairs:
+        return None
+    first, second = mixed(pairs, rng)[0]
+    words = list(phrase.words)
+    touched = words[first.start : first.stop] + words[second.start : second.stop]
+    for name, other in ((second, first), (first, second)):
+        _rename(words, name, other.words)
     return Edit(replace(phrase, words=tuple(words)).text, tuple(touched))
 
 

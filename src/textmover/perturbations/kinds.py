@@ -8,7 +8,8 @@ from functools import partial
 from typing import NamedTuple
 
 from textmover.perturbations.clauses import Parse, Parses
-from textmover.perturbations.entities import entity
+from textmover.perturbations.entities import entity, roles
+from textmover.perturbations.notations import notation
 from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, perturb
 from textmover.perturbations.phrases import Function, Phrase, WordPool
@@ -46,6 +47,8 @@ KINDS: Mapping[str, Kind] = {
     "negate": Kind("clauses turned into their opposite", "clauses"),
     "unrelated": Kind("another sentence altogether", "1"),
     "entity": Kind("names replaced by other names", "names"),
+    "roles": Kind("two names exchanged", "1"),
+    "notation": Kind("numbers, shares and dates in another notation", "numbers"),
     "synonym": Kind("adjectives replaced by synonyms", "adjectives"),
     "antonym": Kind("adjectives replaced by antonyms", "adjectives"),
     "random-word": Kind("content words replaced by AAA", "words"),
@@ -90,6 +93,8 @@ def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None 
     found: dict[str, Function] = {
         **PERTURBATIONS,
         "entity": partial(entity, parse),
+        "roles": partial(roles, parse),
+        "notation": notation,
         "synonym": partial(synonym, parse),
         "antonym": partial(antonym, parse),
         "random-word": random_word,

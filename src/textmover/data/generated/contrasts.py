@@ -1,0 +1,160 @@
+"""Faithful rewordings beside near copies with one wrong fact: what tells meaning from surface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, check_damage, with_neighbours
+from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
+from textmover.data.sources import Source, check_judged
+from textmover.data.split import HELD_BACK_SHARE, text_hash
+from textmover.perturbations.kinds import all_perturbations
+from textmover.perturbations.perturbations import perturb
+from textmover.perturbations.phrases import WordPool
+from textmover.perturbations.severity import shipped_table
+from textmover.readers.segments import Columns, read_segments
+from textmover.types import InputError, Segment
+
+NOTICE = (
+    "The ratings of rewordings and of wrong facts follow from a fixed table of how bad each kind of damage is; agreeing "
+    "with them is not agreeing with people."
+)
+
+WRONG_FACTS = ("number", "entity", "roles", "negate", "antonym", "replace")
+"""Kinds of damage that leave nearly every word and change what is said."""
+
+REWORDING, EQUIVALENT = "paraphrase", "notation"
+"""Kinds that change words and leave what is said: written by people, and by rule."""
+
+
+@dataclass(frozen=True)
+class RewordedFile:
+    """A file of pairs of texts that say the same.
+
+    Attributes:
+        path: The file, or ``hub:owner/name``.
+        columns: The columns of the text and of its rewording.
+        least: Least value of a column for a row to count, by column: a similarity, or a share of edits.
+        where: Rows that count, as values by column; all if empty.
+        most: Rows to take at most, chosen by a hash of their texts; all if ``None``.
+        split: Split of a hub data set; plain files have none.
+    """
+
+    path: str
+    columns: tuple[str, str] = ("reference", "hypothesis")
+    least: dict[str, float] = field(default_factory=dict)
+    where: dict[str, list[str]] = field(default_factory=dict)
+    most: int | None = None
+    split: str = "train"
+
+
+class ContrastsDataModule(GeneratedDataModule):
+    """Rewordings of a text above near copies of it that state one wrong fact.
+
+    For each pair the text is the reference. Its rewording by people is rated as a paraphrase, a copy of it with one
+    wrong fact by the severity of the damage, and where it holds numbers or dates, a copy in another notation as its
+    equal. A metric that trusts surface has them in the opposite order.
+
+    Args:
+        pairs: Files of texts and their rewordings.
+        types: Kinds of wrong facts and their weights; if None, a number, a name, who did what, a negation, an opposite
+            and a content word with the same weight.
+        words: Least and greatest number of words of a text.
+        without: Files of text pairs, such as test sets, that must not be trained on, in either order.
+        held_back: Share of the texts to hold back for validation.
+        batch_size: Segments to a batch, those of all processes together.
+        validation_batch_size: Segments to a batch of validation.
+        seed: Seed of damage and the order of batches; if None, that of the mixture that it is part of, and 0 by itself.
+        workers: Processes that tokenise ahead; 0 tokenises in between.
+    """
+
+    def __init__(
+        self,
+        pairs: list[RewordedFile],
+        types: dict[str, float] | None = None,
+        words: tuple[int, int] = (5, 40),
+        without: list[PairFile] | None = None,
+        held_back: float = HELD_BACK_SHARE,
+        batch_size: int = 16,
+        validation_batch_size: int = 64,
+        seed: int | None = None,
+        workers: int = 0,
+    ) -> None:
+        sizes = (batch_size, validation_batch_size)
+        super().__init__(
+            seed, workers, batch_sizes=sizes, files={"pairs": [file.path for file in pairs]}, notice=NOTICE
+        )
+        if words[0] > words[1]:
+            raise InputError(f"Expected `words` in ascending order, but got {words}: (5, 40) is usual.")
+        self.pairs, self.words, self.without, self.held_back = list(pairs), words, list(without or []), held_back
+        self.types = check_damage("types", types, WRONG_FACTS, all_perturbations())
+
+    def read(self) -> list[Source[Any]]:
+        """Read the pairs and make the wrong facts."""
+        reworded = [one for file in self.pairs for one in reworded_pairs(file, self.words)]
+        [reworded], _ = without_files([reworded], self.without, segment_pairs)
+        source = self._rated(
+            "contrasts",
+            contrast_segments(reworded, self.types, self.seed),
+            {"rewordings": f"{len(reworded)} of {', '.join(Path(file.path).name for file in self.pairs)}"},
+            drawn=f"Contrasts: {len(reworded)} rewordings",
+            unit="rewordings",
+            way_out=f" of {', '.join(self.files)}: give more of them, or change `words`",
+        )
+        check_judged(source, self.files)
+        return [source]
+
+
+def reworded_pairs(file: RewordedFile, words: tuple[int, int] = (5, 40)) -> list[Segment]:
+    """The pairs of a file that count, once for each text, which is the reference."""
+    text, rewording = file.columns
+    columns = Columns(rewording, text, score=None, groups=(*file.where, *file.least))
+    rows = rows_where(read_segments(file.path, columns, split=file.split), file.where, file.path)
+    found: dict[str, Segment] = {}
+    for row in rows:
+        counts = all(_number(file.path, name, row.groups[name]) >= least for name, least in file.least.items())
+        if counts and words[0] <= len(row.references[0].split()) <= words[1] and row.hypothesis != row.references[0]:
+            found.setdefault(row.references[0], Segment(row.hypothesis, row.references))
+    return sorted(found.values(), key=lambda one: text_hash(one.references[0]))[: file.most]
+
+
+def _number(path: str, column: str, value: str) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise InputError(
+            f"Expected the column {column!r} of {path} to hold numbers, but got {value!r}: name another in `least`."
+        ) from error
+
+
+def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], seed: int) -> list[Segment]:
+    """Each rewording, a near copy with a wrong fact, and another notation, rated from 0 to 100 beside their text.
+
+    A text without anything to make wrong is left out. The segments have the group ``contrast``, the kind of change.
+    """
+    kinds, weights = list(types), list(types.values())
+    table, known = shipped_table(), all_perturbations()
+    paraphrase = 100 * (1 - table.severity(REWORDING, 1, 0.0))
+    by_text = {one.references[0]: one.hypothesis for one in reworded}
+
+    def changed(text: str, kind: str, seed: int, pool: WordPool) -> Segment | None:
+        found = perturb(text, kind, 1, seed=seed, pool=pool, perturbations=known)
+        return None if found is None else Segment(found.text, (text,), score=found.rating, groups={"contrast": kind})
+
+    def wrong(text: str, pool: WordPool, rng: Random) -> Segment | None:
+        tries = (changed(text, rng.choices(kinds, weights)[0], seed + attempt, pool) for attempt in range(2 * ATTEMPTS))
+        return next((one for one in tries if one is not None), None)
+
+    segments: list[Segment] = []
+    for text, pool, rng in with_neighbours(list(by_text), seed):
+        copy = wrong(text, pool, rng)
+        if copy is None:
+            continue
+        segments += [Segment(by_text[text], (text,), score=paraphrase, groups={"contrast": REWORDING}), copy]
+        if (equal := changed(text, EQUIVALENT, seed, pool)) is not None:
+            segments.append(equal)
+    return segments
