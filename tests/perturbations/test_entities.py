@@ -100,3 +100,19 @@ def test_no_name_is_in_two_lists():
     names = [name for kind in kinds for name in names_of_kind(kind)]
     assert len(names) == len(set(names))
     assert titles().isdisjoint(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("In Oslo we told Petra's brother about Clara.", "In Oslo we told Clara's brother about Petra."),
+        ("We saw Petra hit Clara Novak.", "We saw Clara Novak hit Petra."),
+        ("We saw Petra and Clara.", None),  # their order says nothing
+        ("We saw Petra in Oslo.", None),  # names of different kinds
+        ("We saw Petra, and Petra saw us.", None),
+        ("Goats slept.", None),
+    ],
+)
+def test_two_names_of_a_kind_change_places(text, expected):
+    made = perturb(text, "roles", perturbations=all_perturbations())
+    assert (made and made.text) == expected

@@ -22,7 +22,7 @@ TEXTS = (
     "Rivers in Norway are beautiful, and their water will stay cold.",
 )
 TABLE = SeverityTable.load(further=True)
-FURTHER = ["entity", "synonym", "antonym", "random-word", "substitute", "passive", "active"]
+FURTHER = ["entity", "roles", "notation", "synonym", "antonym", "random-word", "substitute", "passive", "active"]
 
 
 def flat(texts):
@@ -55,8 +55,12 @@ def test_the_rated_examples_are_drawn_from_the_types_that_were_there():
 
 def test_severities_are_ordered_as_people_would():
     least = {name: TABLE.severity(name, 1, 0.1) for name in FURTHER}
-    assert max(least[name] for name in ("passive", "active", "synonym")) < 0.1
-    assert least["synonym"] < least["substitute"] < min(least[name] for name in ("antonym", "random-word", "entity"))
+    assert max(least[name] for name in ("passive", "active", "synonym", "notation")) < 0.1
+    assert (
+        least["synonym"]
+        < least["substitute"]
+        < min(least[name] for name in ("antonym", "random-word", "entity", "roles"))
+    )
 
 
 def test_names_of_the_issue_are_found():

@@ -50,6 +50,9 @@ def always_capitalised(word: str) -> bool:
 
 DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
 POSSESSIVE = ("'s", "’s")
+PERSONS = dict.fromkeys(("first_names", "surnames"), "people")
+"""Kinds of names of people, given and family names."""
+
 JOINING = frozenset(("and", "or", "&", ""))
 """Words between names whose order says nothing."""
 PLACED = frozenset(listed("in near at around outside inside throughout"))
@@ -140,7 +143,7 @@ def roles(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: W
         for place, first in enumerate(found)
         for second in found[place + 1 :]
         if first.words != second.words
-        and first.kind == second.kind
+        and PERSONS.get(first.kind, first.kind) == PERSONS.get(second.kind, second.kind)
         and first.determined == second.determined
         and {word.core.lower() for word in phrase.words[first.stop : second.start]} - JOINING
     ]

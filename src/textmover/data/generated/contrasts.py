@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from textmover.data.generated.datamodule import ATTEMPTS, GeneratedDataModule, check_damage, with_neighbours
+from textmover.data.generated.datamodule import GeneratedDataModule, check_damage, with_neighbours
 from textmover.data.overlap import PairFile, rows_where, segment_pairs, without_files
 from textmover.data.sources import Source, check_judged
 from textmover.data.split import HELD_BACK_SHARE, text_hash
@@ -20,7 +20,7 @@ from textmover.readers.segments import Columns, read_segments
 from textmover.types import InputError, Segment
 
 NOTICE = (
-    "The ratings of rewordings and of wrong facts follow from a fixed table of how bad each kind of damage is; agreeing "
+    "The ratings of rewordings and wrong facts follow from a fixed table of how bad each kind of damage is; agreeing "
     "with them is not agreeing with people."
 )
 
@@ -136,7 +136,7 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
 
     A text without anything to make wrong is left out. The segments have the group ``contrast``, the kind of change.
     """
-    kinds, weights = list(types), list(types.values())
+    kinds = [kind for kind, weight in types.items() if weight > 0]
     table, known = shipped_table(), all_perturbations()
     paraphrase = 100 * (1 - table.severity(REWORDING, 1, 0.0))
     by_text = {one.references[0]: one.hypothesis for one in reworded}
@@ -146,7 +146,9 @@ def contrast_segments(reworded: Sequence[Segment], types: Mapping[str, float], s
         return None if found is None else Segment(found.text, (text,), score=found.rating, groups={"contrast": kind})
 
     def wrong(text: str, pool: WordPool, rng: Random) -> Segment | None:
-        tries = (changed(text, rng.choices(kinds, weights)[0], seed + attempt, pool) for attempt in range(2 * ATTEMPTS))
+        # A random order in which a kind comes early by its weight, so that a text is left out only where none applies.
+        order = sorted(kinds, key=lambda kind: rng.random() ** (1 / types[kind]), reverse=True)
+        tries = (changed(text, kind, seed, pool) for kind in order)
         return next((one for one in tries if one is not None), None)
 
     segments: list[Segment] = []

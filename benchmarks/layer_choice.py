@@ -1,0 +1,84 @@
+"""Which layer of an encoder agrees best with people: every layer on the ladder's sets for choosing, in one pass.
+
+    python benchmarks/layer_choice.py --encoder sentence-transformers/all-mpnet-base-v2 --output layers.csv
+
+A preset's layer is the one with the best mean over the sets; test sets have no part in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import harness
+import numpy as np
+import torch
+import yaml
+from ladder import Judged, read_set
+from numpy.typing import NDArray
+
+from textmover.meta_evaluation.statistics.correlation import grouped_correlations, mean_correlation
+from textmover.modules.analysis import with_all_layers
+from textmover.modules.config import DEFAULT_ENCODER
+from textmover.modules.devices import own_arithmetic
+from textmover.modules.metric_model import MetricModel
+from textmover.presets import preset_config
+
+PRESETS = ("twmd", "bertscore-f1")
+BATCH = 32
+
+
+def layer_scores(metrics: dict[str, MetricModel], judged: Judged) -> dict[str, NDArray[np.float64]]:
+    """Scores of the segments by every layer ``[segments, layers]``, with the best reference of each, by preset."""
+    pairs = [
+        (place, one.hypothesis, text)
+        for place, one in enumerate(judged.segments)
+        for text in dict.fromkeys(one.references)
+    ]
+    pairs.sort(key=lambda pair: len(pair[1]) + len(pair[2]))
+    encoding = next(iter(metrics.values()))
+    found: dict[str, NDArray[np.float64]] = {}
+    for start in range(0, len(pairs), BATCH):
+        batch = pairs[start : start + BATCH]
+        places = [place for place, _, _ in batch]
+        sides = [encoding.tokenize([pair[side] for pair in batch]) for side in (1, 2)]
+        states = [encoding.encoder(side) for side in sides]
+        for name, metric in metrics.items():
+            scores = found.setdefault(name, np.full((len(judged.segments), len(states[0])), -np.inf))
+            for layer, vectors in enumerate(zip(*states, strict=True)):
+                features = [metric._features(one, side) for one, side in zip(vectors, sides, strict=True)]
+                np.maximum.at(scores[:, layer], places, metric.pair_values(*features)[0][:, 2].double().numpy())
+    return found
+
+
+def main() -> None:
+    options = harness.parser(
+        __doc__, encoder=DEFAULT_ENCODER, ladder="configs/ladder/wmt.yaml", output=Path("layers.csv")
+    ).parse_args()
+    metrics = {}
+    for name in PRESETS:
+        metric = MetricModel.from_config(preset_config(name, encoder=options.encoder, layer=-1)).eval()
+        metric.encoder = with_all_layers(metric.parts).encoder
+        metrics[name] = metric
+    rows = []
+    for name, entry in yaml.safe_load((harness.ROOT / options.ladder).read_text())["sets"].items():
+        if entry.get("test"):
+            continue
+        judged = Judged(read_set(entry), entry.get("group"))
+        with torch.inference_mode(), own_arithmetic():
+            for preset, scores in layer_scores(metrics, judged).items():
+                by_layer = [
+                    mean_correlation(grouped_correlations(one, judged.human, judged.groups)).pearson for one in scores.T
+                ]
+                rows.append(
+                    {"preset": preset, "set": name} | {str(at): f"{one:.3f}" for at, one in enumerate(by_layer)}
+                )
+        harness.write_rows(options.output, list(rows[0]), rows)
+    for preset in PRESETS:
+        table = np.array([[float(row[name]) for name in list(row)[2:]] for row in rows if row["preset"] == preset])
+        rows.append({"preset": preset, "set": "mean"} | {str(at): f"{one:.3f}" for at, one in enumerate(table.mean(0))})
+    harness.write_rows(options.output, list(rows[0]), rows)
+    harness.print_table(list(rows[0]), [row.values() for row in rows], texts=2)
+
+
+if __name__ == "__main__":
+    main()

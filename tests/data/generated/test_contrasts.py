@@ -1,0 +1,108 @@
+from collections import Counter
+
+import pytest
+
+from textmover.data import ContrastsDataModule, PairFile, RewordedFile
+from textmover.data.generated.contrasts import contrast_segments
+from textmover.types import InputError, Segment
+
+ROWS = 60
+
+
+@pytest.fixture
+def table(tmp_path) -> str:
+    path = tmp_path / "pairs.tsv"
+    rows = [
+        f"Petra {place} sold {place + 20} goats to Ivan near the river.\tNear the river Ivan bought {place + 20} goats "
+        f"of Petra {place}.\t{place % 6}\t{'train' if place % 2 else 'dev'}"
+        for place in range(ROWS)
+    ]
+    path.write_text("text\trewording\tscore\tpart\n" + "\n".join(rows) + "\n")
+    return str(path)
+
+
+def read(*files: RewordedFile, **options):
+    data = ContrastsDataModule(list(files), **{"held_back": 0.2, **options})
+    data.setup()
+    (source,) = data.sources.values()
+    return source
+
+
+def file(table: str, **options) -> RewordedFile:
+    return RewordedFile(table, ("text", "rewording"), **options)
+
+
+def test_a_rewording_is_rated_above_every_copy_with_a_wrong_fact(table):
+    source = read(file(table))
+    by_text: dict[str, dict[str, float]] = {}
+    for one in [*source.items, *source.parts["held-back"]]:
+        by_text.setdefault(one.references[0], {})[one.groups["contrast"]] = one.score
+    assert len(by_text) == ROWS
+    for ratings in by_text.values():
+        equal, rewording = ratings.pop("notation", 98.0), ratings.pop("paraphrase")
+        (wrong,) = ratings.values()
+        assert wrong + 20 < rewording < equal
+
+
+def test_texts_do_not_stand_on_both_sides_and_the_seed_decides(table):
+    source, again, other = read(file(table)), read(file(table)), read(file(table), seed=2)
+    assert source.items == again.items != other.items
+    assert not {one.references for one in source.items} & {one.references for one in source.parts["held-back"]}
+
+
+def test_kinds_come_by_their_weights(table):
+    kinds = Counter(one.groups["contrast"] for one in read(file(table), types={"number": 1.0}).items)
+    assert set(kinds) <= {"number", "paraphrase", "notation"}
+    assert kinds["number"] == kinds["paraphrase"]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [({"least": {"score": 4}}, 20), ({"where": {"part": ["dev"]}}, 30), ({"most": 12}, 12),
+     ({"least": {"score": 2}, "where": {"part": ["dev"]}}, 20)],
+)  # fmt: skip
+def test_rows_that_count(table, options, left):
+    source = read(file(table, **options))
+    assert len({one.references for part in (source.items, *source.parts.values()) for one in part}) == left
+
+
+def test_pairs_of_a_test_set_are_left_out(table):
+    without = PairFile(table, ("rewording", "text"), {"part": ["dev"]})
+    source = read(file(table), without=[without])
+    assert len({one.references for part in (source.items, *source.parts.values()) for one in part}) == ROWS // 2
+
+
+def test_a_text_with_nothing_to_make_wrong_is_left_out():
+    found = contrast_segments([Segment("So it goes.", ("It is so.",))], {"number": 1.0}, 0)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"least": {"part": 1.0}}, "Expected the column 'part' of .* to hold numbers, but got 'dev'"),
+        ({"least": {"rating": 1.0}}, "rating"),
+        ({"where": {"part": ["test"]}}, "whose 'part' is 'test'"),
+        ({"most": 1}, "Expected rewordings for at least 3 segments"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(table, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        read(file(table, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"types": {"nonsense": 1.0}}, "Expected `types` to give weights"),
+        ({"words": (9, 3)}, "Expected `words` in ascending order"),
+    ],
+)
+def test_options_that_do_not_fit(table, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        ContrastsDataModule([file(table)], **options)
+
+
+def test_no_file_is_refused():
+    with pytest.raises(InputError, match="Expected `pairs` to name at least one file"):
+        ContrastsDataModule([])
