@@ -7,6 +7,7 @@ A preset's layer is the one with the best mean over the sets; test sets have no 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import harness
@@ -50,6 +51,11 @@ def layer_scores(metrics: dict[str, MetricModel], judged: Judged) -> dict[str, N
     return found
 
 
+def row(preset: str, name: str, by_layer: Iterable[float]) -> harness.Row:
+    """A line of the table."""
+    return {"preset": preset, "set": name} | {str(at): f"{one:.3f}" for at, one in enumerate(by_layer)}
+
+
 def main() -> None:
     options = harness.parser(
         __doc__, encoder=DEFAULT_ENCODER, ladder="configs/ladder/wmt.yaml", output=Path("layers.csv")
@@ -75,7 +81,7 @@ def main() -> None:
         harness.write_rows(options.output, list(rows[0]), rows)
     for preset in PRESETS:
         table = np.array([[float(row[name]) for name in list(row)[2:]] for row in rows if row["preset"] == preset])
-        rows.append({"preset": preset, "set": "mean"} | {str(at): f"{one:.3f}" for at, one in enumerate(table.mean(0))})
+        rows.append(row(preset, "mean", table.mean(0)))
     harness.write_rows(options.output, list(rows[0]), rows)
     harness.print_table(list(rows[0]), [row.values() for row in rows], texts=2)
 

@@ -1,0 +1,80 @@
+"""How often a metric prefers a faithful rewording to a near copy with one wrong fact, by kind of fact.
+
+    python benchmarks/contrasts.py --metrics twmd textmover-general bertscore-f1 --output docs/results/contrasts.csv
+
+The rewordings are translations that people found right in the development part of MLQE-PE (beside their post-edit) and
+pairs of STS-B's development part that say the same, neither of which is trained on. A further column tells how often a
+metric prefers another notation of a number or date to a wrong number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import harness
+import numpy as np
+
+from textmover import Scorer
+from textmover.data.generated.contrasts import EQUIVALENT, REWORDING, RewordedFile, contrast_segments, reworded_pairs
+from textmover.types import Segment
+
+FILES = (
+    RewordedFile(
+        str(harness.SHARED / "mlqe_pe/to_english.tsv"), least={"da_mean": 88, "hter": 0.12}, where={"part": ["dev"]}
+    ),
+    RewordedFile(
+        str(harness.SHARED / "sts/stsb_en.tsv"),
+        ("sentence1", "sentence2"),
+        least={"score": 4.6},
+        where={"split": ["dev"]},
+    ),
+)
+KINDS = ("number", "entity", "roles", "negate", "antonym", "replace")
+
+
+def triples(most: int, seed: int) -> dict[str, list[Segment]]:
+    """The segments of texts that a kind of wrong fact applies to, by kind, a rewording before each wrong copy."""
+    pairs = [one for file in FILES for one in reworded_pairs(file)]
+    return {kind: contrast_segments(pairs, {kind: 1.0}, seed)[: 3 * most] for kind in KINDS}
+
+
+def accuracies(scorer: Scorer, found: dict[str, list[Segment]]) -> dict[str, tuple[float, int]]:
+    """Share of triples in the right order by kind, and their number."""
+    flat = [one for part in found.values() for one in part]
+    scores = iter(scorer.score([one.hypothesis for one in flat], [one.references for one in flat]).scores)
+    result: dict[str, tuple[float, int]] = {}
+    for kind, part in found.items():
+        by_text: dict[str, dict[str, float]] = defaultdict(dict)
+        for one in part:
+            by_text[one.references[0]][one.groups["contrast"]] = next(scores)
+        whole = [one for one in by_text.values() if kind in one]
+        for name, better in ((kind, REWORDING), (f"{kind}, {EQUIVALENT}", EQUIVALENT)):
+            right = [one[better] > one[kind] for one in whole if better in one]
+            if better == REWORDING or kind == "number":
+                result[name] = float(np.mean(right)), len(right)
+    return result
+
+
+def main() -> None:
+    options = harness.parser(
+        __doc__, metrics=["twmd", "bertscore-f1", "textmover-general"], most=200, seed=0, output=Path
+    ).parse_args()
+    found = triples(options.most, options.seed)
+    rows = []
+    for name in options.metrics:
+        result = accuracies(Scorer.from_pretrained(name), found)
+        mean = float(np.mean([value for key, (value, _) in result.items() if key in KINDS]))
+        if not rows:
+            rows.append({"metric": "triples", "mean": ""} | {key: str(count) for key, (_, count) in result.items()})
+        rows.append(
+            {"metric": Path(name).name, "mean": f"{mean:.3f}"} | {k: f"{v:.3f}" for k, (v, _) in result.items()}
+        )
+        print(rows[-1], flush=True)
+        if options.output is not None:
+            harness.write_rows(options.output, list(rows[0]), rows)
+    harness.print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+if __name__ == "__main__":
+    main()
