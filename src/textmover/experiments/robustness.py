@@ -26,7 +26,7 @@ from textmover.report.document import interval, number
 from textmover.report.figures.heat_map import HeatGroup, draw_heat_map
 from textmover.types import InputError, Judgements
 
-KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds of change that keep the meaning, or mean to
+KEEPING = ("notation", "synonym", "substitute", "passive", "active")  # kinds that keep the meaning, or mean to
 YARDSTICK = "unrelated"  # the kind that stands for the worst
 TEXT = "text"  # name of unchanged texts in the score table
 NAMES: Mapping[tuple[str, int], str] = {
