@@ -96,75 +96,54 @@ class Texts:
         return round(float(self.rng.uniform(low, high)), 4)
 
 
-def table(path, header, rows):
-    lines = ["\t".join(header), *("\t".join(map(str, row)) for row in rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def made(path, size, known, texts, ratings, low, high, **further):
+    """A table, or JSON Lines, with ``size`` rows for each of the known cells."""
+    new, rows = Texts(), []
+    for cells, row in itertools.product(known, range(size)):
+        further_cells = {name: cell(new, row) for name, cell in further.items()}
+        rated = {name: new.rating(low, high) for name in ratings.split()}
+        rows.append({**cells, **{name: new.sentence() for name in texts.split()}, **further_cells, **rated})
+    if path.suffix == ".jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    else:
+        lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def json_lines(path, rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+def each(**several):
+    """All combinations of cells."""
+    return [dict(zip(several, one, strict=True)) for one in itertools.product(*several.values())]
 
 
-def wmt(path, sources=TO_ENGLISH, size=5):
-    new = Texts()
-    rows = [
-        (f"{lp}-en", row, f"S{row}", new.sentence(), new.sentence(), new.rating(-1, 1))
-        for lp in sources
-        for row in range(size)
-    ]
-    return table(path, ("lp", "seg_id", "system", "reference", "hypothesis", "score"), rows)
+def references(count):
+    return lambda new, row: [new.sentence() for _ in range(count or 1 + row % 3)]
+
+
+def wmt(path, sources=TO_ENGLISH):
+    numbered = {"seg_id": lambda _, row: row, "system": lambda _, row: f"S{row}"}
+    return made(path, 5, each(lp=[f"{one}-en" for one in sources]), "reference hypothesis", "score", -1, 1, **numbered)
 
 
 def sts(path):
-    new = Texts()
-    rows = [
-        (year, "task", "test", new.sentence(), new.sentence(), new.rating())
-        for year in range(2012, 2017)
-        for _ in range(4)
-    ]
-    return table(path, ("year", "task", "split", "sentence1", "sentence2", "score"), rows)
+    known = each(year=range(2012, 2017), task=["task"], split=["test"])
+    return made(path, 4, known, "sentence1 sentence2", "score", 0, 5)
 
 
 def data_to_text(path):
-    new = Texts()
-    return json_lines(
-        path,
-        [
-            {
-                "dataset": dataset,
-                "system": system,
-                "mr": f"inform({new.sentence()})",
-                "hypothesis": new.sentence(),
-                "references": [new.sentence() for _ in range(1 + row % 3)],
-                **{name: new.rating(1, 6) for name in ("informativeness", "naturalness", "quality")},
-            }
-            for dataset in ("BAGEL", "SFHOT")
-            for system in ("A", "B")
-            for row in range(4)
-        ],
-    )
+    known, ratings = each(dataset=("BAGEL", "SFHOT"), system="AB"), "informativeness naturalness quality"
+    return made(path, 4, known, "mr hypothesis", ratings, 1, 6, references=references(None))
 
 
 def webnlg(path):
-    new = Texts()
-    systems = ("adapt", "baseline", "melbourne", "pkuwriter", "tilburg-nmt", "tilburg-pipe", "tilburg-smt")
-    return json_lines(
-        path,
-        [
-            {
-                "sample": row,
-                "system": system,
-                "triples": "a | b | c",
-                "hypothesis": new.sentence(),
-                "references": [new.sentence(), new.sentence()],
-                **{name: new.rating(1, 3) for name in ("fluency", "grammar", "semantics")},
-            }
-            for system in (*systems, "upf-forge", "vietnam")
-            for row in range(4)
-        ],
-    )
+    systems = ["adapt", "baseline", "melbourne", "pkuwriter", *(f"tilburg-{one}" for one in ("nmt", "pipe", "smt"))]
+    known, ratings = each(system=[*systems, "upf-forge", "vietnam"], triples=["a | b | c"]), "fluency grammar semantics"
+    return made(path, 4, known, "hypothesis", ratings, 1, 3, references=references(2), sample=lambda _, row: row)
+
+
+def dialogue(path):
+    known = each(dataset=("in-car", "soccer"), system=("Mem2Seq", "GLMP", "DialoGPT"))
+    return made(path, 4, known, "query reference response", "score", 1, 5, query_id=lambda _, row: row)
 
 
 def tac(path):
@@ -225,17 +204,6 @@ def captions(folder):
     leaderboard = folder / "leaderboard.csv"
     leaderboard.write_text("system,M1,M2\n" + "".join(f"{','.join(map(str, row))}\n" for row in rated))
     return [f"captions={folder / 'captions'}", f"references={folder / 'references.json'}", f"ratings={leaderboard}"]
-
-
-def dialogue(path):
-    new = Texts()
-    rows = [
-        (dataset, system, row, new.sentence(), new.sentence(), new.sentence(), new.rating(1, 5))
-        for dataset in ("in-car", "soccer")
-        for system in ("Mem2Seq", "GLMP", "DialoGPT")
-        for row in range(4)
-    ]
-    return table(path, ("dataset", "system", "query_id", "query", "reference", "response", "score"), rows)
 
 
 def sentences(path):
@@ -407,15 +375,15 @@ def test_summaries_take_the_mean_of_the_references_and_agree_within_topics(told,
 def test_captions_are_judged_by_system(told, encoder):
     _, found, folder = told("moverscore_captions")
     scorer = Scorer.from_pretrained("bertscore-r", encoder=str(encoder))
-    references: dict[int, list[str]] = {}
+    own: dict[int, list[str]] = {}
     for entry in json.loads((folder / "references.json").read_text())["annotations"]:
-        references.setdefault(entry["image_id"], []).append(entry["caption"])
+        own.setdefault(entry["image_id"], []).append(entry["caption"])
     lines = [line.split(",") for line in (folder / "leaderboard.csv").read_text().splitlines()[1:]]
     means = []
     for system, *_ in lines:
         path = folder / "captions" / system / f"captions_val2014_{system}_results.json"
         entries = json.loads(path.read_text())
-        texts = [one["caption"] for one in entries], [references[one["image_id"]] for one in entries]
+        texts = [one["caption"] for one in entries], [own[one["image_id"]] for one in entries]
         means.append(scorer.score(*texts).scores.mean())
     expected = pearsonr(means, [float(line[1]) for line in lines]).statistic
     assert ours(found, "bertscore-recall", dimension="M1") == [pytest.approx(expected, abs=1e-5)]
@@ -433,11 +401,11 @@ def test_the_reference_of_rome_is_the_meaning_representation(told, encoder):
     rows = [json.loads(line) for line in (folder / "d2t.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["dataset"] == "SFHOT"]
     scorer = Scorer.from_pretrained("bertscore-f1", encoder=str(encoder))
-    for name, references in (
+    for name, given in (
         ("SFHOTEL, mr", [[row["mr"]] for row in rows]),
         ("SFHOTEL", [row["references"] for row in rows]),
     ):
-        scores = scorer.score([row["hypothesis"] for row in rows], references).scores
+        scores = scorer.score([row["hypothesis"] for row in rows], given).scores
         expected = spearmanr(scores, [row["quality"] for row in rows]).statistic
         assert ours(found, "bertscore-f1", set=name, dimension="quality") == [pytest.approx(expected, abs=1e-6)]
 
@@ -451,8 +419,8 @@ def kept_scores(folder, name):
 def rome_scores(encoder, rows, **fields):
     """What RoMe gives to kept rows."""
     hypotheses = [row["hypothesis"] for row in rows]
-    references = [[text for key, text in row.items() if key.startswith("reference") and text] for row in rows]
-    return Scorer.from_pretrained("rome", encoder=str(encoder), **fields).score(hypotheses, references)
+    given = [[text for key, text in row.items() if key.startswith("reference") and text] for row in rows]
+    return Scorer.from_pretrained("rome", encoder=str(encoder), **fields).score(hypotheses, given)
 
 
 def test_rome_is_scored_with_the_fields_of_its_rows(told, encoder):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -91,8 +92,8 @@ def experiment(write):
 def told(run, ratings, experiment, tiny_encoder):
     """Run the experiment; its JSON, and what has no value at the end."""
 
-    def told(path=None, *options, lacking=None):
-        command = ("evaluate", "--experiment", path or experiment(), "--data", ratings, "--encoder", tiny_encoder)
+    def told(path=None, *options, lacking=None, data=ratings):
+        command = ("evaluate", "--experiment", path or experiment(), "--data", data, "--encoder", tiny_encoder)
         ended = run(*command, "--samples", 20, "--format", "json", *options)
         if lacking is None:
             assert (ended.code, ended.err) == (0, ""), ended.err
@@ -107,6 +108,11 @@ def told(run, ratings, experiment, tiny_encoder):
 def scores(tiny_encoder, rows=ROWS, **fields):
     scorer = Scorer.from_pretrained("twmd", encoder=str(tiny_encoder), **fields)
     return scorer.score([row[1] for row in rows], [row[2] for row in rows]).scores
+
+
+def agreed(computed, group):
+    """The correlation that is expected in a group."""
+    return pytest.approx(pearsonr(computed[GROUPS[group]], HUMAN[GROUPS[group]]).statistic, abs=1e-6)
 
 
 def values(told, row, origin="here"):
@@ -149,19 +155,6 @@ def test_baselines_are_computed(told):
     assert values(told(), "Overlap")["de-en"] == pytest.approx(pearsonr(chrf[rows], HUMAN[rows]).statistic, abs=1e-12)
 
 
-def test_published_values_are_divided_by_their_scale(told):
-    records = [one for one in told()["tables"][0]["records"] if (one["row"], one["from"]) == ("Their metric", "paper")]
-    assert [(one["encoder"], one["group"], one["value"]) for one in records] == [
-        ("a-large", "de-en", 0.51),
-        ("a-large", "fi-en", None),
-        ("a-large", "mean", 0.625),
-        ("b-large", "de-en", 0.41),
-        ("b-large", "fi-en", 0.42),
-        ("b-large", "mean", 0.415),
-    ]
-    assert {one["n"] for one in records} == {None}
-
-
 def test_idf_weights_can_be_those_of_each_group(told, experiment, tiny_encoder):
     change = ("model: twmd, fields: {temperature: 0.05}", "model: bertscore-f1-idf")
     whole = values(told(experiment(change)), "Their metric")
@@ -182,9 +175,7 @@ def test_a_mean_that_is_not_shipped_is_fitted_on_the_texts_of_the_set(told, expe
     scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder))
     scorer.fit([row[1] for row in ROWS] + [row[2] for row in ROWS])
     computed = scorer.score([row[1] for row in ROWS], [row[2] for row in ROWS]).scores
-    rows = GROUPS["fi-en"]
-    expected = pearsonr(computed[rows], HUMAN[rows]).statistic
-    assert values(found, "Their metric")["fi-en"] == pytest.approx(expected, abs=1e-6)
+    assert values(found, "Their metric")["fi-en"] == agreed(computed, "fi-en")
     assert any(one.startswith("Statistics (means, idf) fitted on the texts") for one in found["tables"][0]["remarks"])
 
 
@@ -193,22 +184,14 @@ def test_statistics_of_the_user_are_taken_instead(told, experiment, write, tiny_
     found = told(experiment(("model: twmd, fields: {temperature: 0.05}", "model: twmd-b")), "--fit-on", texts)
     scorer = Scorer.from_pretrained("twmd-b", encoder=str(tiny_encoder)).fit(["it is a good day", "old trees"])
     computed = scorer.score([row[1] for row in ROWS], [row[2] for row in ROWS]).scores
-    rows = GROUPS["fi-en"]
-    expected = pearsonr(computed[rows], HUMAN[rows]).statistic
-    assert values(found, "Their metric")["fi-en"] == pytest.approx(expected, abs=1e-6)
+    assert values(found, "Their metric")["fi-en"] == agreed(computed, "fi-en")
     assert not any("fitted" in one for one in found["tables"][0]["remarks"])
 
 
 def test_several_statistics_stand_in_tables_of_their_own(told, experiment, tiny_encoder):
     change = ("    scale: 100\n", "    scale: 100\n    statistics: [spearman, pearson]\n")
-    plain = [("values: [51.0, null, 62.5]", "values: [1, 2, 3, 4, 5, 6]")]
-    plain += [("values: [41.0, 42.0, 41.5]", "values: [1, 2, 3, 4, 5, 6]")]
-    plain += [("values: [10.1, 20.2, 15.2]", "values: [1, 2, 3, 4, 5, 6]"), ("values: [1, 2, 1.5]", "values: []")]
-    found = told(
-        experiment(
-            change, *plain[:3], ('{encoder: "-", values: [1, 2, 1.5]}', "{encoder: c, values: [1, 2, 3, 4, 5, 6]}")
-        )
-    )
+    printed = ("[51.0, null, 62.5]", "[41.0, 42.0, 41.5]", "[10.1, 20.2, 15.2]", "[1, 2, 1.5]")
+    found = told(experiment(change, *((one, "[1, 2, 3, 4, 5, 6]") for one in printed)))
     assert [one["title"] for one in found["tables"]] == ["Table 3: Spearman's ρ", "Table 3: Pearson's r"]
     first, second = (
         [one["value"] for one in table["records"] if one["from"] == "paper" and one["encoder"] == "a-large"]
@@ -423,6 +406,58 @@ def test_a_field_that_is_open_can_be_set(told):
     signatures = {one["metric"]: one["signature"] for one in told(None, "--temperature", "0.3")["tables"][0]["records"]}
     assert "T:0.05|" in signatures["ours"]
     assert "T:0.3|" in signatures["by-group"].split("; ")[0]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_has_every_option_that_changes_a_number(told, write, tmp_path):
+    write("texts.txt", ["it is a good day", "old trees"])
+    changed = {"--seed": 3, "--fit-on": tmp_path / "texts.txt", "--device": "cpu", "--backend": "torch"}
+    changed |= {"--batch-tokens": 64, "--temperature": 0.3, "--output": "page.md"}
+    options = [part for pair in changed.items() for part in pair]
+    words = shlex.split(told(None, *options, "--no-cache", "--quiet", "--precision", "exact")["command"])
+    assert words[:2] == ["python", "evaluate.py"]
+    experiment = {"--experiment": tmp_path / "experiment.yaml", "--data": "ratings.tsv"}
+    expected = {**experiment, "--samples": 20, **changed, "--fit-on": "texts.txt", "--encoder": "tiny"}
+    for flag, value in expected.items():
+        assert words[words.index(flag) + 1] == str(value)
+    assert "--no-cache" in words
+    assert len(words) == 2 + 2 * len(expected) + 1  # neither what has its default nor --quiet and --format
+
+
+def test_files_of_statistics_stand_there_one_by_one(run, told, experiment, write, tiny_encoder):
+    texts = write("texts.txt", ["it is a good day", "old trees"])
+    run("fit-mean", "--data", texts, "--model", "twmd-b", "--encoder", tiny_encoder, "--output", "mean.safetensors")
+    path = experiment(("model: twmd, fields: {temperature: 0.05}", "model: twmd-b"))
+    assert "--statistics mean.safetensors --encoder tiny" in told(path, "--statistics", "mean.safetensors")["command"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "over"),
+    [
+        (("de-en", "fi-en"), ""),
+        (("de-en",), "1 of 2"),
+        (("de-en", "xx-en"), "1 of 2, 1 more"),
+        (("de-en", "fi-en", "xx-en"), "2 of 2, 1 more"),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True], ids=["columns", "mean_of"])
+def test_a_mean_over_other_groups_than_the_published_is_marked_in_its_cell(
+    told, experiment, write, tmp_path, groups, over, named
+):
+    """Groups of a published mean can be named without columns."""
+    lines = ["\t".join(map(str, (group, *row[1:]))) for group in groups for row in ROWS[:5]]
+    data = write("others.tsv", ["lp\thypothesis\treference\tscore", *lines])
+    alone = [("groups: [de-en, fi-en, mean]", "mean_of: [de-en, fi-en]"), ('n: ["5", "5", "10"]', 'n: "10"')]
+    printed = ("[51.0, null, 62.5]", "[41.0, 42.0, 41.5]", "[10.1, 20.2, 15.2]", "[1, 2, 1.5]")
+    path = experiment(*alone, *((one, "[1]") for one in printed)) if named else experiment()
+    found = told(path, "--output", "page.md", data=data)
+    record = next(one for one in found["tables"][0]["records"] if (one["from"], one["group"]) == ("here", "mean"))
+    assert record["mean_over"] == over
+    page = (tmp_path / "page.md").read_text(encoding="utf-8").splitlines()
+    cells = [cell.strip() for cell in next(line for line in page if " | here | " in line).strip("|").split("|")]
+    assert cells[-2] == f"{record['value']:.3f}" + (f" ({over})" if over else "")  # the interval is last
 
 
 # --- files that are no experiments ------------------------------------------------------------------------------------
