@@ -14,12 +14,11 @@ import itertools
 import json
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import harness
+import ladder
 
 from textmover.data import Columns, RatingsDataModule
 from textmover.files import atomic_file
@@ -62,28 +61,11 @@ def write(path: Path, segments: Sequence[Segment]) -> Path:
 
 def train(folder: Path, training: Path, held_back: Path, seed: int, changes: dict[str, object]) -> list[str]:
     """Train as a user would; returns the cells of the row on Pearson's correlation in the card."""
+    columns = {"hypothesis": "hypothesis", "references": ["reference"], "score": "score", "groups": ["lp"]}
+    data = {"train": [str(training)], "validation": [str(held_back)], "columns": columns, "group": "lp", "notice": None}
+    settings = {f"data.init_args.{name}": value for name, value in data.items()} | {"trainer.callbacks": [], **changes}
     target = folder / "metric"
-    settings: dict[str, object] = {
-        "data.init_args.train": [str(training)],
-        "data.init_args.validation": [str(held_back)],
-        "data.init_args.columns": {
-            "hypothesis": "hypothesis", "references": ["reference"], "score": "score", "groups": ["lp"],
-        },
-        "data.init_args.group": "lp",
-        "data.init_args.notice": None,
-        "trainer.default_root_dir": str(folder),
-        "trainer.logger": False,
-        "trainer.callbacks": [],
-        **changes,
-        "seed_everything": seed,
-        "data.init_args.seed": seed,
-        "export": str(target),
-    }  # fmt: skip
-    command = [sys.executable, "train.py", "fit", "--config", "examples/own_ratings/recipe.yaml"]
-    for name, value in settings.items():
-        command += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
-    with (folder / "train.log").open("w") as log:
-        subprocess.run(command, cwd=harness.ROOT, check=True, stdout=log, stderr=subprocess.STDOUT)
+    ladder.train({"config": "examples/own_ratings/recipe.yaml", "set": settings}, "", seed, target)
     card = (target / "README.md").read_text(encoding="utf-8")
     found = re.search(r"^\|[^|]+\| (\d+) \| pearson \|([^\n]*)\|$", card, re.MULTILINE)
     if found is None:

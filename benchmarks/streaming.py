@@ -80,10 +80,6 @@ def run(command: list[str], parts: Path, kill_behind: int | None = None, delay: 
     return Run(process.returncode, time.monotonic() - start, kilobytes * 1024)
 
 
-def described(one: Run) -> str:
-    return f"{one.seconds:.1f} s, peak memory {one.peak / 1e9:.2f} GB"
-
-
 def main() -> int:
     options = harness.parser(__doc__, pairs=1_000_000, kills=2, seed=0, shard_size=4096, model=str).parse_args()
     print(f"{harness.versions('textmover', 'torch')}, {harness.processor()}")
@@ -96,25 +92,25 @@ def main() -> int:
         command += ["--model", options.model] if options.model else []
         command.append("--output")
         whole, resumed = folder / "whole.txt", folder / "resumed.txt"
-
-        unbroken = run([*command, str(whole)], Path(f"{whole}.parts"))
-        if unbroken.code:
-            return unbroken.code
-        print(f"unbroken: {described(unbroken)}, {options.pairs / unbroken.seconds:,.0f} pairs/s with loading")
-
-        parts, resuming = Path(f"{resumed}.parts"), [*command, str(resumed), "--resume"]
-        shards = -(-options.pairs // options.shard_size)
+        parts, shards = Path(f"{resumed}.parts"), -(-options.pairs // options.shard_size)
         draw = random.Random(options.seed)
-        runs = [unbroken]
-        for moment in sorted(draw.randrange(shards) for _ in range(options.kills)):
-            runs.append(run(resuming, parts, moment, draw.uniform(0, 1)))
-            killed = f"{described(runs[-1])}, exit code {runs[-1].code}"
-            print(f"killed: {killed}, {finished(parts)} of {shards} shards kept")
-        last = run(resuming, parts)
-        print(f"resumed: {described(last)}, exit code {last.code}")
-        same = last.code == 0 and filecmp.cmp(whole, resumed, shallow=False)
+
+        def told(name: str, *arguments: object, **kill: float) -> Run:
+            found = run([*command, *map(str, arguments)], parts, **kill)
+            kept = f", exit code {found.code}, {finished(parts)} of {shards} shards kept" if kill else ""
+            print(f"{name}: {found.seconds:.1f} s, peak memory {found.peak / 1e9:.2f} GB{kept}", flush=True)
+            return found
+
+        runs = [told("unbroken", whole)]
+        if runs[0].code:
+            return runs[0].code
+        print(f"{options.pairs / runs[0].seconds:,.0f} pairs/s with loading")
+        moments = sorted(draw.randrange(shards) for _ in range(options.kills))
+        killed = (told("killed", resumed, "--resume", kill_behind=one, delay=draw.uniform(0, 1)) for one in moments)
+        runs += [*killed, told("resumed", resumed, "--resume")]
+        same = runs[-1].code == 0 and filecmp.cmp(whole, resumed, shallow=False)
         print(f"bytes: {'identical' if same else 'DIFFERENT'} ({whole.stat().st_size:,})")
-        print(f"largest peak memory: {max(one.peak for one in [*runs, last]) / 1e9:.2f} GB")
+        print(f"largest peak memory: {max(one.peak for one in runs) / 1e9:.2f} GB")
         return 0 if same else 1
 
 

@@ -8,13 +8,12 @@ of a recipe is read twice: as it trains, and as it would without the lists of te
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import harness
 import pytorch_lightning as pl
 import yaml
 from jsonargparse import ArgumentParser
@@ -27,8 +26,7 @@ from textmover.types import Segment
 Pair = frozenset[str]
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(NamedTuple):
     """How a source of training data and a judgement set meet."""
 
     left_out: int
@@ -72,40 +70,29 @@ def without_lists(value: Any) -> Any:
 
 def table(before: dict[str, list[Pair]], after: dict[str, list[Pair]], judged: dict[str, list[Pair]]) -> str:
     """What each source shares with each set, Markdown; sets that share nothing with it in one row."""
-    lines = [
-        "| source | pairs trained on | set | left out | trained on | share one text |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = []
     for source, pairs in after.items():
         found = {name: overlap(before[source], pairs, one) for name, one in judged.items()}
-        shared = {name: one for name, one in found.items() if one != Overlap(0, 0, 0)}
-        for name, one in shared.items():
-            lines.append(f"| {source} | {len(pairs):,} | {name} | {one.left_out} | {one.trained} | {one.sharing} |")
-        apart = ", ".join(name for name in found if name not in shared)
-        if apart:
-            lines.append(f"| {source} | {len(pairs):,} | {apart} | 0 | 0 | 0 |")
-    return "\n".join(lines)
+        rows += [[source, f"{len(pairs):,}", name, *one] for name, one in found.items() if any(one)]
+        if apart := [name for name, one in found.items() if not any(one)]:
+            rows.append([source, f"{len(pairs):,}", ", ".join(apart), 0, 0, 0])
+    headers = ("source", "pairs trained on", "set", "left out", "trained on", "share one text")
+    return harness.table(headers, rows, texts=None)
 
 
 def main() -> int:
     """Print a table for each recipe; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__, sets=Path("configs/ladder/wmt.yaml"))
     parser.add_argument("recipes", nargs="+", type=Path)
-    parser.add_argument("--sets", type=Path, default=Path("configs/ladder/wmt.yaml"), help="a ladder, for its sets")
     options = parser.parse_args()
     with guarded() as outcome:
-        print_tables(options.recipes, options.sets)
+        sets = yaml.safe_load(options.sets.read_text(encoding="utf-8"))["sets"]
+        judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
+        for path in options.recipes:
+            recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+            before, after = (trained_pairs(one) for one in (without_lists(recipe), recipe))
+            print(f"{path}:\n\n{table(before, after, judged)}\n")
     return outcome.code
-
-
-def print_tables(recipes: list[Path], ladder: Path) -> None:
-    """Print the table of each recipe."""
-    sets = yaml.safe_load(ladder.read_text(encoding="utf-8"))["sets"]
-    judged = {name: pairs_of(read_set(one)) for name, one in sets.items()}
-    for path in recipes:
-        recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
-        before, after = (trained_pairs(one) for one in (without_lists(recipe), recipe))
-        print(f"{path}:\n\n{table(before, after, judged)}\n")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def test_a_row_is_what_training_said(small, tmp_path, monkeypatch):
 
 def test_a_card_without_agreement_ends_it(script, tmp_path, monkeypatch):
     def trained(*_, **__):
+        (tmp_path / "checkpoints").mkdir()
         (tmp_path / "metric").mkdir()
         (tmp_path / "metric" / "README.md").write_text("# A metric\n")
 
