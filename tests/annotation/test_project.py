@@ -25,21 +25,8 @@ from textmover.annotation import (
 from textmover.annotation.store import annotator_key
 from textmover.types import InputError
 
-NAMES = [
-    "../../x",
-    "a/b\\c",
-    "..",
-    ".",
-    "/etc/passwd",
-    "CON",
-    "🙂",
-    "a" * 80,
-    "Zoë",
-    "محمد",
-    "x.jsonl",
-    "$(rm)",
-    ".lock",
-]
+NAMES = ["../../x", "a/b\\c", "..", ".", "/etc/passwd", "CON", "🙂", "a" * 80, "Zoë", "محمد"]
+NAMES += ["x.jsonl", "$(rm)", ".lock"]
 
 
 # --- rating -----------------------------------------------------------------------------------------------------------

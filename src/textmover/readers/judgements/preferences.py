@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,11 +82,19 @@ def read_darr(
     if not chosen:
         raise InputError(f"Expected {preferences} to hold a preference, but got none: give a file with lines {SHAPE}.")
     test_sets = list(dict.fromkeys(one.test_set for one in chosen.values()))
-    rows = _Rows(_Folder(Path(texts)), str(preferences), several=len(test_sets) > 1)
-    indices = [(rows.index(one, one.better), rows.index(one, one.worse)) for one in chosen.values()]
+    folder, rows, indices = _Folder(Path(texts)), list[JudgedText](), list[int]()
+    places: dict[tuple[str, str, int, str], int] = {}
+    for one in chosen.values():
+        item = f"{one.test_set} / {one.sentence}" if len(test_sets) > 1 else str(one.sentence)
+        for system in (one.better, one.worse):
+            text = (one.pair, one.test_set, one.sentence, system)
+            if text not in places:
+                places[text] = len(rows)
+                rows.append(_translation(folder, one, system, item, f"line {one.line} of {preferences}"))
+            indices.append(places[text])
     return assembled(
         name or " ".join(test_sets),
-        rows.texts,
+        rows,
         (),
         left_out=left_out,
         preferences=np.array(indices, dtype=np.int64).reshape(-1, 2),
@@ -113,46 +122,29 @@ def _preferences(path: str | Path) -> Iterator[_Preference]:
         yield _Preference(number, pair, test_set, int(sentence), better, worse)
 
 
-class _Rows:
-    """Translations that preferences name, each once."""
-
-    def __init__(self, folder: _Folder, file: str, *, several: bool) -> None:
-        self.texts: list[JudgedText] = []
-        self._folder, self._file, self._several = folder, file, several
-        self._places: dict[tuple[str, str, int, str], int] = {}
-
-    def index(self, one: _Preference, system: str) -> int:
-        """The row of the translation of one system that a preference is about."""
-        key = (one.pair, one.test_set, one.sentence, system)
-        if key not in self._places:
-            self._places[key] = len(self.texts)
-            self.texts.append(self._text(one, system))
-        return self._places[key]
-
-    def _text(self, one: _Preference, system: str) -> JudgedText:
-        place = f"line {one.line} of {self._file}"
-        output = self._folder.output(one.pair, one.test_set, system, place)
-        if one.sentence > len(output.lines):
-            raise InputError(
-                f"Expected sentence {one.sentence} of {place} in {output.path}, but got {len(output.lines)} lines: "
-                "give the outputs that were judged."
-            )
-        index = one.sentence - 1
-        if not output.references[index]:
-            raise InputError(
-                f"Expected a reference in line {one.sentence} of {output.reference_path}, but got an empty line: "
-                "add it."
-            )
-        return JudgedText(
-            place=place,
-            hypothesis=output.lines[index],
-            references=(output.references[index],),
-            ratings=(),
-            group=one.pair,
-            item=f"{one.test_set} / {one.sentence}" if self._several else str(one.sentence),
-            system=system.removesuffix(f".{one.pair}"),
-            source=output.sources[index] if output.sources else "",
+def _translation(folder: _Folder, one: _Preference, system: str, item: str, place: str) -> JudgedText:
+    """The translation of one system that a preference is about."""
+    output = folder.output(one.pair, one.test_set, system, place)
+    if one.sentence > len(output.lines):
+        raise InputError(
+            f"Expected sentence {one.sentence} of {place} in {output.path}, but got {len(output.lines)} lines: "
+            "give the outputs that were judged."
         )
+    index = one.sentence - 1
+    if not output.references[index]:
+        raise InputError(
+            f"Expected a reference in line {one.sentence} of {output.reference_path}, but got an empty line: add it."
+        )
+    return JudgedText(
+        place=place,
+        hypothesis=output.lines[index],
+        references=(output.references[index],),
+        ratings=(),
+        group=one.pair,
+        item=item,
+        system=system.removesuffix(f".{one.pair}"),
+        source=output.sources[index] if output.sources else "",
+    )
 
 
 class _Output(NamedTuple):
@@ -171,7 +163,7 @@ class _Folder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._outputs: dict[tuple[str, str, str], _Output] = {}
-        self._read: dict[Path, list[str]] = {}
+        self._lines = cache(read_lines)
 
     def output(self, pair: str, test_set: str, system: str, place: str) -> _Output:
         """A system's output; ``place`` says who asks for it."""
@@ -201,8 +193,3 @@ class _Folder:
         lines = [self._lines(file) for file in files]
         check_equal_lengths(dict(zip(map(str, files), lines, strict=True)))
         return _Output(path, lines[0], reference_path, lines[1], lines[2] if len(lines) > 2 else [])
-
-    def _lines(self, path: Path) -> list[str]:
-        if path not in self._read:
-            self._read[path] = read_lines(path)
-        return self._read[path]
