@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from textmover.annotation.project import Project
 from textmover.meta_evaluation.agreement.annotators import (
@@ -61,7 +60,7 @@ def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
     for criterion in project.criteria:
         names, ratings = project.matrix(criterion.name)
         alphas = pairwise_agreement(ratings, lambda two: krippendorff_alpha(two, level))
-        shared = pairwise_agreement(ratings, _shared)
+        shared = pairwise_agreement(ratings, lambda two: float((~np.isnan(two)).all(axis=0).sum()))
         pairs = tuple(
             Pair(names[one], names[other], int(shared[one, other]), float(alphas[one, other]))
             for one, other in zip(*np.triu_indices(len(names), 1), strict=True)
@@ -69,7 +68,3 @@ def criterion_agreement(project: Project) -> tuple[CriterionAgreement, ...]:
         )
         found.append(CriterionAgreement(criterion.name, annotator_agreement(ratings), pairs))
     return tuple(found)
-
-
-def _shared(ratings: NDArray[np.float64]) -> float:
-    return float((~np.isnan(ratings)).all(axis=0).sum())

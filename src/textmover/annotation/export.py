@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,7 +191,12 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     segments = read_segments(table, Columns(references=tuple(references)))
     if len({one.score for one in segments}) < 2:
         return None, "all scores are the same"
-    share = next((one for one in SHARES if _enough(split_held_back(segments, one))), None)
+    share = None
+    for one in SHARES:
+        trained, held_back = split_held_back(segments, one)
+        if min(len(trained), len(held_back)) >= FEWEST and len({part.score for part in trained}) > 1:
+            share = one
+            break
     if share is None:
         return None, (
             f"too few references differ to train on some and hold back {FEWEST} texts of others: rate texts with "
@@ -211,7 +215,3 @@ def _recipe(project: Project, table: Path, references: Sequence[str]) -> tuple[P
     with atomic_file(path) as stream:  # JSON is YAML
         stream.write(template.substitute({name: json.dumps(value) for name, value in filled.items()}))
     return path, ""
-
-
-def _enough(parts: tuple[Sequence[Any], Sequence[Any]]) -> bool:
-    return min(map(len, parts)) >= FEWEST and len({one.score for one in parts[0]}) > 1

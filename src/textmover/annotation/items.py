@@ -95,18 +95,14 @@ def read_items(path: str | Path, columns: ItemColumns | None = None) -> tuple[It
     if not rows:
         raise InputError(f"Expected items to rate in {path.name}, but it holds none: add one a row.")
     present = list(dict.fromkeys(name for row in rows for name in row.cells))
-    check_columns(path.name, present, _wanted(columns))
+    options = [("--reference-column", name) for name in columns.references]
+    check_columns(path.name, present, [("--hypothesis-column", columns.hypothesis), *options])
     references = columns.references or tuple(
         name for name in present if name in ("reference", "references") or FURTHER_REFERENCE.fullmatch(name)
     )
     items = [_item(row, columns.hypothesis, references, named_ids="id" in present) for row in rows]
     _check_distinct(rows, items, named_ids="id" in present)
     return tuple(items)
-
-
-def _wanted(columns: ItemColumns) -> list[tuple[str, str]]:
-    """The columns that have to be there, behind the options that name them."""
-    return [("--hypothesis-column", columns.hypothesis), *(("--reference-column", name) for name in columns.references)]
 
 
 def _rows(path: Path) -> Iterator[TableRow]:

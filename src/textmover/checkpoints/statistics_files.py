@@ -218,7 +218,10 @@ def _read(path: Path) -> dict[str, _Saved]:
         raise _damaged(path, "its values have another hash than the file names")
     try:
         bases: dict[str, dict[str, str]] = load_json(about["basis"], str(path))
-        found = {name: _Saved(path, _state(tensors, name), dict(bases[name])) for name in about["names"].split(",")}
+        found = {}
+        for name in about["names"].split(","):
+            own = {key.partition(".")[2]: one for key, one in tensors.items() if key.startswith(f"{name}.")}
+            found[name] = _Saved(path, own, dict(bases[name]))
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
     for name, one in found.items():
@@ -226,10 +229,6 @@ def _read(path: Path) -> dict[str, _Saved]:
             if not isinstance(value, str):
                 raise _damaged(path, f"`{key}` of {name} is {value!r}, no text")
     return found
-
-
-def _state(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    return {key.removeprefix(f"{name}."): one for key, one in tensors.items() if key.partition(".")[0] == name}
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from textmover.readers.lines import Followed, Position, check_once, iter_texts, shown, side_by_side, usable
 from textmover.readers.segments import TableRow, as_number, check_columns, read_rows, told
@@ -49,17 +49,6 @@ class Candidates(NamedTuple):
         return self
 
 
-class CandidateSets(Protocol):
-    """Source of candidates; each iteration reads the input again."""
-
-    @property
-    def share(self) -> float | None:
-        """Share of the input that has been read, in [0, 1]; ``None`` if its length is unknown."""
-
-    def __iter__(self) -> Generator[Candidates, None, None]:
-        """Read the candidates of each segment."""
-
-
 @dataclass(frozen=True)
 class CandidateFiles(Followed):
     """Text files of one candidate a line."""
@@ -86,7 +75,7 @@ class CandidateFiles(Followed):
             raise InputError(f"Expected `number` to be at least 1, but got {self.number}: give a larger number.")
 
     def __iter__(self) -> Generator[Candidates, None, None]:
-        """See :class:`CandidateSets`."""
+        """Read the candidates of each segment."""
         return self._from_one() if len(self.paths) == 1 else self._from_several()
 
     def _from_one(self) -> Generator[Candidates, None, None]:
@@ -129,7 +118,7 @@ class CandidateTable(Followed):
         return [(one, column) for one, column in named if column is not None]
 
     def __iter__(self) -> Generator[Candidates, None, None]:
-        """See :class:`CandidateSets`."""
+        """Read the candidates of each segment."""
         rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
         with contextlib.closing(rows):
             for number, row in rows:
@@ -150,6 +139,10 @@ class CandidateTable(Followed):
             self.name is not None,
             f"{row.name}, {row.unit} {row.number}",
         ).checked()
+
+
+CandidateSets = CandidateFiles | CandidateTable
+"""Source of candidates; each iteration reads the input again."""
 
 
 def _texts(row: TableRow, column: str) -> tuple[str, ...]:

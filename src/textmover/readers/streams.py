@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from textmover.readers.lines import Followed, LineError, Position, check_once, side_by_side
 from textmover.readers.segments import NoReferenceError, TableRow, check_columns, read_rows
@@ -25,21 +25,6 @@ class Row(NamedTuple):
     hypotheses: tuple[str, ...]  # the text of each system; none if the row was left out
     references: tuple[str, ...]  # one or more texts; none if the row was left out
     problem: str = ""  # why the row was left out; empty if it was not
-
-
-class Rows(Protocol):
-    """Source of rows; each iteration reads the input again."""
-
-    @property
-    def systems(self) -> tuple[str, ...]:
-        """Names of the systems, in the order of the hypotheses."""
-
-    @property
-    def share(self) -> float | None:
-        """Share of the input that has been read, in [0, 1]; ``None`` if its length is unknown."""
-
-    def __iter__(self) -> Generator[Row, None, None]:
-        """Read the rows."""
 
 
 class _Reading(Followed):
@@ -75,7 +60,7 @@ class TextFiles(_Reading):
         return (*self.hypotheses, *self.references)
 
     def __iter__(self) -> Generator[Row, None, None]:
-        """Read the rows; see :class:`Rows`."""
+        """Read the rows."""
         systems = len(self.hypotheses)
         with contextlib.closing(side_by_side(self.paths, self._position)) as rows:
             for number, lines in enumerate(rows, start=1):
@@ -108,7 +93,7 @@ class TableFile(_Reading):
         check_distinct(self.hypotheses)
 
     def __iter__(self) -> Generator[Row, None, None]:
-        """Read the rows; see :class:`Rows`."""
+        """Read the rows."""
         rows = read_rows(self.path, self._fields, format=self.format, split=self.split, position=self._position)
         with contextlib.closing(rows):
             for number, row in rows:
@@ -142,6 +127,10 @@ class TableFile(_Reading):
                 # JSON Lines name their columns row by row: a first one without a text more likely has another name.
                 check_columns(row.name, tuple(row.cells), self._fields)
             raise
+
+
+Rows = TextFiles | TableFile
+"""Source of rows; each iteration reads the input again."""
 
 
 def check_distinct(systems: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -130,14 +130,11 @@ def _references(row: TableRow, description: SetDescription) -> tuple[str, ...]:
         if description.missing_references == "leave out":
             return ()
         way_out = f"leave out such rows with {description.place('missing_references', 'leave out')}"
+        columns = f"column{'s' if len(description.references) > 1 else ''} {named(description.references)}"
         raise InputError(
-            f"Expected a reference in {_columns_named(description.references)} of {row.name}, {row.unit} {row.number}, "
-            f"but got none: add one, or {way_out}."
+            f"Expected a reference in {columns} of {row.name}, {row.unit} {row.number}, but got none: add one, or "
+            f"{way_out}."
         ) from error
-
-
-def _columns_named(columns: Sequence[str]) -> str:
-    return f"{'column' if len(columns) == 1 else 'columns'} {named(columns)}"
 
 
 def _judged(

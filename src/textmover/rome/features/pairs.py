@@ -61,7 +61,9 @@ def pair_features(
     """Features ``[B, F]`` in the order of the configuration, and flags ``[B, 2]``: a side is empty, one is long."""
     device = references.vectors.device
     references, hypotheses = apart(references, hypotheses)
-    own, other = (_without_tail(_units(config, idf, side)) for side in (references, hypotheses))
+    units = (_units(config, idf, side) for side in (references, hypotheses))
+    # Without the places behind the last word that takes part: in long texts, those behind the encoder's limit.
+    own, other = (Units(*(part[:, : _width(one.mask)] for part in one)) for one in units)
     semantic = semantic_similarity(own, other, config.semantic)
     found = {"semantic": semantic.value}
     empty, long = semantic.empty, torch.zeros_like(semantic.empty)
@@ -109,12 +111,6 @@ def _units(config: RomeConfig, idf: WordIdf | None, side: RomeFeatures) -> Units
     mask = taking_part(side.mask, words)
     weights, _ = word_weights(words, mask, idf, weighting=config.weights, normalize=config.balanced)
     return Units(side.vectors, mask, weights)
-
-
-def _without_tail(units: Units) -> Units:
-    """Without the places behind the last word that takes part: in long texts, those behind the encoder's limit."""
-    width = _width(units.mask)
-    return Units(units.vectors[:, :width], units.mask[:, :width], units.weights[:, :width])
 
 
 def _width(mask: Tensor) -> int:

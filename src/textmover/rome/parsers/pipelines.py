@@ -69,7 +69,7 @@ class CachedParser(ABC):
                     found[text] = self._kept[text]
             missing = [text for text in dict.fromkeys(texts) if text not in found]
             for batch in self._batches(missing):
-                clean = [_clean(text) for text in batch]
+                clean = [SURROGATE.sub("\ufffd", " ".join(text.split())) for text in batch]
                 for text, read, parsed in zip(batch, clean, list(self._parse(clean)), strict=True):
                     found[text] = _onto(text, read, parsed)
                     self._keep(text, found[text])
@@ -108,11 +108,6 @@ def _check(texts: Sequence[str]) -> None:
                 f"Expected each text to have at most {LONGEST:,} characters to be parsed, but got {len(text):,}: "
                 "split it into paragraphs."
             )
-
-
-def _clean(text: str) -> str:
-    """A text with single spaces between its words and none around, in characters that UTF-8 has."""
-    return SURROGATE.sub("\ufffd", " ".join(text.split()))
 
 
 def _onto(text: str, clean: str, parsed: ParsedText) -> ParsedText:
@@ -223,8 +218,9 @@ class StanzaParser(CachedParser):
     def __init__(self, language: str, cached_words: int = 200_000) -> None:
         super().__init__(language, cached_words)
         self._pipeline, version = _load_stanza(language)
-        named = ((key, Path(value)) for key, value in sorted(self._pipeline.config.items()) if _is_file(key, value))
-        self.identity = f"stanza:{language}-{version}+{_hash(named)}"
+        paths = {key: value for key, value in sorted(self._pipeline.config.items()) if key.endswith("_path")}
+        files = ((key, Path(one)) for key, one in paths.items() if isinstance(one, str) and Path(one).is_file())
+        self.identity = f"stanza:{language}-{version}+{_hash(files)}"
 
     def _parse(self, texts: list[str]) -> Iterator[ParsedText]:
         yield from map(_parsed, self._pipeline.bulk_process(texts))
@@ -269,7 +265,3 @@ def _load_stanza(language: str) -> tuple[Any, str]:
             f"Get them: python -c \"import stanza; stanza.download('{language}')\""
         ) from error
     return pipeline, stanza.__version__
-
-
-def _is_file(key: str, value: object) -> bool:
-    return key.endswith("_path") and isinstance(value, str) and Path(value).is_file()
