@@ -91,13 +91,12 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("answer", ["y", "yes", "1"])
 @pytest.mark.parametrize("door", COMMANDS)
-def test_no_command_runs_it_or_asks(run, request, tmp_path, mark, monkeypatch, door, answer):
+def test_no_command_runs_it_or_asks(run, request, tmp_path, mark, monkeypatch, door):
     names = [one for one in ("encoder", "checkpoint", "recipe") if f"{{{one}}}" in COMMANDS[door]]
     words = COMMANDS[door].format(**{one: request.getfixturevalue(one) for one in names}).split()
-    (tmp_path / "texts").write_text(f"{answer}\n" * 40)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{answer}\n".encode() * 40)))
+    (tmp_path / "texts").write_text("y\nyes\n1\n" * 14)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"y\nyes\n1\n" * 14)))
     ended = run(*words)
     assert not mark.exists()
     assert ended.code == 2, ended

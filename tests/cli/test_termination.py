@@ -12,22 +12,22 @@ from textmover.runs.termination import Terminated, heeding_termination
 from textmover.types import InputError
 
 
-def terminate() -> None:
-    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "the tests would end here"
-    os.kill(os.getpid(), signal.SIGTERM)
+def terminate(sent: signal.Signals = signal.SIGTERM) -> None:
+    assert signal.getsignal(sent) is not signal.SIG_DFL, "the tests would end here"
+    os.kill(os.getpid(), sent)
 
 
 @pytest.fixture
 def terminated_after(monkeypatch):
-    """Lets SIGTERM come behind so many shards, once."""
+    """Lets a signal come behind so many shards, once."""
 
-    def terminated_after(shards):
+    def terminated_after(shards, sent=signal.SIGTERM):
         asked = []
 
         def score_shard(*given):
             asked.append(given)
             if len(asked) == shards + 1:
-                terminate()
+                terminate(sent)
             return original(*given)
 
         original = streaming.score_shard
@@ -42,20 +42,25 @@ def command(texts, tiny_encoder):
     return ("score", "-i", *texts, *options)
 
 
-def test_finished_shards_are_told_and_taken_up(run, command, terminated_after):
-    terminated_after(2)
+SIGNALS = pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+
+
+@SIGNALS
+def test_finished_shards_are_told_and_taken_up(run, command, terminated_after, sent, code):
+    terminated_after(2, sent)
     ended = run(*command)
     said = "textmover: interrupted: 2 finished shards are kept in s.txt.parts, continue with --resume\n"
-    assert ended == (143, "", said)
+    assert ended == (code, "", said)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     ended = run(*command, "--resume").ok()
     assert ended.err.startswith("Kept: 2 shards of an earlier run\n")
 
 
-def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, terminated_after):
-    terminated_after(0)
+@SIGNALS
+def test_nothing_is_left_of_a_run_without_a_shard(run, command, tmp_path, terminated_after, sent, code):
+    terminated_after(0, sent)
     before = sorted(tmp_path.iterdir())
-    assert run(*command) == (143, "", "textmover: interrupted\n")
+    assert run(*command) == (code, "", "textmover: interrupted\n")
     assert sorted(tmp_path.iterdir()) == before
 
 

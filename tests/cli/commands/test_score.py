@@ -84,12 +84,6 @@ def test_a_checkpoint_scores_as_the_preset_it_came_from(run, texts, checkpoint, 
 # --- what goes in -----------------------------------------------------------------------------------------------------
 
 
-def test_hypotheses_from_standard_input(run, texts, tiny_encoder, expected, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts[0].read_bytes())))
-    ended = run("score", "-i", "-", texts[1], "--encoder", tiny_encoder)
-    np.testing.assert_array_equal(np.float32(ended.out.split()), np.float32(expected.scores))
-
-
 def test_of_several_references_the_best_counts_and_empty_lines_do_not(run, texts, tiny_encoder, write, pairs, expected):
     second = write("ref2.txt", [pairs[0][0], "", "", pairs[3][0]])
     ended = run("score", "-i", *texts, second, "--encoder", tiny_encoder, "--multi-reference", "best")
@@ -101,13 +95,6 @@ def test_of_several_references_the_best_counts_and_empty_lines_do_not(run, texts
     values = np.array(mean.out.split(), dtype=float)
     np.testing.assert_allclose(values[1:3], expected.scores[1:3], rtol=0, atol=1e-6)
     assert values[0] == pytest.approx((1 + expected.scores[0]) / 2, abs=1e-6)
-
-
-def test_a_table_by_its_columns(run, tiny_encoder, write, pairs, expected):
-    table = write("pairs.jsonl", [json.dumps({"mt": mt, "ref": ref}) for mt, ref in pairs])
-    columns = ("--hypothesis-column", "mt", "--reference-column", "ref")
-    ended = run("score", "--data", table, *columns, "--encoder", tiny_encoder)
-    np.testing.assert_array_equal(np.float32(ended.out.split()), np.float32(expected.scores))
 
 
 def test_idf_is_fitted_on_the_texts_of_files_and_never_on_standard_input(
@@ -164,15 +151,6 @@ def test_long_texts_are_cut_and_counted_or_an_error(run, refused, tiny_encoder, 
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/tokenizer.json"])
-def test_a_checkpoint_that_lacks_a_file(refused, texts, checkpoint, tmp_path, name):
-    copy = shutil.copytree(checkpoint, tmp_path / "copy")
-    (copy / name).unlink()
-    said = refused("score", "-i", *texts, "--model", copy)
-    assert str(copy) in said
-    assert name in said
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "encoder/config.json"])

@@ -1,21 +1,20 @@
 import csv
 import json
 import sqlite3
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from runs import recipe, write_ratings, write_recipe
 from textmover.cli.training import search as command
-from textmover.cli.training.search import ObjectiveError, placed
+from textmover.cli.training.search import placed
 from textmover.experiments.search.space import Choices, JudgedParts, Range, check_keys, judged_print, read_space
 from textmover.runs.termination import Terminated
 from textmover.types import InputError
 
 ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT / "tests" / "training"))
-from runs import recipe, write_ratings, write_recipe  # noqa: E402
 
 pytest.importorskip("optuna", reason="needs optuna: pip install 'textmover[search]'")
 
@@ -39,37 +38,48 @@ def asked(tmp_path: Path, tiny_encoder: Path):
     return write
 
 
-@pytest.fixture
-def trials(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
-    """Trials without training: the nearer the rate is to 1e-3, the better; those that were run are listed."""
-    run: list[dict] = []
+class Trials(list):
+    """Takes the place of trainings: lists the recipes of trials, which ``judge`` values.
 
-    def fake(recipe, folder, objective, *, maximise, report, judged):
-        rate = recipe["model"]["init_args"]["optimizer"]["learning_rate"]
-        run.append(recipe)
-        value = 1 - abs(rate - 1e-3) * 100
-        for number in (1, 2):
-            report(number, value)
+    The nearer the learning rate is to 1e-3, the better, unless a test judges otherwise.
+    """
+
+    def judge(self, number, recipe, report, judged):
+        value = 1 - abs(recipe["model"]["init_args"]["optimizer"]["learning_rate"] - 1e-3) * 100
+        for validation in (1, 2):
+            report(validation, value)
         return value, 2
 
-    monkeypatch.setattr(command, "run_trial", fake)
-    return run
+    def __call__(self, recipe, folder, objective, *, maximise, report, judged):
+        self.append(recipe)
+        return self.judge(len(self) - 1, recipe, report, judged)
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trials]:
+    """Trials without training, of a recipe that is not checked before, in a database that need not survive a crash."""
+    import sqlalchemy
+
+    made = Trials()
+    monkeypatch.setattr(command, "run_trial", made)
+    monkeypatch.setattr(command, "_check", lambda search: write_recipe(search.folder / "recipe.yaml", search.recipe))
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", in_memory)
+    yield made
+    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", in_memory)
+
+
+def in_memory(connection: sqlite3.Connection, _: object) -> None:
+    connection.executescript("pragma synchronous = off; pragma journal_mode = memory;")
 
 
 def table(folder: Path) -> list[dict[str, str]]:
+    """The trials of a search, without their seconds."""
     with (folder / "trials.csv").open(newline="") as stream:
-        return list(csv.DictReader(stream))
+        return [{**row, "seconds": ""} for row in csv.DictReader(stream)]
 
 
-def untimed(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{**row, "seconds": ""} for row in rows]
-
-
-def complaint(err: str) -> str:
-    lines = [line for line in err.splitlines() if line.startswith("textmover: ")]
-    assert len(lines) == 1, err
-    assert "Traceback" not in err
-    return lines[0]
+def states(folder: Path) -> list[str]:
+    return [row["state"] for row in table(folder)]
 
 
 # --- real trials ------------------------------------------------------------------------------------------------------
@@ -99,22 +109,19 @@ def test_trials_are_fits_and_the_best_recipe_runs_as_it_is(run, asked, tmp_path)
 
 
 @pytest.mark.long
-def test_what_no_validation_logs_is_told_with_what_there_is(run, asked, tmp_path):
-    assert (
-        "held-back/kendall, held-back/pearson, held-back/spearman"
-        in run(
-            *asked(trainer__max_epochs=1, trainer__limit_train_batches=1), "--objective", "held-back/persson"
-        ).complaint()
-    )
-    assert table(tmp_path / "out")[0]["state"] == "failed"
+def test_what_no_validation_logs_ends_the_search_with_what_there_is(run, asked, tmp_path):
+    given = asked(trainer__max_epochs=1, trainer__limit_train_batches=1)
+    said = run(*given, "--objective", "held-back/persson").complaint()
+    assert "held-back/kendall, held-back/pearson, held-back/spearman" in said
+    assert states(tmp_path / "out") == ["failed"]
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
-    ended = run(*asked(), "--trials", 6).ok()
+    arguments = asked()
+    ended = run(*arguments, "--trials", 6).ok()
     rows = table(tmp_path / "out")
     assert len(rows) == 6
     complete = [row for row in rows if row["state"] == "complete"]
@@ -128,111 +135,97 @@ def test_the_best_of_all_trials_is_told_and_kept(run, asked, trials, tmp_path):
     assert kept["model"]["init_args"]["overrides"]["temperature"] == float(best[SHARP])
     assert kept["export"] == "out/best/metric"
     assert all(1e-4 <= float(row[RATE]) <= 1e-2 for row in rows)
+    assert "Train with the best" in run(*arguments, "--trials", 6, "--resume").ok().out
+    assert len(trials) == 6
+    for change in (["--objective", "held-back/kendall"], ["--seeds", "3"], ["--minimise"]):
+        said = run(*arguments, "--trials", 7, "--resume", *change).complaint()
+        assert f"{change[0]} is another" in said
+    run(*arguments, "--trials", 7, "--resume").ok()
+    assert len(table(tmp_path / "out")) == 7
 
 
-@pytest.mark.long
-def test_the_mean_over_seeds_counts_and_each_has_its_folder(run, asked, tmp_path, monkeypatch):
-    seen = []
-
-    def fake(recipe, folder, objective, *, maximise, report, judged):
-        seen.append((recipe["seed_everything"], recipe["data"]["init_args"]["seed"], folder.name))
-        return float(recipe["seed_everything"]), 1
-
-    monkeypatch.setattr(command, "run_trial", fake)
+def test_the_mean_over_seeds_counts(run, asked, trials, tmp_path):
+    trials.judge = lambda number, recipe, *_: (float(recipe["seed_everything"]), 1)
     assert run(*asked(data__init_args__seed=9), "--trials", 1, "--seeds", 1, 4).code == 0
-    assert seen == [(1, 1, "seed-1"), (4, 4, "seed-4")]
+    assert [(one["seed_everything"], one["data"]["init_args"]["seed"]) for one in trials] == [(1, 1), (4, 4)]
     (row,) = table(tmp_path / "out")
     assert float(row["held-back/pearson"]) == 2.5
     assert row["values"] == "1.0 4.0"
 
 
-@pytest.mark.long
 def test_less_is_more_where_it_is_minimised(run, asked, trials, tmp_path):
     assert run(*asked(), "--trials", 4, "--minimise", "--no-pruning").code == 0
-    rows = table(tmp_path / "out")
-    worst = min(rows, key=lambda row: float(row["held-back/pearson"]))
+    worst = min(table(tmp_path / "out"), key=lambda row: float(row["held-back/pearson"]))
     assert f"trial {worst['trial']} of 4" in (tmp_path / "out" / "best.yaml").read_text()
 
 
-def test_a_trial_below_the_median_ends_early(run, asked, tmp_path, monkeypatch):
-    epochs = []
+def test_a_trial_below_the_median_ends_early(run, asked, trials, tmp_path):
+    epochs = [0] * 6
 
-    def fake(recipe, folder, objective, *, maximise, report, judged):
-        place = len(epochs)
-        epochs.append(0)
+    def judge(place, recipe, report, judged):
         value = 0.1 if place == 5 else 0.5 + place / 100
         for number in (1, 2, 3):
             epochs[place] = number
             report(number, value)
         return value, 3
 
-    monkeypatch.setattr(command, "run_trial", fake)
+    trials.judge = judge
     assert run(*asked(), "--trials", 6).code == 0
     assert epochs == [3] * 5 + [1]
-    assert [row["state"] for row in table(tmp_path / "out")] == ["complete"] * 5 + ["pruned"]
+    assert states(tmp_path / "out") == ["complete"] * 5 + ["pruned"]
 
 
-def test_a_trial_that_fails_is_in_the_table_with_its_reason_and_the_others_go_on(run, asked, tmp_path, monkeypatch):
-    count = []
-
-    def fake(recipe, folder, objective, *, maximise, report, judged):
-        count.append(1)
-        if len(count) == 2:
+def test_a_trial_that_fails_is_in_the_table_with_its_reason_and_the_others_go_on(run, asked, trials, tmp_path):
+    def judge(number, *_):
+        if number == 1:
             raise RuntimeError("out of\nmemory")
         return 0.5, 1
 
-    monkeypatch.setattr(command, "run_trial", fake)
+    trials.judge = judge
     ended = run(*asked(), "--trials", 3).ok()
-    rows = table(tmp_path / "out")
-    assert [row["state"] for row in rows] == ["complete", "failed", "complete"]
-    assert rows[1]["reason"] == "out of memory"
+    assert states(tmp_path / "out") == ["complete", "failed", "complete"]
+    assert table(tmp_path / "out")[1]["reason"] == "out of memory"
     assert "Trial 2 of 3: failed" in ended.err
 
 
-@pytest.mark.long
-def test_a_search_whose_first_trials_all_fail_ends(run, asked, tmp_path, monkeypatch):
-    def fake(*_, **__):
+def test_a_search_whose_first_trials_all_fail_ends_and_defects_keep_their_traceback(run, asked, trials, tmp_path):
+    def judge(*_):
         raise InputError("Expected a loss, but got `foo`.")
 
-    monkeypatch.setattr(command, "run_trial", fake)
+    trials.judge = judge
     said = run(*asked(), "--trials", 20).complaint()
     assert "the first 3 failed" in said
     assert "`foo`" in said
     assert len(table(tmp_path / "out")) == 3
-
-
-def test_defects_keep_their_traceback(run, asked, monkeypatch):
-    monkeypatch.setattr(command, "run_trial", lambda *_, **__: {}["missing"])
+    trials.judge = lambda *_: {}["missing"]
     with pytest.raises(KeyError):
-        run(*asked(), "--trials", 2)
+        run(*asked(), "--trials", 5, "--resume")
 
 
 # --- what trials are judged on ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_a_trial_that_is_judged_on_other_parts_is_refused_with_the_likely_key(run, asked, tmp_path, monkeypatch):
-    def fake(recipe, folder, objective, *, maximise, report, judged):
+def test_a_trial_that_is_judged_on_other_parts_is_refused_with_the_likely_key(run, asked, trials, tmp_path):
+    def judge(number, recipe, report, judged):
         judged("few" if recipe["data"]["init_args"]["batch_size"] == 4 else "many")
         return 0.5, 1
 
-    monkeypatch.setattr(command, "run_trial", fake)
-    space = {RATE: {"low": 1e-4, "high": 1e-2}, "data.init_args.batch_size": {"choices": [4, 8]}}
-    arguments = asked(space)
+    trials.judge = judge
+    arguments = asked({RATE: {"low": 1e-4, "high": 1e-2}, "data.init_args.batch_size": {"choices": [4, 8]}})
     assert run(*arguments, "--trials", 6, "--sampler", "random").code == 0
     rows = table(tmp_path / "out")
     first = rows[0]["data.init_args.batch_size"]
-    states = {(row["data.init_args.batch_size"] == first, row["state"]) for row in rows}
-    assert states == {(True, "complete"), (False, "failed")}
+    assert {(row["data.init_args.batch_size"] == first, row["state"]) for row in rows} == {
+        (True, "complete"), (False, "failed"),
+    }  # fmt: skip
     refused = next(row for row in rows if row["state"] == "failed")
     assert refused["reason"] == (
         "Expected the parts that trials are judged on to stay the same, but they are not those of the first trial: "
         "leave data.init_args.batch_size out of the space."
     )
-    monkeypatch.setattr(command, "run_trial", lambda *_, judged, **__: (judged("changed"), (0.9, 1))[1])
-    ended = run(*arguments, "--trials", 7, "--sampler", "random", "--resume")
-    assert table(tmp_path / "out")[6]["state"] == "failed", "what the first trial was judged on is kept"
-    assert ended.code == 0
+    trials.judge = lambda number, recipe, report, judged: (judged("changed"), (0.9, 1))[1]
+    run(*arguments, "--trials", 7, "--sampler", "random", "--resume").ok()
+    assert states(tmp_path / "out")[6] == "failed", "what the first trial was judged on is kept"
 
 
 class Study:
@@ -303,31 +296,35 @@ def test_a_trial_tells_what_it_is_judged_on_before_its_first_step(asked, tmp_pat
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("ending", "code"), [(KeyboardInterrupt, 130), (Terminated, 143)])
-def test_an_interrupted_search_keeps_what_is_there_and_goes_on(run, asked, trials, tmp_path, monkeypatch, ending, code):
-    whole = command.run_trial
+class Killed(BaseException):
+    """Stands for SIGKILL."""
 
-    def interrupted(*arguments, **options):
-        if len(trials) == 2:
-            trials.append({"interrupted": True})
+
+@pytest.mark.parametrize(("ending", "code"), [(KeyboardInterrupt, 130), (Terminated, 143), (Killed, None)])
+def test_an_ended_search_keeps_what_is_there_and_goes_on(run, asked, trials, tmp_path, ending, code):
+    def judge(number, *rest):
+        if number == 2:
             raise ending
-        return whole(*arguments, **options)
+        return plain(number, *rest)
 
-    monkeypatch.setattr(command, "run_trial", interrupted)
+    plain, trials.judge = trials.judge, judge
     arguments = asked()
-    ended = run(*arguments, "--trials", 5, "--no-pruning")
-    assert ended.code == code
-    assert "2 trials are in out/trials.csv; go on with --resume" in ended.err
-    broken = table(tmp_path / "out")
-    assert [row["state"] for row in broken] == ["complete", "complete"]
-    assert (tmp_path / "out" / "best.yaml").exists()
+    if code is None:
+        with pytest.raises(Killed):
+            run(*arguments, "--trials", 5, "--no-pruning")
+    else:
+        ended = run(*arguments, "--trials", 5, "--no-pruning")
+        assert ended.code == code
+        assert "2 trials are in out/trials.csv; go on with --resume" in ended.err
+        assert (tmp_path / "out" / "best.yaml").exists()
+    assert states(tmp_path / "out") == ["complete", "complete"]
 
-    assert "--resume goes on" in complaint(run(*arguments, "--trials", 5).err)
-    assert run(*arguments, "--trials", 5, "--no-pruning", "--resume").code == 0
+    assert "--resume goes on" in run(*arguments, "--trials", 5).complaint()
+    run(*arguments, "--trials", 5, "--no-pruning", "--resume").ok()
     rows = table(tmp_path / "out")
     arguments[arguments.index("out")] = "unbroken"
-    assert run(*arguments, "--trials", 5, "--no-pruning").code == 0
-    assert untimed(rows) == untimed(table(tmp_path / "unbroken"))
+    run(*arguments, "--trials", 5, "--no-pruning").ok()
+    assert rows == table(tmp_path / "unbroken")
     assert len({row[RATE] for row in rows}) == 5
 
 
@@ -345,59 +342,10 @@ def test_a_full_disk_keeps_the_trials_that_have_ended(run, asked, trials, tmp_pa
         ended = run(*arguments)
     finally:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", full)
-    assert ended.code == 2
     said = "Expected to be able to read and write out/search.db, but got: database or disk is full. Make room for it,"
-    assert said in complaint(ended.err)
-    assert run(*arguments, "--resume").code == 0
-    rows = table(tmp_path / "out")
-    assert [row["state"] for row in rows] == ["complete"] * 4
-
-
-def test_a_killed_search_goes_on_with_the_trial_that_it_was_at(run, asked, trials, tmp_path, monkeypatch):
-    class Killed(BaseException):
-        pass
-
-    def kill(*_, **__):
-        raise Killed
-
-    arguments = asked()
-    with monkeypatch.context() as patch:
-        patch.setattr(command, "run_trial", kill)
-        with pytest.raises(Killed):
-            run(*arguments, "--trials", 2)
-    assert table(tmp_path / "out") == []
-    assert run(*arguments, "--trials", 2, "--resume").code == 0
-    rows = table(tmp_path / "out")
-    assert [row["state"] for row in rows] == ["complete", "complete"]
-    arguments[arguments.index("out")] = "unbroken"
-    assert run(*arguments, "--trials", 2).code == 0
-    assert untimed(rows) == untimed(table(tmp_path / "unbroken"))
-
-
-@pytest.mark.long
-def test_a_finished_search_only_prints_and_more_trials_add_to_it(run, asked, trials, tmp_path):
-    arguments = asked()
-    assert run(*arguments, "--trials", 2).code == 0
-    ended = run(*arguments, "--trials", 2, "--resume").ok()
-    assert "Train with the best" in ended.out
-    assert len(trials) == 2
-    assert run(*arguments, "--trials", 3, "--resume").code == 0
-    assert len(table(tmp_path / "out")) == 3
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (["--objective", "held-back/kendall"], "--objective"),
-        pytest.param(["--seeds", "3"], "--seeds", marks=pytest.mark.long),
-        pytest.param(["--minimise"], "--minimise", marks=pytest.mark.long),
-    ],
-)
-def test_another_search_is_not_mixed_in(run, asked, trials, change, named):
-    arguments = asked()
-    assert run(*arguments, "--trials", 1).code == 0
-    said = run(*arguments, "--trials", 2, "--resume", *change).complaint()
-    assert f"{named} is another" in said or "direction" in said
+    assert said in ended.complaint()
+    run(*arguments, "--resume").ok()
+    assert states(tmp_path / "out") == ["complete"] * 4
 
 
 def test_two_searches_do_not_share_a_folder(run, asked, tmp_path):
@@ -405,18 +353,28 @@ def test_two_searches_do_not_share_a_folder(run, asked, tmp_path):
 
     (tmp_path / "out").mkdir()
     with FileLock(tmp_path / "out" / ".lock"):
-        ended = run(*asked())
-    assert ended.code == 2
-    assert "another search runs in out" in complaint(ended.err)
+        assert "another search runs in out" in run(*asked()).complaint()
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
+def test_a_key_that_is_none_names_the_nearest(run, asked):
+    said = run(*asked({"model.init_args.optimizer.learning_rat": {"low": 1, "high": 2}})).complaint()
+    assert "learning_rat" in said
+    assert "did you mean model.init_args.optimizer.learning_rate?" in said
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory, tiny_encoder):
+    """All keys of a recipe."""
+    folder = tmp_path_factory.mktemp("known")
+    return command.config_of(recipe(folder, tiny_encoder, folder / "ratings.tsv"), folder / "recipe.yaml")
+
+
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("model.init_args.optimizer.learning_rat", "did you mean model.init_args.optimizer.learning_rate?"),
         ("model.init_args.overrides.temprature", "did you mean model.init_args.overrides.temperature?"),
         ("trainer.max_epoch", "did you mean trainer.max_epochs?"),
         ("data.init_args.held_back", "changes them"),
@@ -428,11 +386,11 @@ def test_two_searches_do_not_share_a_folder(run, asked, tmp_path):
         ("nothing.like.it", "--print_config"),
     ],
 )
-def test_a_key_that_is_none_names_the_nearest(run, asked, trials, key, words):
-    said = run(*asked({key: {"low": 1, "high": 2}})).complaint()
-    assert words in said
-    assert key in said
-    assert trials == []
+def test_a_key_that_cannot_be_searched_is_refused(known, key, words):
+    with pytest.raises(InputError) as told:
+        check_keys({key: {"low": 1, "high": 2}}, known)
+    assert words in str(told.value)
+    assert key in str(told.value)
 
 
 def test_keys_of_several_sources_are_read_behind_their_names():
@@ -471,12 +429,9 @@ def test_an_entry_that_is_none(tmp_path, entry, words):
     assert words in str(told.value)
 
 
-def test_a_value_that_the_recipe_refuses_is_told_before_the_first_trial(run, asked, trials):
-    said = run(
-        *asked({"model.init_args.bfloat16": {"choices": ["no", "maybe"]}, "trainer.max_epochs": {"choices": ["few"]}})
-    ).complaint()
-    assert "max_epochs" in said
-    assert trials == []
+def test_a_value_that_the_recipe_refuses_is_told_before_the_first_trial(run, asked):
+    space = {"model.init_args.bfloat16": {"choices": ["no", "maybe"]}, "trainer.max_epochs": {"choices": ["few"]}}
+    assert "max_epochs" in run(*asked(space)).complaint()
 
 
 @pytest.mark.parametrize(
@@ -493,16 +448,6 @@ def test_files_that_cannot_be_read(run, asked, tmp_path, file, text, words):
     arguments = asked()
     (tmp_path / file).unlink() if text is None else (tmp_path / file).write_text(text)
     assert words in run(*arguments).complaint()
-
-
-@pytest.mark.long
-def test_the_objective_is_told_apart_from_a_trial_that_fails(run, asked, tmp_path, monkeypatch):
-    def fake(*_, **__):
-        raise ObjectiveError("Expected --objective to be one of what validation logs (a, b), but got 'c'.")
-
-    monkeypatch.setattr(command, "run_trial", fake)
-    assert run(*asked(), "--trials", 9).code == 2
-    assert len(table(tmp_path / "out")) == 1
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -530,8 +475,9 @@ def test_choices_keep_their_kind():
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "search").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_space_that_ships_fits_its_recipe(path, run, trials, monkeypatch):
+def test_every_space_that_ships_fits_its_recipe(path, run, monkeypatch):
     space = read_space(path)
+    monkeypatch.setattr(command, "run_trial", Trials())
     run("search", "--config", ROOT / "configs" / path.name, "--space", path, "--output", "out", "--trials", 1).ok()
     for key in space:
         assert key in (Path("out") / "trials.csv").read_text()

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from textmover.cli.training.train import main as train
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from runs import recipe, write_ratings
+from textmover.cli.training.train import main as train
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Lightning, about odd but possible values
 
