@@ -315,6 +315,31 @@ CASES = {
         --data texts.txt --centering batch | invalid choice: 'batch'
         --data texts.txt --encoder no-such-encoder | no folder
         --data texts.txt --device teapot | 'teapot'""",
+    "export": """
+        gone.ckpt | required: FOLDER
+        gone.ckpt out | gone.ckpt to be the checkpoint of a training run, but there is no such file
+        folder out | to be a checkpoint, but it holds no config.json
+        runs/gone.ckpt out | or a name (see `textmover list`)
+        textmover-gone out | Expected textmover-gone to be
+        checkpoint h.txt/metric | h.txt/metric … give another place""",
+    "export checkpoint out": """
+        --precision int8 | name what is to be written
+        --backend openvino | pip install "textmover[openvino]"
+        --backend torch | invalid choice: 'torch'
+        --untrained 1.5 | `--untrained` to be between 0 (as trained) and 1 (untrained), but got 1.5
+        --untrained nan | --untrained to be a finite number, but got nan
+        --score-column z | `--ratings FILE` beside `--score-column`
+        --ratings gone.csv | gone.csv
+        --ratings ratings.tsv | corpus statistics or calibration to fit on --ratings, but got one with neither
+        --average gone.ckpt | gone.ckpt to be the checkpoint of a training run, but there is no such file
+        --average checkpoint --weights 1 | `--weights` to hold 2 numbers, one for each metric, but got 1
+        --average checkpoint --weights 1 -1 | `--weights` to be finite, at least 0 and not all 0, but got
+        --weights 1 2 | --average RUN …` beside `--weights`, but got none
+        --adapter 0 | `rank` to be a whole number from 1 to 65,536, but got 0
+        --adapter-dtype float16 | `--adapter RANK` beside `--adapter-dtype`
+        --adapter 4 --backend openvino | `--backend` without `--adapter`
+        --private | `--push OWNER/NAME` beside `--private`
+        --push name | to be a repository such as owner/name, but got 'name'""",
     "fit-mean --output x.sft": """
         --data table.tsv | name it with `--column`
         --data table.tsv --column texts | set `--column` to the name

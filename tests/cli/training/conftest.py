@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
+from textmover.checkpoints.loading import load_metric
 from textmover.cli.training.train import main as train
+from textmover.modules import MetricModel
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "training"))
 from runs import recipe, write_ratings, write_recipe
@@ -67,3 +70,30 @@ def refuse(tmp_path: Path, tiny_encoder: Path, ratings: Path, complaint: Callabl
         return said
 
     return refuse
+
+
+@pytest.fixture
+def save_run(tmp_path: Path, tiny_encoder: Path) -> Callable[..., tuple[str, MetricModel]]:
+    """Writes a Lightning checkpoint of a run whose seed has moved every weight; returns its name and its metric."""
+
+    def save(name: str = "run.ckpt", seed: int = 0, start: object = "twmd", **fields: object) -> tuple:
+        own = {} if isinstance(start, Path) else {"encoder": str(tiny_encoder)}
+        metric = load_metric(start, **{**own, "calibrate": True, **fields})
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(seed)
+            for one in metric.parameters():
+                one.add_(0.03 * torch.randn_like(one))
+        if metric.needs_fit:
+            metric.fit(["a cat sat in the street", "she will sing", "the cat sat on a street", "he can not sing"])
+        state = {f"metric.{key}": one for key, one in metric.state_dict().items()}
+        content = {
+            "epoch": 0,
+            "global_step": 9,
+            "pytorch-lightning_version": "2.6.0",
+            "state_dict": {**state, "rating_mean": torch.zeros((), dtype=torch.float64)},
+            "textmover": {"start": str(start), "config": metric.config.to_dict()},
+        }
+        torch.save(content, tmp_path / name)
+        return name, metric.eval()
+
+    return save

@@ -16,26 +16,6 @@ TEXTS = (["a cat sat in the street", "she will sing"], ["the cat sat on a street
 RATED = ["system,reference,score", "the small dog,a little dog,0.9", "she sold books,warm tea,0.1", "tea,warm tea,0.6"]
 
 
-@pytest.fixture
-def save_run(tmp_path, tiny_encoder):
-    """Writes a Lightning checkpoint of a run whose seed has moved every weight; returns it and its metric."""
-
-    def save(name="run.ckpt", seed=0, **fields):
-        metric = load_metric("twmd", **{"encoder": str(tiny_encoder), "calibrate": True, **fields})
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(seed)
-            for one in metric.parameters():
-                one.add_(0.03 * torch.randn_like(one))
-        if metric.needs_fit:
-            metric.fit([*TEXTS[0], *TEXTS[1]])
-        state = {f"metric.{key}": one for key, one in metric.state_dict().items()}
-        about = {"start": "twmd", "config": metric.config.to_dict()}
-        torch.save({"epoch": 0, "global_step": 9, "state_dict": state, "textmover": about}, tmp_path / name)
-        return name, metric.eval()
-
-    return save
-
-
 def weights(metric) -> dict[str, torch.Tensor]:
     return dict(metric.state_dict())
 
@@ -86,12 +66,6 @@ def test_a_card_speaks_of_the_adapter_that_it_is_the_card_of(run, save_run, tmp_
     assert "## Adapter" not in (tmp_path / "full" / "README.md").read_text()
 
 
-def test_an_adapter_of_full_rank_is_the_run(run, save_run, tmp_path):
-    name, metric = save_run()
-    assert run("export", name, "out", "--adapter", 64, "--adapter-dtype", "float32").code == 0
-    assert_same(load_checkpoint(tmp_path / "out"), metric, atol=1e-7)
-
-
 def test_an_adapter_without_its_statistics_says_nothing_of_scores(run, tiny_encoder, tmp_path):
     metric = load_metric("twmd-b", encoder=str(tiny_encoder))
     save_checkpoint(metric, tmp_path / "unfitted", card="# card")
@@ -124,21 +98,18 @@ def test_a_run_with_lora_is_merged(run, save_run, tmp_path):
 # --- averages and interpolation ---------------------------------------------------------------------------------------
 
 
-def test_runs_are_averaged(run, save_run, tmp_path):
+@pytest.mark.parametrize(("weights", "told"), [((), ("", "", "")), ((2, 1, 1), (" (2)", " (1)", " (1)"))])
+def test_runs_are_averaged(run, save_run, tmp_path, weights, told):
     names, metrics = zip(*(save_run(f"{seed}.ckpt", seed) for seed in range(3)), strict=True)
     folder = save_checkpoint(metrics[2], tmp_path / "third", card="")  # a run and a folder may be mixed
-    run("export", names[0], "out", "--average", names[1], folder).silent()
-    assert_same(load_checkpoint(tmp_path / "out"), average_metrics(metrics))
+    options = ("--weights", *weights) if weights else ()
+    run("export", names[0], "out", "--average", names[1], folder, *options).silent()
+    expected = average_metrics(metrics, [one / sum(weights) for one in weights] or None)
+    assert_same(load_checkpoint(tmp_path / "out"), expected)
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "as the mean of the weights of `0.ckpt`, `1.ckpt`, `third`" in card
+    listed = ", ".join(f"`{name}`{said}" for name, said in zip(("0.ckpt", "1.ckpt", "third"), told, strict=True))
+    assert f"as the mean of the weights of {listed}" in card
     assert f"{load_checkpoint(tmp_path / 'out').signature}`" in card
-
-
-def test_runs_may_count_differently(run, save_run, tmp_path):
-    names, metrics = zip(*(save_run(f"{seed}.ckpt", seed) for seed in range(2)), strict=True)
-    run("export", names[0], "out", "--average", names[1], "--weights", 3, 1).silent()
-    assert_same(load_checkpoint(tmp_path / "out"), average_metrics(metrics, [0.75, 0.25]))
-    assert "the mean of the weights of `0.ckpt` (3), `1.ckpt` (1)" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_a_released_metric_is_exported_by_its_name_with_its_card(run, tmp_path, embedded):
@@ -192,46 +163,6 @@ def test_everything_together_from_runs(run, save_run, tmp_path, write):
     assert (found.calibration.scale.item(), found.calibration.offset.item()) == pytest.approx((scale, offset), rel=1e-3)
     card = (tmp_path / "out" / "README.md").read_text()
     assert "0.25 of the way back to the untrained encoder, with mean and calibration fitted on `ratings.csv`" in card
-
-
-def test_a_share_of_nothing_leaves_the_weights(run, save_run, tmp_path):
-    name, metric = save_run()
-    assert run("export", name, "out", "--untrained", 0).code == 0
-    assert_same(load_checkpoint(tmp_path / "out"), metric)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--untrained", 1.5), "`--untrained` to be between 0 (as trained) and 1 (untrained), but got 1.5"),
-        (("--untrained", "nan"), "--untrained to be a finite number, but got nan"),
-        (("--score-column", "z"), "`--ratings FILE` beside `--score-column`"),
-        (("--ratings", "gone.csv"), "gone.csv"),
-        (("--average", "gone.ckpt"), "gone.ckpt to be the checkpoint of a training run, but there is no such file"),
-        (("--average", "other.ckpt"), "but `layer` is None in the first and 1 in number 2: average only"),
-        (("--average", "run.ckpt", "--weights", 1), "`--weights` to hold 2 numbers, one for each metric, but got 1"),
-        (("--average", "run.ckpt", "--weights", 1, -1), "`--weights` to be finite, at least 0 and not all 0, but got"),
-        (("--weights", 1, 2), "`--average RUN …` beside `--weights`, but got none"),
-        (("--adapter", 0), "`rank` to be a whole number from 1 to 65,536, but got 0"),
-        (("--adapter-dtype", "float16"), "`--adapter RANK` beside `--adapter-dtype`"),
-        (("--adapter", 4, "--backend", "openvino"), "`--backend` without `--adapter`"),
-        (("--private",), "`--push OWNER/NAME` beside `--private`"),
-        (("--push", "name"), "to be a repository such as owner/name, but got 'name'"),
-    ],
-    ids=str,
-)
-def test_bad_options_are_refused_before_anything_is_written(refused, save_run, tmp_path, options, said):
-    name, _ = save_run()
-    save_run("other.ckpt", layer=1)
-    assert said in refused("export", name, "out", *options)
-    assert not (tmp_path / "out").exists()
-
-
-def test_ratings_need_something_to_fit(refused, save_run, write):
-    name, _ = save_run(calibrate=False)
-    table = write("ratings.csv", RATED)
-    said = refused("export", name, "out", "--ratings", table, "--hypothesis-column", "system")
-    assert "corpus statistics or calibration to fit on --ratings, but got one with neither" in said
 
 
 def test_equal_ratings_are_refused(refused, save_run, write, tmp_path):
