@@ -37,11 +37,7 @@ class TokenWords(NamedTuple):
 
 
 def words_of_tokens(metric: MetricModel, batch: TokenBatch, text: str) -> TokenWords:
-    """The words that the tokens of a text are parts of.
-
-    Pieces that follow each other without a space are one word, as far as they are letters and digits; punctuation
-    marks, ideographs and special tokens are words of their own.
-    """
+    """Words of the tokens of a text: joined letters and digits; marks and ideographs are words of their own."""
     length = int(batch.mask[0].sum())
     if not isinstance(metric.tokenizer, Tokenizer):
         return _static_words(metric, text, length)
@@ -121,12 +117,7 @@ UNRELATED = 0.95
 
 
 def unrelated_closeness(metric: MetricModel) -> float:
-    """Cosine that one word in twenty reaches by chance between unrelated sentences.
-
-    Encoders differ in it: of all-MiniLM-L6-v2 it is .2 to .4 by what it was trained on, of encoders whose vectors all
-    point the same way .9 and more. It is taken over the words of eight sentences, each beside those of seven pairs
-    that it does not belong to.
-    """
+    """Cosine that one word in twenty reaches by chance between unrelated sentences, which differs by encoder."""
     vectors, counted = [], []
     for place, role in enumerate(ROLES):
         batch = metric.tokenize([pair[place] for pair in PROBES]).to(metric.device)
@@ -153,10 +144,7 @@ def unrelated_closeness(metric: MetricModel) -> float:
 def counterparts(
     matches: Sequence[ExplainedMatch], similarity: np.ndarray, texts: tuple[ExplainedText, ExplainedText], floor: float
 ) -> tuple[tuple[WordPair, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The words that belong together, largest flow first, and those of reference and hypothesis without a counterpart.
-
-    A counterpart has to be closer than ``floor`` (see :func:`unrelated_closeness`).
-    """
+    """Matched words, largest flow first, and those of each side without a counterpart closer than ``floor``."""
     if not matches:
         return (), (_taking(texts[0]), _taking(texts[1]))
     recall, precision = matches[0], matches[-1]
@@ -184,12 +172,7 @@ def _taking(text: ExplainedText) -> tuple[int, ...]:
 def _lonely(
     text: ExplainedText, other: ExplainedText, drawn: np.ndarray, similarity: np.ndarray, floor: float
 ) -> tuple[int, ...]:
-    """Words of a text that have no counterpart in the other one.
-
-    Either no word draws on them most, or they are no closer to any word than half of all pairs of words are, or than
-    words of unrelated texts come to be: what is left over of both texts has to go somewhere, and would vouch for one
-    another. A word that stands in the other text as it is has a counterpart, as often as it stands there.
-    """
+    """Words without a counterpart: drawn on by none or no closer than unrelated words, and not repeated as they are."""
     own, others = _taking(text), _taking(other)
     if not own or not others:
         return own

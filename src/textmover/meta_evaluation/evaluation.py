@@ -1,7 +1,4 @@
-"""Evaluation of several metrics: agreement with people, its uncertainty, and significant differences.
-
-The pure core of the command line and of the report: judgements and scores in, numbers out.
-"""
+"""Evaluation of several metrics: agreement with people, its uncertainty, and significant differences."""
 
 from __future__ import annotations
 

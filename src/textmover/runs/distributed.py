@@ -57,11 +57,7 @@ class Outcome:
 
 
 class Processes:
-    """A number of processes that score together.
-
-    If a launcher (torchrun, SLURM, or any other that Lightning knows) has started them, this is one of them; else it
-    starts the others on its machine, as copies of the command that it was started with.
-    """
+    """Processes that score together: one of a launcher's (torchrun, SLURM, …), or it starts the others itself."""
 
     def __init__(self, devices: int, nodes: int, device: str | None = None) -> None:
         for name in LIGHTNING:
@@ -129,11 +125,7 @@ class Processes:
 
 
 class _Member:
-    """One of the processes.
-
-    What goes wrong is kept and told rather than raised: the others would wait for this process, or be killed without a
-    word.
-    """
+    """One of the processes; it keeps and tells errors, since the others would wait or be killed without a word."""
 
     meeting: Meeting
     work: Work

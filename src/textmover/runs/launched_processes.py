@@ -1,7 +1,4 @@
-"""Worker processes started by Lightning.
-
-The start of workers is bounded in time, and their failure is reported.
-"""
+"""Worker processes started by Lightning: their start is bounded in time, and their failure is reported."""
 
 from __future__ import annotations
 
@@ -45,11 +42,7 @@ def check_by_hand(nodes: int, option: str = "--num-nodes") -> None:
 
 
 class Launched:
-    """The processes that this one has started on its machine through Lightning's launcher.
-
-    They are watched in place of Lightning, which would kill this process too, without a word, when one of them ends
-    early.
-    """
+    """Processes started here, watched in place of Lightning, which would kill this one when another ends early."""
 
     def __init__(self, launcher: Any, rank: int) -> None:
         watched: list[subprocess.Popen[bytes]] = getattr(launcher, "procs", [])

@@ -61,10 +61,7 @@ def refuse_breaks(candidates: Candidates, format: str) -> None:
 
 @contextlib.contextmanager
 def open_output(output: Output) -> Iterator[Write]:
-    """Get ready to write; choices appear as they come, in a file under its name only when all of them are there.
-
-    Where the work ends early, even by a kill, the finished ones stay beside the file, under its name with ``.partial``.
-    """
+    """Get ready to write; a file gets its name when all choices are there, and is ``.partial`` until then."""
     path = output.path
     if path is None:
         yield _writer(output.format, None)

@@ -41,11 +41,7 @@ _OPEN: list[TCPStore] = []
 
 
 class Meeting:
-    """Messages from the other processes to the first, which has rank 0; all of them make one together.
-
-    A process other than the first ends by itself within a second of the first one's end, however that came about, so
-    that nothing goes on working behind its back. Where the first one has not said why, ``last_words`` is called before.
-    """
+    """Messages to the first process; others end within a second of it, after ``last_words`` if it said nothing."""
 
     def __init__(self, rank: int, world: int, broadcast: Callable[[int], int]) -> None:
         self.rank = rank
@@ -171,11 +167,7 @@ class Meeting:
             time.sleep(BEAT / 5)
 
     def leave(self, *, well: bool) -> NoReturn:
-        """End a process other than the first.
-
-        If its work is not done, it stays until the first process has said why and ended: launchers that see another one
-        end with an error would kill the first before it can.
-        """
+        """End a process other than the first; after a failure only once the first has said why and ended."""
         if not well:  # torch reports the lost connection as well
             self._explained = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -120,10 +120,7 @@ def finish(
 
 
 def confirm_complete(options: argparse.Namespace, rows: TextFiles | TableFile, target: Target) -> None:
-    """Make sure that what is there is the result of this run, as far as can be known without scoring anything.
-
-    What an interruption has left beside the result is cleared away.
-    """
+    """Make sure that a result is that of this run, without scoring, and clear away what an interruption left."""
     path = target.named
     with contextlib.ExitStack() as held:
         scorer, shards = texts_and_scorer(options, rows, held)

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 def score_pairs(
     scorer: Scorer, hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, parts: int, shown: bool
 ) -> NDArray[np.float64]:
-    """Scores of texts, ``parts`` at a time, behind a progress bar; weights are fitted on all of them.
-
-    The same text with the same references is scored once: batch mates move a score in its last digits, and systems with
-    the same output have to tie.
-    """
+    """Scores of texts behind a progress bar; a pair that occurs twice is scored once, so that equal outputs tie."""
     scorer = scorer.for_call(hypotheses, references)  # with weights of all systems, so that scores can be compared
     places: dict[tuple[str, tuple[str, ...]], int] = {}
     pairs = zip(hypotheses, references, strict=True)

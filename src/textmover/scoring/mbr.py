@@ -181,12 +181,7 @@ def mbr_signature(scorer: Scorer, *, include_self: bool | None, references: bool
 
 
 def is_symmetric(metric: SegmentMetric) -> bool:
-    """Return whether the score of any two texts provably stays as it is where they are swapped.
-
-    It does where both sides are treated alike and the matching has no direction: F1 of greedy and of tempered
-    matchings, whose precision and recall change places; the mean of all cosines; exact transport. Iterations that stop
-    at a tolerance begin with one side, and stop where the other is met only so far.
-    """
+    """Return whether swapping two texts provably keeps their score: no direction, and no tolerance to stop at."""
     if not isinstance(metric, MetricModel) or metric.weighting.roles_differ:
         return False
     config = metric.config

@@ -1,8 +1,4 @@
-"""Several metrics over the same texts, each text encoded once.
-
-Settings of one metric that read texts alike (the same encoder, layers and tokens) share the encoder, hidden states and
-fitted statistics. One encoder is held at a time.
-"""
+"""Several metrics over the same texts, each text encoded once; settings that read texts alike share an encoder."""
 
 from __future__ import annotations
 
@@ -42,12 +38,7 @@ def score_together(
     memory: EncoderMemory | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> dict[str, SegmentScores]:
-    """Score the same segments with several metrics.
-
-    The segments are taken some thousand at a time, and all metrics score those before the next come, so that hidden
-    states have to be kept only that long. Nothing is said of segments that are out of the ordinary: see
-    :func:`tell_unusual`.
-    """
+    """Score the same segments with several metrics, :data:`WINDOW` segments at a time; it warns of nothing."""
     scorers = {name: scorer.for_call(hypotheses, references) for name, scorer in scorers.items()}
     parts: dict[str, list[SegmentScores]] = {name: [] for name in scorers}
     for start in range(0, max(1, len(hypotheses)), WINDOW):

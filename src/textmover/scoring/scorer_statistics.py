@@ -39,10 +39,7 @@ def with_statistics(metric: SegmentMetric, statistics: CallStatistics) -> Segmen
 
 
 def features_name(metric: SegmentMetric) -> str:
-    """Return what tells features of texts of one call from those of another; empty where they depend on no idf table.
-
-    Of all features, self-similarities alone depend on the weights of tokens.
-    """
+    """Name of what features depend on beside their text: self-similarities alone depend on the weights of a call."""
     if isinstance(metric, RomeMetric) or (isinstance(metric, MetricModel) and not metric.is_relative):
         return ""
     return str(metric.signature) if metric.fits_on_call else ""

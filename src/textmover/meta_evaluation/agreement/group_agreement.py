@@ -1,8 +1,4 @@
-"""Agreement of several metrics with people within one group, for ratings, preferences and systems.
-
-Each kind of statistic is a class with the value of every metric, the units without a value, bootstrap draws, and
-differences under permutations. :mod:`textmover.meta_evaluation.evaluation` puts groups together.
-"""
+"""Agreement of several metrics with people within one group, for ratings, preferences and systems."""
 
 from __future__ import annotations
 
@@ -110,10 +106,7 @@ class Agreement:
         self.undefined_segments = np.zeros(count, dtype=np.int64)
 
     def gain(self, metric: int, reference: int) -> float:
-        """By how much a metric agrees better than another, over the units in which both have a value.
-
-        That is what the tests compare, and can deviate from the difference of the two values.
-        """
+        """Gain over another metric over the units in which both have a value, which is what the tests compare."""
         if self.by_unit is None:
             return float(self.values[metric] - self.values[reference])
         return float(known_mean(self.by_unit[metric] - self.by_unit[reference], axis=0))
@@ -127,10 +120,7 @@ class Agreement:
         return None
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """Differences of the pairs of metrics under permutations, ``[K (K - 1)/2, permutations]``.
-
-        Signs are 1 or -1 for each segment, ``[permutations, n]``; ``None`` where there is no test.
-        """
+        """Differences of all pairs of metrics under signs ``[permutations, n]``; ``None`` where there is no test."""
         return None
 
 
@@ -141,10 +131,7 @@ def pair_differences(values: Vector) -> Vector:
 
 
 def draw_units(values: Vector, samples: int, rng: np.random.Generator) -> Vector | None:
-    """Means over drawn units ``[K, samples]`` of values ``[K, U]``, each metric over the units where it has a value.
-
-    ``None`` if there are fewer than two units.
-    """
+    """Means over drawn units ``[K, samples]`` of values ``[K, U]``; ``None`` if there are fewer than two units."""
     number = values.shape[1]
     if number < 2:
         return None
@@ -179,11 +166,7 @@ class PreferenceAgreement(Agreement):
         return draw_values(cluster, samples, rng, lambda counts: self.outcomes @ counts.T / counts.sum(axis=1))
 
     def swapped(self, signs: Vector) -> Vector | None:
-        """PERM-BOTH: scores that are standardised within the group are exchanged segment by segment.
-
-        The outcome of a pair is bilinear in the signs of its two segments, so that the difference of two metrics is
-        linear in them.
-        """
+        """PERM-BOTH; the outcome of a pair is bilinear in the signs of its segments, the difference linear."""
         scores = self.group.standardised()
         pairs = list(itertools.combinations(range(len(scores)), 2))
         slopes = np.zeros((len(pairs), len(self.group)))

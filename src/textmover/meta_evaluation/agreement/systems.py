@@ -188,13 +188,7 @@ def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tu
 
 
 def levelled_means(scores: Vector, systems: Iterable[Positions]) -> Vector:
-    """Mean score of each system ``[..., systems]``, with means made equal that are equal but for rounding.
-
-    Example:
-        >>> means = levelled_means(np.array([0.1, 0.2, 0.3, 0.3, 0.2, 0.1]), [np.arange(3), np.arange(3, 6)])
-        >>> bool(means[0] == means[1])
-        True
-    """
+    """Mean score of each system ``[..., systems]``, with means made equal that are equal but for rounding."""
     rows = list(systems)
     if not rows:
         return np.zeros((*scores.shape[:-1], 0))
@@ -208,10 +202,7 @@ def largest_terms(scores: Vector, systems: Iterable[Positions]) -> Vector:
 
 
 def pairwise_p_values(scores: Vector, cells: NDArray[np.int64], signs: Vector) -> Vector:
-    """One-sided p-value of each pair of systems that the first is better: ``mean [Σ s_i Δ_i ≥ Σ Δ_i]``.
-
-    Cells are rows of :func:`item_table`, signs ``[permutations, items]``; NaN for pairs that share no item.
-    """
+    """One-sided p-value of each pair of systems, from rows of :func:`item_table`; NaN where they share no item."""
     table = np.where(cells >= 0, scores[cells], np.nan)
     first, second = np.triu_indices(len(table), 1)
     differences = table[first] - table[second]  # [pairs, items]

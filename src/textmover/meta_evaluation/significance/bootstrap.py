@@ -228,10 +228,7 @@ def bootstrap_draws(
 def mean_of_draws(
     drawn: Sequence[Vector], shape: tuple[int, int], active: NDArray[np.bool_] | slice = slice(None)
 ) -> tuple[Vector, int]:
-    """Mean over groups of their draws ``[K, samples]``, and how many draws of a group were left out.
-
-    A draw of a group counts for all metrics or for none: it is left out where an active metric has no value.
-    """
+    """Mean over groups of draws that all active metrics have, and how many of a group were left out."""
     table = np.array(drawn).reshape(-1, *shape)
     usable = ~np.isnan(table[:, active]).any(axis=1, keepdims=True)
     return known_mean(np.where(usable, table, np.nan), axis=0), int((~usable).sum())
@@ -266,10 +263,7 @@ def _cluster_labels(clusters: Sequence[str] | None, n: int) -> NDArray[np.int64]
 
 
 def draw_counts(labels: NDArray[np.int64], samples: int, rng: np.random.Generator) -> Iterator[Counts]:
-    """Draw as many clusters of one group as there are, with replacement, from the cluster of each segment ``[n]``.
-
-    Yields chunks of draws, as counts of how often each segment was taken, ``[chunk, n]``.
-    """
+    """Yield chunks of draws of whole clusters, as counts of how often each segment was taken, ``[chunk, n]``."""
     names, cluster = np.unique(labels, return_inverse=True)
     for rows in chunks(samples, len(labels)):
         chunk = rows.stop - rows.start

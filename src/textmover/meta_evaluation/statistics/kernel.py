@@ -132,10 +132,7 @@ def distinct(x: Vector, counts: Counts | None = None) -> Counts:
 
 
 def _pair_sums(x: Vector, y: Vector, counts: Counts | None) -> tuple[Vector, Vector, Vector]:
-    """Surplus of concordant pairs, and the pairs not tied in ``x`` and in ``y``, of each row or draw.
-
-    Sums of a draw are ``½ cᵀ S c`` with the matrices ``S`` of signs: of integers, hence exact.
-    """
+    """Surplus of concordant pairs, and pairs not tied in ``x`` and ``y``; in draws ``½ cᵀ S c``, exactly."""
     if counts is None:
         signs_x, signs_y = _pair_signs(x), _pair_signs(y)
         return (signs_x * signs_y).sum(axis=-1), np.abs(signs_x).sum(axis=-1), np.abs(signs_y).sum(axis=-1)

@@ -197,10 +197,7 @@ def _tied(a: Vector, b: Vector) -> np.ndarray:
 def _tied_difference(
     a: Vector, b: Vector, people: _People, unit: int, row_sums: tuple[Vector, Vector], signs: Vector
 ) -> Vector:
-    """Difference under each permutation in one unit with ties, where what it is divided by changes too.
-
-    Row sums are ``G 1``, for the entries of either metric ``[m]``; NaN where a metric is left with equal scores.
-    """
+    """Difference in one unit with ties, where denominators change; NaN where a metric's scores are all equal."""
     size = people.size
     quadratic = np.zeros(len(signs))
     for columns in chunks(size, size):
@@ -218,10 +215,7 @@ def _tied_difference(
 
 
 def _class_sizes(a: Vector, b: Vector, signs: Vector) -> tuple[Vector, Vector]:
-    """Number of entries of both metrics at each tied score, and those of the first metric among them.
-
-    Gives ``[scores]`` and ``[permutations, scores]``.
-    """
+    """Entries of both metrics at each tied score ``[scores]``, and the first metric's ``[permutations, scores]``."""
     _, number = np.unique(np.concatenate([a, b]), return_inverse=True)
     counts = np.bincount(number)
     several = counts > 1

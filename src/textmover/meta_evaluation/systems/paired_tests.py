@@ -224,11 +224,7 @@ def bootstrap_means(scores: Sequence[Vector], samples: int, rng: np.random.Gener
 
 
 def _turns(samples: int, entries: int) -> Iterator[int]:
-    """Numbers of samples to draw at a time, so that memory is bounded.
-
-    All but the last are multiples of 32: a random generator makes 32 booleans of a number, and draws in turns are those
-    of a single call only where none is left over.
-    """
+    """Numbers of samples to draw at a time, in multiples of 32 so that the random booleans are those of one call."""
     for blocks in chunks(-(-samples // TURN), TURN * entries):
         yield min(samples, blocks.stop * TURN) - blocks.start * TURN
 

@@ -30,11 +30,7 @@ _OURS = re.compile(rf"{_NAMES}|\.(?:{_NAMES})\..*|{LOCK}")
 
 @contextlib.contextmanager
 def locked(folder: Path, output: Path, patience: float = 0.0) -> Iterator[None]:
-    """Keep other runs out of a folder, which is made if it is missing; ``output`` is its name in messages.
-
-    The operating system releases the lock when the process ends, however it does. Afterwards neither the lock's file
-    nor a folder that is still empty is left.
-    """
+    """Keep other runs out of a folder, made if missing, until the process ends; ``output`` is its name in messages."""
     made = [parent for parent in folder.parents if not parent.exists()]
     if not folder.is_dir() or any(folder.iterdir()):  # else somebody has made it for the output
         made = [folder, *made]

@@ -1,7 +1,4 @@
-"""Manifest of a result: its inputs and settings, which ``--resume`` compares before it continues.
-
-A folder of shards holds its manifest in files of its own; a single file has a hidden one beside it.
-"""
+"""Manifest of a result: its inputs and settings, which ``--resume`` compares before it continues."""
 
 from __future__ import annotations
 

@@ -36,10 +36,7 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of written scores.
-
-    With several systems, text and tables have the score of each in a column; JSON keeps all values.
-    """
+    """Layout of written scores: text and tables have a column a system where there are several, JSON has all values."""
 
     format: str
     systems: tuple[str, ...]

@@ -1,9 +1,4 @@
-"""Shards: the unit of batching, of writing and of resuming.
-
-A shard is a fixed number of rows of the input. Its scores depend on its own texts alone, and its file is complete or
-not there, so that an interrupted run, or several processes that share the work, write the same files as one unbroken
-run.
-"""
+"""Shards: fixed numbers of input rows, whose scores depend on their texts alone, in files that are whole or missing."""
 
 from __future__ import annotations
 
@@ -125,13 +120,7 @@ def describe(signature: Signature, layout: Layout, **settings: object) -> dict[s
 
 
 class Parts:
-    """A folder with one file for each finished shard, which several processes may fill together.
-
-    One process calls :meth:`begin`; then each asks :meth:`finished` and calls :meth:`write` for its shards; when all
-    are there, one calls :meth:`merge` or :meth:`seal`. Whoever lets several runs loose on a folder locks it
-    (:func:`~textmover.runs.shards.folder.locked`); a shard that was scored under another manifest is not taken even
-    where nobody did.
-    """
+    """A folder with a file for each finished shard: one process begins it, all write, one merges or seals them."""
 
     def __init__(self, folder: Path, layout: Layout, manifest: Mapping[str, str], machine: str = "") -> None:
         self.folder = folder

@@ -44,10 +44,7 @@ def score_shards(
 def score_shard(
     scorer: Scorer, shard: Shard, systems: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> ShardScores:
-    """Score one shard, to the same bytes whatever was scored before it.
-
-    The pairs of all systems are scored together, so that a reference is encoded once for all of them.
-    """
+    """Score one shard of all systems, to the same bytes whatever was scored before it."""
     rows = [place for place, row in enumerate(shard.rows) if row.hypotheses]
     given = [shard.rows[place] for place in rows]
     scorer.clear_cache()

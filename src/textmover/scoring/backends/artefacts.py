@@ -1,9 +1,4 @@
-"""Exported graphs on disk: in a checkpoint, or in the user's cache.
-
-An artefact is a folder with the files of one back-end and a record, ``backend.json``: source, settings and contents. In
-a checkpoint it lies in ``backends/<name>-<precision>/``; in the cache, under the hash of the encoder, its name also
-holds the back-end's version, so that environments do not overwrite one another. Graphs of old versions are removed.
-"""
+"""Exported graphs on disk, each a folder with a record: in a checkpoint, or in the user's cache."""
 
 from __future__ import annotations
 
@@ -133,11 +128,7 @@ def encoder_hash(encoder: RunnableEncoder) -> str:
 
 
 def find(folder: Path, wanted: Wanted) -> Artefact | Refused | None:
-    """The artefact in a folder, if it is the one that is wanted and holds what it was made with.
-
-    All its bytes are hashed at each load, 0.05 to 0.2 s for 100 MB, which is no longer than hashing the encoder takes:
-    sizes and dates alone would pass a file that was spoilt in its place.
-    """
+    """Return the wanted artefact of a folder; its bytes are hashed at each load, in 0.05 to 0.2 s for 100 MB."""
     if not folder.is_dir():
         return None
     try:
@@ -174,10 +165,7 @@ def _changed(folder: Path, files: Mapping[str, Any]) -> str | None:
 def make(
     wanted: Wanted, folder: Path, fill: Callable[[Path], Mapping[str, Any]], usable: Callable[[Artefact], bool]
 ) -> Artefact:
-    """The artefact in a folder of the cache: one that another process has made meanwhile, or a new one.
-
-    Where the folder cannot be written to, it is made in a temporary one, which is said.
-    """
+    """Return an artefact of the cache, made now or meanwhile elsewhere; one that cannot be kept is temporary."""
     from filelock import FileLock
 
     try:

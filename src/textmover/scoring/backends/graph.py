@@ -72,12 +72,7 @@ def quiet_converters() -> Iterator[None]:
 
 
 class ArtefactRunner(ABC):
-    """Runs the graph of an artefact; an :class:`~textmover.types.EncoderRunner`.
-
-    It never changes, so copies are the same object. A pickle holds the folder's name, and compiles the graph again
-    where it is read: it serves other processes of the same computer. As many calls at a time pay (``streams``) as the
-    engine has workers; together they have the threads that torch had when the runner was made.
-    """
+    """Runs the graph of an artefact; copies share it, and a pickle, for the same computer, holds the folder's name."""
 
     backend: str
     concurrent = True

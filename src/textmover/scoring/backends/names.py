@@ -1,7 +1,4 @@
-"""Names of the back-ends, their packages, and how to install them.
-
-Packages are imported without reports over the network, and broken ones raise one sentence.
-"""
+"""Names of the back-ends, their packages, and how to install them."""
 
 from __future__ import annotations
 
@@ -108,11 +105,7 @@ def package(name: str) -> Any:
 
 @contextlib.contextmanager
 def without_telemetry() -> Iterator[None]:
-    """Keep packages that are imported inside from reporting their use over the network.
-
-    OpenVINO and NNCF report through a package of their own, and do not without it; ONNX Runtime asks a variable. Where
-    the caller's program has made its choice already, that stands.
-    """
+    """Keep packages imported inside from reporting over the network, unless the caller's program has chosen."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     name = "openvino_telemetry"
     if name in sys.modules:

@@ -143,10 +143,7 @@ class Runner(ArtefactRunner):
             return _core().read_model(str(self.folder / MODEL))
 
     def _compile(self, model: Any, *, in_rows: bool) -> None:
-        """Compile the graph for rows, which are faster for having one shape, or for inputs of any shape.
-
-        Each holds the weights once more, so that the other waits until somebody needs it.
-        """
+        """Compile the graph for rows of one shape, which are faster, or for inputs of any shape; each holds weights."""
         with self._reading():
             if in_rows:
                 model.reshape({one: list(self.row_shape) for one in model.inputs})
@@ -164,11 +161,7 @@ class Runner(ArtefactRunner):
 
 
 def _let_padding_see(model: Any) -> None:
-    """Let places that see nothing see everything.
-
-    Padding beyond the window of local attention sees no token. OpenVINO makes NaN of it, and the next layer spreads
-    that to the text; the states of padding are never read.
-    """
+    """Let places that see nothing see everything: OpenVINO makes NaN of them, which spread to the text."""
     from openvino import opset13
 
     for operation in model.get_ordered_ops():

@@ -26,14 +26,7 @@ ACTIVATED = (("dense", "intermediate_act_fn"), ("ffn", "activation"), ("lin1", "
 
 
 class PackedRunner:
-    """Runs an encoder's model with packed weights; an :class:`~textmover.types.EncoderRunner`.
-
-    It computes what the model computes, with the same library. Only the linear maps differ: their weights are put into
-    the order in which the processor reads them once and not at every call, and the bias and GELU are applied to what
-    is still in its cache. ``torch.compile`` does the same, but needs a C++ compiler.
-
-    The packed weights come beside the model's own, so those of the linear maps are held twice.
-    """
+    """Runs an encoder's model with linear maps whose weights are packed for the processor, and so held twice."""
 
     name = "torch"
     precision = "exact"
@@ -65,10 +58,7 @@ class PackedRunner:
 
 
 class _PackedLinear(nn.Module):
-    """A linear map with packed weights, and GELU behind it where that is asked for.
-
-    ``weight`` and ``bias`` are those of the model, for code that reads them.
-    """
+    """A linear map with packed weights beside the model's own, and GELU behind it where that is asked for."""
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         super().__init__()
@@ -132,11 +122,7 @@ def _is_gelu(module: object) -> bool:
 
 
 class CompiledRunner:
-    """Runs an encoder's model compiled; an :class:`~textmover.types.EncoderRunner`.
-
-    It computes with the model's own weights, so copies go along with copies of the encoder. Compiling happens at the
-    first call, and needs a C++ compiler on the CPU.
-    """
+    """Runs an encoder's model compiled at the first call, which needs a C++ compiler on the CPU."""
 
     concurrent = False
     row_runner = None

@@ -64,10 +64,7 @@ def _read_in_rows(runner: RowRunner, ids: Tensor, mask: Tensor) -> Sequence[Tens
 def probe_states(
     metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner, limit: int | None = None
 ) -> float:
-    """Largest difference between the hidden states of a runner and of the model, as a share of the largest state.
-
-    With a ``limit`` in tokens, texts of extreme lengths are looked at as well, which takes much longer.
-    """
+    """Largest deviation of a runner's hidden states; a ``limit`` in tokens adds texts of extreme lengths, slowly."""
     texts = [text for pair in PROBES for text in pair]
     batch = metric.tokenize(texts).to(metric.device)
     ids, mask = batch.input_ids, batch.mask
@@ -298,10 +295,7 @@ def _compiled(metric: SegmentMetric, encoder: RunnableEncoder) -> Prepared:
 
 
 def _deviation(metric: SegmentMetric, encoder: RunnableEncoder, runner: EncoderRunner) -> float | None:
-    """Largest deviation of a probe score; the metric runs on torch before and afterwards.
-
-    Texts that are read side by side go through a graph of their own, which is measured as well.
-    """
+    """Largest deviation of a probe score, also of texts in rows; the metric runs on torch before and afterwards."""
     if metric.needs_fit:
         return None
     exact = probe_scores(metric)

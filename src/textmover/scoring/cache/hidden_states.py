@@ -197,10 +197,7 @@ DEPTHS = ("num_hidden_layers", "n_layers", "num_layers")
 
 
 class _Group:
-    """Encoders with the same weights, and the states that they share.
-
-    It is their :class:`~textmover.modules.encoder.encoder.SharedStates`. Only the deepest of their models is kept.
-    """
+    """Encoders with the same weights, of which the deepest is kept, and their shared states (``SharedStates``)."""
 
     def __init__(self, memory: EncoderMemory, kind: tuple[str, ...], weights: _Weights, encoder: Encoder) -> None:
         self.memory, self.kind, self.weights = memory, kind, weights
@@ -365,12 +362,7 @@ def _flush(opened: list[StateFiles]) -> None:
 
 
 def _name_and_version(backend: str) -> tuple[str, str]:
-    """Name of a back-end, and its package's version as the beginning of a list, where its name has one.
-
-    Example:
-        >>> _name_and_version("openvino-2026.4.1"), _name_and_version("torch")
-        (('openvino', 'openvino 2026.4.1, '), ('torch', ''))
-    """
+    """Name of a back-end, and its package's version as the beginning of a list, where its name has one."""
     name, _, release = backend.rpartition("-")
     return (name, f"{name} {release}, ") if release[:1].isdigit() else (backend, "")
 

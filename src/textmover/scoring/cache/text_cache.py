@@ -27,11 +27,7 @@ Chunk = TypeVar("Chunk", bound=_Chunk)
 
 
 class TextCache(Generic[Key, Chunk]):
-    """Chunks of texts, of which the longest unused are forgotten first.
-
-    Texts that were computed together are kept and forgotten together, so that nothing is copied to keep them. Without
-    ``evict`` a full cache takes in no more, which suits those who come back to the same texts in the same order.
-    """
+    """Chunks of texts, forgotten whole, the longest unused first; without ``evict`` a full cache takes in no more."""
 
     def __init__(self, limit: int, *, evict: bool = True) -> None:
         self.limit, self.evict = limit, evict

@@ -1,8 +1,4 @@
-"""Batches of texts to encode and of pairs to match.
-
-Batches of like length pad each text to the longest of its batch. Short texts are instead packed side by side into rows
-of one length, which are filled to 99 % and all have the one shape that a back-end was compiled for.
-"""
+"""Batches of texts to encode, of like length or in rows of several short texts, and of pairs to match."""
 
 from __future__ import annotations
 
@@ -32,11 +28,7 @@ BLOCK = 1 << 20
 def token_batches(
     tokenize: Callable[[Sequence[str]], TokenBatch], texts: Sequence[str], budget: Callable[[], int]
 ) -> Generator[tuple[list[int], TokenBatch], None, None]:
-    """Texts in batches of like length, the longest first, within the token budget.
-
-    They are tokenised in chunks as they are needed, so that a device can work on the first batches while the next are
-    made, and no more is held than a chunk. Which texts come together depends on the texts alone.
-    """
+    """Texts in batches of like length, tokenised in chunks as needed; which come together depends on them alone."""
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     rest: list[int] = []
     left: TokenBatch | None = None
@@ -125,10 +117,7 @@ class RowBatch(NamedTuple):
 def row_batches(
     ids: np.ndarray, lengths: np.ndarray, rows: Sequence[Sequence[int]], shape: tuple[int, int]
 ) -> tuple[list[RowBatch], np.ndarray]:
-    """Texts as rows in batches of a shape, filled up with empty rows, and where each text starts among all tokens.
-
-    Starts are int64 ``[N]``, -1 for texts in no row.
-    """
+    """Texts as rows in batches of a shape, and where each starts among all tokens, int64 ``[N]``; -1 without a row."""
     count, length = shape
     starts = np.full(len(ids), -1)
     held = np.zeros((3, -(-len(rows) // count) * count, length), dtype=np.int64)
@@ -205,10 +194,7 @@ class RowGroup:
         return not self._missing
 
     def alike(self, budget: int) -> Iterator[np.ndarray]:
-        """Texts by their place in the group, in batches of like length within a budget of tokens.
-
-        Those that are in no row come alone.
-        """
+        """Texts, by their place in the group, in batches of like length within a budget; those in no row alone."""
         lengths = self.tokens.lengths.numpy()
         for in_rows in (True, False):
             places = np.flatnonzero((self.starts >= 0) == in_rows)
@@ -231,11 +217,7 @@ class RowGroup:
 def row_groups(
     tokenize: Callable[[Sequence[str]], TokenBatch], texts: Sequence[str], runner: RowRunner
 ) -> Generator[RowGroup, None, None]:
-    """Texts in groups, tokenised as they are needed, whose rows make whole batches.
-
-    What is left over goes into the next group, and is in no row of the last one. Nor are texts that are longer than a
-    row, or leave much of one empty.
-    """
+    """Texts in groups, tokenised as needed, whose rows make whole batches; long or left-over texts are in no row."""
     count, length = runner.row_shape
     size = max(1, min(TEXTS, CHUNK_BYTES // (4 * SENTENCE * sum(runner.state_sizes))))
     # Every so many, so that texts of all lengths come together in whatever order they are.
@@ -271,10 +253,7 @@ def encoded_in_rows(
     budget: int,
     workers: int,
 ) -> Iterator[Result]:
-    """Yield the result of each text from its tokens and hidden states, which are made in rows.
-
-    The states of one group are made while those of the group before it are used.
-    """
+    """Yield the result of each text; the states of a group are made while those of the one before are used."""
     ready: deque[_Job] = deque()
 
     def jobs() -> Iterator[_Job]:

@@ -1,7 +1,4 @@
-"""Scores many segments: distinct texts once, in batches of like length, results in input order.
-
-The engine knows a metric through :class:`~textmover.types.SegmentMetric` alone.
-"""
+"""Scores many segments: distinct texts once, in batches of like length, results in input order."""
 
 from __future__ import annotations
 
@@ -68,11 +65,7 @@ class _Window:
 
 
 class Engine(TextWork):
-    """Runs a metric over lists of segments; see :class:`~textmover.scoring.scorer.Scorer` for the arguments.
-
-    The metric is put into evaluation mode while it scores. Where ``batch_tokens`` are too many for the memory of a GPU,
-    what is kept there goes first; then they are halved until they fit.
-    """
+    """Runs a metric, in evaluation mode, over lists of segments; batches are halved until they fit a GPU's memory."""
 
     def __init__(
         self,
@@ -99,10 +92,7 @@ class Engine(TextWork):
 
     @contextlib.contextmanager
     def matching_by(self, metric: SegmentMetric, features: str = "") -> Iterator[Engine]:
-        """Let the engine score with another metric on the same encoder in place of its own.
-
-        ``features`` names what its features of texts depend on beside the texts; kept features of another name go.
-        """
+        """Score with another metric on the same encoder; kept features go where ``features`` names others."""
         with self.lock:
             if features != self._features:
                 self._cache.clear()
@@ -127,10 +117,7 @@ class Engine(TextWork):
         warn: bool = True,
         by_pair: bool = False,
     ) -> RawScores:
-        """Score each hypothesis against its references; calls from several threads wait for one another.
-
-        ``by_pair`` gives the values of every pair of a hypothesis and one of its references, not one per segment.
-        """
+        """Score each hypothesis against its references, one call at a time; ``by_pair`` does not combine references."""
         parts: list[RawScores] = []
         with self.lock, scoring_mode(self.metric):
             waiting: deque[_Window] = deque()
@@ -199,10 +186,7 @@ class Engine(TextWork):
         places: Sequence[np.ndarray],
         on_progress: Callable[[int], None] | None = None,
     ) -> tuple[list[np.ndarray], Counter[str]]:
-        """Score pairs of the texts of each group; all texts of a group are held together and read once.
-
-        ``places`` are those of hypothesis and reference of each pair in their group, int ``[P, 2]``.
-        """
+        """Score pairs within each group, whose ``places`` are int ``[P, 2]``; all texts of a group are read once."""
         found: list[np.ndarray] = []
         counts: Counter[str] = Counter()
         firsts, rests = [group[0] for group in groups], [group[1:] for group in groups]
@@ -247,10 +231,7 @@ class Engine(TextWork):
 
     @property
     def _ahead(self) -> int:
-        """Windows whose work is handed to the device before the values of the last one are asked for.
-
-        A GPU matches one window while the next is tokenised and encoded; on a processor both take the same cores.
-        """
+        """Windows handed to a GPU before the values of the last one are asked for; a processor gains nothing."""
         return 0 if self.metric.device.type == "cpu" else 1
 
     def _windows(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Iterator[slice]:

@@ -53,11 +53,7 @@ class Attempt:
 
 
 def attempts(device: torch.device, *, last: bool, spare: Callable[[], bool] = lambda: False) -> Iterator[Attempt]:
-    """Contexts in which to do some work, until it succeeds; each frees the memory of the last one and the allocator's.
-
-    Work is tried again, once, if ``spare`` lets go of anything that others have kept on the device, or if it is the
-    ``last`` that can be made no smaller: the allocator may have set aside, in other sizes, what it lacked.
-    """
+    """Contexts in which to try some work: twice if ``spare`` frees memory, or if it is the ``last``, smallest piece."""
     for again in (True, False):
         attempt = Attempt()
         yield attempt

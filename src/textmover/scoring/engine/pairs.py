@@ -15,10 +15,7 @@ VALUES = ("score", "precision", "recall", "f")
 
 
 class PairTable:
-    """Values and flags of pairs.
-
-    Batches stay on their device until the first value is asked for, so that a GPU is waited for once.
-    """
+    """Values and flags of pairs, left on their device until the first is asked for: a GPU is waited for once."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -24,11 +24,7 @@ Result = TypeVar("Result")
 
 
 def worker_count(device: torch.device) -> int:
-    """Number of batches at a time: one on a GPU, else one for each thread of torch.
-
-    Two threads that each take a batch of their own are faster than two that share every matrix product, since they
-    never wait for one another and small batches stay in their caches.
-    """
+    """Number of batches at a time: one on a GPU, else one for each thread of torch, which never wait for each other."""
     return min(torch.get_num_threads(), MOST) if device.type == "cpu" else 1
 
 
