@@ -1,8 +1,7 @@
 """Robustness of metrics by kind of change: drops, ordered pairs, and agreement with severity.
 
-Every *text* has one or more *versions*, each changed in a way that has a kind, a degree and a severity. Kinds that keep
-the meaning should cost little, all others much. All numbers of all metrics come from the same draws of whole texts, so
-that versions of one text are drawn together; those of ρ draw among the texts of its kind.
+Kinds that keep the meaning should cost little, all others much. All numbers come from the same draws of whole texts,
+with all their versions; those of ρ draw among the texts of its kind.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,24 +34,13 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Versions:
-    """Changed versions of texts; entry ``i`` of every field but ``texts`` is about version ``i`` of ``m``.
+    """Changed versions of texts; entry ``i`` of every field but ``texts`` is about version ``i`` of ``m``."""
 
-    Attributes:
-        texts: Number of texts ``n``.
-        owners: Which text it is a version of, from 0, int64 ``[m]``.
-        kinds: Kind of the change.
-        degrees: How much was done, in a unit of the kind's own.
-        severities: How bad it is, from 0 (as good as the text) to 1 (worthless), float64 ``[m]``.
-
-    Raises:
-        InputError: If the lengths differ, there is no version, or one belongs to no text.
-    """
-
-    texts: int
-    owners: NDArray[np.int64]
-    kinds: tuple[str, ...]
-    degrees: tuple[int, ...]
-    severities: Vector
+    texts: int  # how many there are, ``n``
+    owners: NDArray[np.int64]  # which text each is a version of, from 0, ``[m]``
+    kinds: tuple[str, ...]  # kind of the change
+    degrees: tuple[int, ...]  # how much was done, in a unit of the kind's own
+    severities: Vector  # how bad it is, from 0 (as good as the text) to 1 (worthless), ``[m]``
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "owners", np.asarray(self.owners, dtype=np.int64))
@@ -74,90 +63,48 @@ class Versions:
 
 @dataclass(frozen=True)
 class KindRobustness:
-    """Effect of one kind of change on the scores of one metric.
-
-    Attributes:
-        kind: The kind.
-        degree: The one degree that this is about; ``None`` of all degrees together.
-        keeping: Whether the kind keeps the meaning.
-        versions: Number of versions.
-        texts: Number of texts that have one.
-        drop: Mean of ``score(text) - score(version)``, in the metric's own unit.
-        share: That over the mean drop of the yardstick's versions of the same texts: 0 like the text, 1 like the
-            yardstick.
-        below: Share of versions that score below their text.
-        pairs: Number of pairs with a version of the same text that keeps the meaning, both of the mildest degree.
-        below_keeping: Share of these pairs in which this kind's version scores lower; undefined of a kind that keeps
-            the meaning.
-        auc: Chance that a version of this kind drops more than one that keeps the meaning, of any text, both of the
-            mildest degree; ties count one half.
-        spearman: Spearman's ρ of the scores with ``-severity`` over all versions; undefined where all are as severe.
-        kendall: Kendall's τ-b of the same.
-    """
+    """Effect of one kind of change on the scores of one metric; pairs and ``auc`` are of versions of mildest degree."""
 
     kind: str
-    degree: int | None
-    keeping: bool
+    degree: int | None  # the one degree that this is about; ``None`` of all together
+    keeping: bool  # whether the kind keeps the meaning
     versions: int
-    texts: int
-    drop: Interval
-    share: Interval
-    below: Interval
-    pairs: int = 0
-    below_keeping: Interval = UNKNOWN
-    auc: Interval = UNKNOWN
-    spearman: Interval = UNKNOWN
-    kendall: float = math.nan
+    texts: int  # how many have a version
+    drop: Interval  # mean of ``score(text) - score(version)``, in the metric's own unit
+    share: Interval  # that over the mean drop of the yardstick's versions of the same texts
+    below: Interval  # share of versions that score below their text
+    pairs: int = 0  # pairs with a version of the same text that keeps the meaning
+    below_keeping: Interval = UNKNOWN  # share of these pairs in which this kind's version scores lower
+    auc: Interval = UNKNOWN  # chance of dropping more than a version that keeps the meaning, of any text; ties are ½
+    spearman: Interval = UNKNOWN  # Spearman's ρ of scores with ``-severity``; unknown where all are as severe
+    kendall: float = math.nan  # Kendall's τ-b of the same
 
 
 @dataclass(frozen=True)
 class MetricRobustness:
-    """Robustness of one metric.
-
-    Attributes:
-        name: Of the metric.
-        unit: Mean drop of the yardstick's versions, in the metric's own unit; NaN where there are none.
-        harmful: Mean of ``share`` over the kinds that harm, without the yardstick.
-        keeping: Mean of ``share`` over the kinds that keep the meaning.
-        below_keeping: Mean of ``below_keeping`` over the kinds that harm, without the yardstick.
-        auc: Mean of ``auc`` over the same: harmful against meaning-keeping in one figure.
-        spearman: Spearman's ρ of the scores with ``-severity`` over the versions of all kinds.
-        kendall: Kendall's τ-b of the same.
-        kinds: Each kind, over all its degrees.
-        by_degree: Each degree of the kinds that have several, with ``drop``, ``share`` and ``below`` alone.
-        signature: What its scores depend on.
-    """
+    """Robustness of one metric; means over kinds that harm are without the yardstick."""
 
     name: str
-    unit: float
-    harmful: Interval
-    keeping: Interval
-    below_keeping: Interval
-    auc: Interval
-    spearman: Interval
-    kendall: float
-    kinds: tuple[KindRobustness, ...]
-    by_degree: tuple[KindRobustness, ...]
+    unit: float  # mean drop of the yardstick's versions, in the metric's own unit; NaN where there are none
+    harmful: Interval  # mean of ``share`` over the kinds that harm
+    keeping: Interval  # mean of ``share`` over the kinds that keep the meaning
+    below_keeping: Interval  # mean of ``below_keeping`` over the kinds that harm
+    auc: Interval  # mean of ``auc`` over the same: harmful against meaning-keeping in one figure
+    spearman: Interval  # Spearman's ρ of the scores with ``-severity`` over the versions of all kinds
+    kendall: float  # Kendall's τ-b of the same
+    kinds: tuple[KindRobustness, ...]  # each kind, over all its degrees
+    by_degree: tuple[KindRobustness, ...]  # each degree of the kinds that have several: ``drop``, ``share``, ``below``
     signature: str = ""
 
 
 @dataclass(frozen=True)
 class Robustness:
-    """Robustness of several metrics to the same changes.
-
-    Attributes:
-        metrics: The metrics, in the order given.
-        texts: Number of texts.
-        versions: Number of versions.
-        samples: Draws of the bootstrap.
-        seed: Of the draws.
-        level: Confidence level of the intervals.
-    """
+    """Robustness of several metrics to the same changes."""
 
     metrics: tuple[MetricRobustness, ...]
     texts: int
     versions: int
-    samples: int
+    samples: int  # draws of the bootstrap
     seed: int
     level: float = LEVEL
 
@@ -249,57 +196,44 @@ class _Judge:
     def judged(self, name: str, signature: str) -> MetricRobustness:
         """Everything about the metric."""
         shares, pairs, chances, kinds, by_degree = {}, {}, {}, [], []
-        harmful = [kind for kind in self.rows if kind not in self.keeping]
         for kind, rows in self.rows.items():
             shares[kind] = self._share(rows)
-            if kind in harmful:
-                pairs[kind] = self._pairs(self.mildest[kind])
+            more: dict[str, Any] = {}
+            if kind not in self.keeping:
+                number, pairs[kind] = self._pairs(self.mildest[kind])
                 chances[kind] = self._auc(self.mildest[kind])
-            kinds.append(self._kind(kind, None, rows, pairs.get(kind), chances.get(kind), *self._with_severity(rows)))
+                more = {"pairs": number, "below_keeping": pairs[kind].interval, "auc": chances[kind].interval}
+            kinds.append(self._kind(kind, None, rows, **more, **self._with_severity(rows)))
             degrees = np.unique(self.degrees[rows]).tolist()
             if len(degrees) > 1:
                 by_degree += [self._kind(kind, one, rows[self.degrees[rows] == one]) for one in degrees]
-        counted = [kind for kind in harmful if kind != self.yardstick]
-        spearman, tau = self._with_severity(np.arange(len(self.versions)))
+        counted = [kind for kind in pairs if kind != self.yardstick]
         unrelated = self.rows.get(self.yardstick)
         return MetricRobustness(
             name,
-            math.nan if unrelated is None else float(self.drops[unrelated].mean()),
-            _mean(shares[kind] for kind in counted).interval,
-            _mean(shares[kind] for kind in self.rows if kind in self.keeping).interval,
-            _mean(pairs[kind][1] for kind in counted).interval,
-            _mean(chances[kind] for kind in counted).interval,
-            spearman,
-            tau,
-            tuple(kinds),
-            tuple(by_degree),
-            signature,
+            unit=math.nan if unrelated is None else float(self.drops[unrelated].mean()),
+            harmful=_mean(shares[kind] for kind in counted).interval,
+            keeping=_mean(shares[kind] for kind in self.rows if kind in self.keeping).interval,
+            below_keeping=_mean(pairs[kind] for kind in counted).interval,
+            auc=_mean(chances[kind] for kind in counted).interval,
+            **self._with_severity(np.arange(len(self.versions))),
+            kinds=tuple(kinds),
+            by_degree=tuple(by_degree),
+            signature=signature,
         )
 
-    def _kind(
-        self,
-        kind: str,
-        degree: int | None,
-        rows: NDArray[np.int64],
-        pairs: tuple[int, _Drawn] | None = None,
-        chance: _Drawn | None = None,
-        spearman: Interval = UNKNOWN,
-        tau: float = math.nan,
-    ) -> KindRobustness:
+    def _kind(self, kind: str, degree: int | None, rows: NDArray[np.int64], **more: Any) -> KindRobustness:
+        ones, lower = np.ones(len(rows)), (self.drops[rows] > self.tie).astype(np.float64)
         return KindRobustness(
             kind,
             degree,
             kind in self.keeping,
             len(rows),
             len(np.unique(self.versions.owners[rows])),
-            self._ratio(rows, self.drops[rows], np.ones(len(rows))).interval,
-            self._share(rows).interval,
-            self._ratio(rows, (self.drops[rows] > self.tie).astype(np.float64), np.ones(len(rows))).interval,
-            0 if pairs is None else pairs[0],
-            UNKNOWN if pairs is None else pairs[1].interval,
-            UNKNOWN if chance is None else chance.interval,
-            spearman,
-            tau,
+            drop=self._ratio(rows, self.drops[rows], ones).interval,
+            share=self._share(rows).interval,
+            below=self._ratio(rows, lower, ones).interval,
+            **more,
         )
 
     def _worst(self) -> Vector:
@@ -345,22 +279,15 @@ class _Judge:
         """The draws, but none where every one of them would be the same."""
         return drawn if len(np.unique(self.versions.owners[rows])) >= LEAST else np.full_like(drawn, np.nan)
 
-    def _with_severity(self, rows: NDArray[np.int64]) -> tuple[Interval, float]:
+    def _with_severity(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Spearman's ρ and Kendall's τ-b of scores with how good the versions are."""
         scores, goodness = self.scores[rows], -self.versions.severities[rows]
         if len(np.unique(goodness)) < 2:
-            return UNKNOWN, math.nan
-        found = bootstrap_interval(
-            scores,
-            goodness,
-            ["all"] * len(rows),
-            statistic="spearman",
-            samples=len(self.times),
-            seed=self.seed,
-            level=LEVEL,
-            clusters=[str(one) for one in self.versions.owners[rows]],
-        )
-        return found, correlation(scores, goodness, "kendall")
+            return {"spearman": UNKNOWN, "kendall": math.nan}
+        options: dict[str, Any] = {"statistic": "spearman", "samples": len(self.times), "seed": self.seed}
+        owners = [str(one) for one in self.versions.owners[rows]]
+        found = bootstrap_interval(scores, goodness, ["all"] * len(rows), **options, level=LEVEL, clusters=owners)
+        return {"spearman": found, "kendall": correlation(scores, goodness, "kendall")}
 
 
 def _mean(several: Iterable[_Drawn]) -> _Drawn:

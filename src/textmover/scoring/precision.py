@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -30,19 +29,14 @@ Precision = Literal["exact", "fast", "int8", "auto"]
 AUTO_BOUND = 0.01
 """Largest deviation of an uncalibrated score on the probe pairs that ``auto`` accepts."""
 
-ORDER = {
+_WIDE = {
     "exact": ("openvino", "torch", "onnxruntime"),
     "fast": ("openvino", "torch"),
-    "int8": ("onnxruntime", "openvino"),
+    "int8": ("openvino", "onnxruntime"),
 }
-"""Back-ends on the CPU by precision, the fastest first."""
 
-ORDERS = {
-    "": ORDER,
-    "AVX-512": {**ORDER, "int8": ("openvino", "onnxruntime")},
-    "AMX": {**ORDER, "int8": ("openvino", "onnxruntime")},
-}
-"""The same by what the processor has, as measured."""
+ORDERS = {"": {**_WIDE, "int8": ("onnxruntime", "openvino")}, "AVX-512": dict(_WIDE), "AMX": dict(_WIDE)}
+"""Back-ends on the CPU by the processor's instructions and by precision, the fastest first, as measured."""
 
 CAN = {
     "exact": ("torch", "torch-compile", "openvino", "onnxruntime"),
@@ -53,11 +47,6 @@ CAN = {
 
 _SAID: set[str] = set()
 """Warnings already given in this process, since a broken package is broken for each metric."""
-
-
-def _order(precision: str) -> tuple[str, ...]:
-    """Back-ends on this processor for a precision, the fastest first."""
-    return ORDERS[_processor()][precision]
 
 
 def _processor() -> str:
@@ -108,26 +97,25 @@ def _candidates(metric: SegmentMetric, precision: str, backend: str) -> tuple[st
     """Back-ends to try for a precision, in order."""
     if backend != "auto":
         return (backend,)
-    if metric.device.type != "cpu" or metric.runnable_encoder is None:
-        found = tuple(name for name in _order(precision) if name not in EXPORTED)
-    else:
-        found = tuple(name for name in _order(precision) if name in names.installed())
-    if not found and metric.runnable_encoder is None:
+    on_cpu, has_encoder = metric.device.type == "cpu", metric.runnable_encoder is not None
+    ordered = ORDERS[_processor()][precision]
+    usable = names.installed() if on_cpu and has_encoder else set(ordered).difference(EXPORTED)
+    found = tuple(name for name in ordered if name in usable)
+    if not found and not has_encoder:
         raise InputError(
             f"Expected precision {precision!r} with an encoder that a back-end can run, but this metric has none "
             "(static vectors are only looked up, and other rounding could move a score of RoMe by a whole edit): "
             "choose 'exact'."
         )
-    if not found and metric.device.type != "cpu":
+    if not found and not on_cpu:
         raise InputError(
             f"Expected precision {precision!r} on the CPU, which alone has it, but got the device {metric.device}: set "
             "device='cpu', or choose another precision."
         )
     if not found:
-        best = _order(precision)[0]
         raise InputError(
             f"Expected a back-end with precision {precision!r}, but none is installed: pip install "
-            f'"textmover[{names.MAKING[best, precision][0]}]", or choose another precision.'
+            f'"textmover[{names.MAKING[ordered[0], precision][0]}]", or choose another precision.'
         )
     return found
 
@@ -158,36 +146,23 @@ def _fastest_close(metric: SegmentMetric, backend: str, beside: Path | None) -> 
     """The metric with the fastest of bfloat16, int8 and float32 that stays close to float32 on torch."""
     if metric.needs_fit:
         raise InputError("Expected fitted statistics for precision 'auto': fit them first, or name a precision.")
-    # Where there is hardware for bfloat16, int8 is not faster, except on OpenVINO with AVX-512 alone.
-    first = ("openvino",) if _processor() == "AVX-512" else ()
-    chosen = (
-        _close_int8(metric, backend, beside, first)
-        or _close_bfloat16(metric, backend, beside)
-        or _close_int8(metric, backend, beside, [name for name in _order("int8") if name not in first])
-    )
-    return apply_precision(metric, "exact", backend, beside) if chosen is None else chosen
-
-
-def _close_int8(
-    metric: SegmentMetric, backend: str, beside: Path | None, among: Collection[str]
-) -> SegmentMetric | None:
-    if metric.device.type != "cpu" or metric.runnable_encoder is None:
-        return None
-    # Without instructions for it, int8 on OpenVINO is not faster than float32.
-    faster = {"onnxruntime": True, "openvino": has_int8(metric.device)}
-    wanted = among if backend == "auto" else {backend}.intersection(among)
-    tried = tuple(name for name in wanted if faster.get(name) and name in names.installed())
-    return _close(metric, "int8", tried, beside) if tried else None
-
-
-def _close_bfloat16(metric: SegmentMetric, backend: str, beside: Path | None) -> SegmentMetric | None:
-    if not has_bfloat16(metric.device) or backend not in ("auto", *CAN["fast"]):
-        return None
-    for name in _candidates(metric, "fast", backend):
-        chosen = _close(metric, "fast", (name,), beside) if name in EXPORTED else _close_cast(metric, name)
-        if chosen is not None:
-            return chosen
-    return None
+    fast: tuple[str, ...] = ()
+    int8: list[str] = []
+    if has_bfloat16(metric.device) and backend in ("auto", *CAN["fast"]):
+        fast = _candidates(metric, "fast", backend)
+    if metric.device.type == "cpu" and metric.runnable_encoder is not None:
+        # Without instructions for it, int8 on OpenVINO is not faster than float32.
+        faster = {"onnxruntime": True, "openvino": has_int8(metric.device)}
+        int8 = [name for name in ORDERS[_processor()]["int8"] if name in names.installed() and faster[name]]
+    trials = [*(("fast", name) for name in fast), *(("int8", name) for name in int8)]
+    if _processor() == "AVX-512":  # else int8 is not faster where there is hardware for bfloat16
+        trials.sort(key=lambda trial: trial != ("int8", "openvino"))
+    for precision, name in trials:
+        if backend in ("auto", name):
+            close = _close(metric, precision, name, beside) if name in EXPORTED else _close_cast(metric, name)
+            if close is not None:
+                return close
+    return apply_precision(metric, "exact", backend, beside)
 
 
 def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
@@ -201,19 +176,16 @@ def _close_cast(metric: SegmentMetric, backend: str) -> SegmentMetric | None:
     return faster if _accepted(float((probe_scores(faster) - exact).abs().max()), "fast", backend) else None
 
 
-def _close(
-    metric: SegmentMetric, precision: str, backends: tuple[str, ...], beside: Path | None
-) -> SegmentMetric | None:
-    """The metric on the first back-end with a graph of its own that can run it, if that stays close."""
-    for name in backends:
-        try:
-            deviation = attach(metric, name, precision, beside)
-        except BackendError as error:
-            _pass_over(f"Precision auto: {precision} on {name} is passed over", error)
-            continue
-        if deviation is not None and _accepted(deviation, precision, name):
-            return metric
-        attach(metric, "torch", "exact")
+def _close(metric: SegmentMetric, precision: str, backend: str, beside: Path | None) -> SegmentMetric | None:
+    """The metric on a back-end with a graph of its own, if that can run it and stays close."""
+    try:
+        deviation = attach(metric, backend, precision, beside)
+    except BackendError as error:
+        _pass_over(f"Precision auto: {precision} on {backend} is passed over", error)
+        return None
+    if deviation is not None and _accepted(deviation, precision, backend):
+        return metric
+    attach(metric, "torch", "exact")
     return None
 
 
