@@ -296,7 +296,7 @@ def peaks() -> dict[str, float]:
 
     Those of a layer are four of 384 by 384, and one each of 384 by 1,536 and 1,536 by 384, over 1,024 tokens.
     """
-    from textmover.scoring.backends.packed import packed_linear
+    from textmover.scoring.backends.packed import PackedLinear
     from textmover.scoring.precision import has_bfloat16
 
     def least(work: Callable[[], Any], repetitions: int) -> float:
@@ -308,7 +308,7 @@ def peaks() -> dict[str, float]:
         name = f"{str(dtype).removeprefix('torch.')} (1536 x 1536)"
         found[name] = 2 * 1536**3 / least(lambda one=one: one @ one, 8) / 1e9
     shapes = [(384, 384)] * 4 + [(384, 1536), (1536, 384)]
-    maps = [(packed_linear(torch.nn.Linear(*shape)), torch.randn(1024, shape[0])) for shape in shapes]
+    maps = [(PackedLinear(torch.nn.Linear(*shape)), torch.randn(1024, shape[0])) for shape in shapes]
     with torch.inference_mode():
         taken = least(lambda: [linear(given) for linear, given in maps], 40)
     found["float32 (this encoder's shapes, packed)"] = 2 * 1024 * sum(a * b for a, b in shapes) / taken / 1e9

@@ -23,29 +23,7 @@ LONGEST = 25_000_000
 
 
 def explain(scorer: Scorer, hypothesis: str, references: str | Sequence[str]) -> Explanation:
-    """Say why a hypothesis gets its score.
-
-    Args:
-        scorer: Scores with the metric that is explained. Where it fits idf weights on each call, it fits them on these
-            texts; fit it on more of them first and use :func:`explain_fitted` for weights that say something.
-        hypothesis: The text that is judged.
-        references: What it is compared with; of several, the one with the best score is explained.
-
-    Returns:
-        The explanation. Its score is that of :meth:`~textmover.scoring.scorer.Scorer.score`, and the sums over its
-        plans are the values of the matching.
-
-    Raises:
-        InputError: If a text is not Unicode, statistics lack, or the metric or the texts cannot be explained.
-        TypeError: If something is not text.
-
-    Example:
-        >>> from textmover import Scorer
-        >>> scorer = Scorer.from_pretrained("twmd")  # doctest: +SKIP
-        >>> found = explain(scorer, "A cat sat there.", "There sat a cat.")  # doctest: +SKIP
-        >>> [found.hypothesis.words[one.hypothesis] for one in found.pairs][:2]  # doctest: +SKIP
-        ['A', 'cat']
-    """
+    """Explain a score; a metric that fits idf weights on each call fits them on these texts: fit it on more before."""
     hypothesis, grouped = _checked(hypothesis, references)
     return explain_fitted(scorer.for_call([hypothesis], [grouped]), hypothesis, grouped)
 

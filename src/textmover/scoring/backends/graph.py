@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -69,6 +70,20 @@ def quiet_converters() -> Iterator[None]:
         for category in (DeprecationWarning, FutureWarning, UserWarning):
             warnings.filterwarnings("ignore", category=category, module=r"(torch|openvino|onnx|nncf|copyreg)\b.*")
         yield
+
+
+@contextlib.contextmanager
+def errors_alone(*names: str) -> Iterator[None]:
+    """Let loggers say nothing below errors."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
 
 
 class ArtefactRunner(ABC):

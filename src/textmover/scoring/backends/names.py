@@ -61,16 +61,15 @@ def check_backend(backend: str, device: torch.device) -> None:
         )
 
 
-def lacking(backend: str, precision: str) -> str | None:
-    """Sentence about packages that an artefact still needs; ``None`` if all are there."""
+def check_packages(backend: str, precision: str) -> None:
+    """Refuse to make an artefact without the packages that this needs."""
     extra, *packages = MAKING[backend, precision]
     missing = [name for name in (backend, *packages) if util.find_spec(name) is None]
-    if not missing:
-        return None
-    return (
-        f"Expected the package {missing[0]} to prepare {precision} arithmetic for backend {backend!r}, but it is not "
-        f'installed: pip install "textmover[{extra}]".'
-    )
+    if missing:
+        raise UnfitError(
+            f"Expected the package {missing[0]} to prepare {precision} arithmetic for backend {backend!r}, but it is "
+            f'not installed: pip install "textmover[{extra}]".'
+        )
 
 
 def version(backend: str) -> str:

@@ -12,9 +12,6 @@ bits of their 8, since sums of two full products overflow 16 bits on processors 
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,7 @@ import torch
 from torch import Tensor
 
 from textmover.modules.devices import keep_for_ever, new_lock
-from textmover.scoring.backends.graph import ArtefactRunner, converting, export_graph
+from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_alone, export_graph
 from textmover.scoring.backends.names import BackendError, package
 from textmover.types import RunnableEncoder
 
@@ -99,7 +96,8 @@ INPUTS = ("input_ids", "attention_mask")
 def export(encoder: RunnableEncoder, example: tuple[Tensor, Tensor], precision: str, folder: Path) -> None:
     """Write the graph of an encoder into a folder."""
     program = export_graph(encoder, example)
-    with converting("ONNX"), _quiet(), torch.no_grad():
+    # The exporter tells how it simplifies a graph, and which operators it does not find.
+    with converting("ONNX"), errors_alone("torch.onnx", "onnxscript", "onnx_ir"), torch.no_grad():
         import onnx
 
         exported = torch.onnx.export(program, dynamo=True, input_names=INPUTS, verbose=False)
@@ -155,17 +153,3 @@ class Runner(ArtefactRunner):
                 f"{' '.join(str(error).split())}"
             ) from error
         return self._session
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep out of the log how the exporter simplifies a graph, and which operators it does not find."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        for one, level in zip(loggers, levels, strict=True):
-            one.setLevel(level)

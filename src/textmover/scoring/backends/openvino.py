@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import logging
 import os
 import tempfile
 import threading
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from textmover.modules.devices import keep_for_ever, new_lock
 from textmover.modules.encoder.known_encoders import sees_locally
-from textmover.scoring.backends.graph import ArtefactRunner, converting, export_graph, graph_limit
+from textmover.scoring.backends.graph import ArtefactRunner, converting, errors_alone, export_graph, graph_limit
 from textmover.scoring.backends.names import BackendError, package, without_telemetry
 from textmover.scoring.engine.batches import FULL, best_fit, states_in_rows
 from textmover.types import RowRunner, RunnableEncoder
@@ -179,29 +178,18 @@ def _compressed(model: Any) -> Any:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):  # progress bars, a table
         import nncf
 
-        log = logging.getLogger("nncf")
-        level = log.level
-        log.setLevel(logging.ERROR)
-        try:
+        with errors_alone("nncf"):
             return nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
-        finally:
-            log.setLevel(level)
 
 
 def _save(model: Any, folder: Path) -> None:
-    """Write a model into a folder."""
     try:
         package("openvino").save_model(model, str(folder / MODEL), compress_to_fp16=False)
     except RuntimeError:
-        _fill_up(folder, _size(model))
+        operations = model.get_ops()
+        weights = sum(one.get_byte_size() for one in operations if one.get_type_name() == "Constant")
+        _fill_up(folder, int(weights + OPERATION * len(operations)))
         raise
-
-
-def _size(model: Any) -> int:
-    """Bytes that a model takes on disk, of which all but the weights are estimated."""
-    operations = model.get_ops()
-    weights = sum(one.get_byte_size() for one in operations if one.get_type_name() == "Constant")
-    return int(weights + OPERATION * len(operations))
 
 
 def _fill_up(folder: Path, size: int) -> None:

@@ -57,7 +57,7 @@ class PackedRunner:
         self.__init__(state["_graph"])  # type: ignore[misc]
 
 
-class _PackedLinear(nn.Module):
+class PackedLinear(nn.Module):
     """A linear map with packed weights beside the model's own, and GELU behind it where that is asked for."""
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
@@ -67,16 +67,12 @@ class _PackedLinear(nn.Module):
         self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
 
     def forward(self, values: Tensor) -> Tensor:
+        """Map values ``[..., inputs]``."""
         # What torch.compile makes of a linear map with constant weights; torch has no public name for it.
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
             values, self._packed, self.bias, self._activation, [], "none" if self._activation == "gelu" else ""
         )
         return result
-
-
-def packed_linear(linear: nn.Linear) -> nn.Module:
-    """The same map in float32, with its weights packed for this processor, as :class:`PackedRunner` computes it."""
-    return _PackedLinear(linear)
 
 
 def packed_runner(graph: nn.Module) -> PackedRunner | None:
@@ -101,11 +97,11 @@ def _packed(graph: EncoderGraph) -> EncoderGraph:
         for linear, activation in ACTIVATED:
             inner = getattr(module, linear, None)
             if _is_plain(inner) and _is_gelu(getattr(module, activation, None)):
-                setattr(module, linear, _PackedLinear(inner, "gelu"))
+                setattr(module, linear, PackedLinear(inner, "gelu"))
                 setattr(module, activation, nn.Identity())
         for name, child in list(module.named_children()):
             if _is_plain(child):
-                setattr(module, name, _PackedLinear(child))
+                setattr(module, name, PackedLinear(child))
     return packed
 
 

@@ -19,7 +19,7 @@ from textmover.modules.probes import PROBES, probe_scores, probe_values
 from textmover.scoring.backends import artefacts, onnxruntime, openvino
 from textmover.scoring.backends.artefacts import Artefact, Refused, Wanted, used
 from textmover.scoring.backends.graph import ArtefactRunner, graph_limit
-from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, lacking, package, version
+from textmover.scoring.backends.names import EXPORTED, BackendError, UnfitError, check_packages, package, version
 from textmover.scoring.backends.packed import CompiledRunner, packed_runner
 from textmover.scoring.engine.batches import best_fit, states_in_rows
 from textmover.types import (
@@ -149,7 +149,7 @@ def prepare(metric: SegmentMetric, backend: str, precision: str, folder: Path) -
     encoder.run_with(None)
     package(backend)
     wanted = _wanted(encoder, backend, precision)
-    _check_packages(wanted)
+    check_packages(backend, wanted.precision)
     target = folder / artefacts.FOLDER / wanted.name
     target.mkdir(parents=True)
     artefacts.write(wanted, target, functools.partial(_fill, metric, wanted))
@@ -225,7 +225,7 @@ def _opened(place: Path, wanted: Wanted, precision: str, *, in_cache: bool) -> t
 
 def _made(metric: SegmentMetric, wanted: Wanted, precision: str) -> tuple[ArtefactRunner, Artefact]:
     """The runner of an artefact that is made now, by this process or one that was faster."""
-    _check_packages(wanted)
+    check_packages(wanted.backend, wanted.precision)
     # A warning, since nobody expects to wait that long for a few scores.
     logger.warning(
         "Preparing backend %s (%s) for this encoder, once: this takes about ten seconds, and longer for a large one. "
@@ -242,12 +242,6 @@ def _made(metric: SegmentMetric, wanted: Wanted, precision: str) -> tuple[Artefa
 
     made = artefacts.make(wanted, wanted.place, functools.partial(_fill, metric, wanted), usable)
     return _runner(made, wanted, precision), made
-
-
-def _check_packages(wanted: Wanted) -> None:
-    missing = lacking(wanted.backend, wanted.precision)
-    if missing is not None:
-        raise UnfitError(missing)
 
 
 def _runner(found: Artefact, wanted: Wanted, precision: str) -> ArtefactRunner:
