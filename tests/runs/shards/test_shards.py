@@ -21,17 +21,9 @@ from textmover.modules.devices import machine_of
 from textmover.readers.streams import Row, TextFiles
 from textmover.runs.score_summary import Tally, summarize
 from textmover.runs.shards.folder import LOCK, check_folder, is_sealed, locked
-from textmover.runs.shards.manifest import Receipt, check_rows, check_same, digest_file, read_receipt, receipt_path
+from textmover.runs.shards.manifest import check_rows, check_same, digest_file, read_receipt, receipt_path
 from textmover.runs.shards.score_formats import FORMATS, Layout
-from textmover.runs.shards.shards import (
-    Parts,
-    Shard,
-    ShardScores,
-    describe,
-    read_shards,
-    rows_per_shard,
-    texts_of,
-)
+from textmover.runs.shards.shards import Parts, Shard, ShardScores, describe, read_shards, rows_per_shard, texts_of
 from textmover.types import InputError, Signature
 
 ONE, TWO = ("h.txt",), ("a", "b")
@@ -44,10 +36,8 @@ def shard(index: int, rows: int = 3) -> Shard:
 
 
 def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScores:
-    values = {
-        "score": np.arange(3.0 * systems).reshape(3, systems) / 3 + index,
-        "recall": np.arange(3.0 * systems).reshape(3, systems) / 7,
-    }
+    table = np.arange(3.0 * systems).reshape(3, systems)
+    values = {"score": table / 3 + index, "recall": table / 7}
     if skipped:
         for array in values.values():
             array[1] = math.nan
@@ -55,30 +45,42 @@ def scores(index: int, systems: int = 1, *, skipped: bool = False) -> ShardScore
     return ShardScores(values, Tally(3, int(skipped), "bad" if skipped else "", sums, {"empty": 1}, tuple(values)))
 
 
-def parts(folder, format="text", systems=ONE, machine="AVX2", **settings) -> Parts:
+def parts(folder, format="text", systems=ONE, machine="AVX2", signature=SIGNATURE, **settings) -> Parts:
     layout = Layout(format, systems)
-    return Parts(folder, layout, describe(SIGNATURE, layout, **{"rows_per_shard": 3, **settings}), machine)
+    return Parts(folder, layout, describe(signature, layout, **{"rows_per_shard": 3, **settings}), machine)
 
 
-def filled(folder, count=2, **options) -> Parts:
-    found = parts(folder, **options)
-    found.begin()
-    for index in range(count):
-        found.write(shard(index), scores(index))
-    return found
+def filled(folder, *found: ShardScores, **options) -> Parts:
+    """A folder of finished shards: two, if none is given."""
+    made = parts(folder, **options)
+    made.begin()
+    for index, one in enumerate(found or (scores(0), scores(1))):
+        made.write(shard(index), one)
+    return made
 
 
 def summary(systems=ONE, *tallies: Tally):
     return summarize(tallies, systems, str(SIGNATURE))
 
 
+BOTH = summary(ONE, scores(0).tally, scores(1).tally)
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def names_in(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 
 def test_rows_are_cut_in_order(tmp_path):
-    (tmp_path / "t").write_text("a\nb\nc\nd\ne\n")
-    path = str(tmp_path / "t")
-    found = list(read_shards(TextFiles((path,), (path,)), 2))
+    path = tmp_path / "t"
+    path.write_text("a\nb\nc\nd\ne\n")
+    found = list(read_shards(TextFiles((str(path),), (str(path),)), 2))
     assert [(one.index, one.first, len(one.rows)) for one in found] == [(0, 1, 2), (1, 3, 2), (2, 5, 1)]
     assert [row.line for one in found for row in one.rows] == [1, 2, 3, 4, 5]
     assert found[-1].share == 1
@@ -93,73 +95,59 @@ def test_rows_to_a_shard():
 
 # --- formats ----------------------------------------------------------------------------------------------------------
 
+TABLE = (
+    "score\trecall\n0\t0\n0.333333333\t0.142857143\n0.666666667\t0.285714286\n1\t0\nnan\tnan\n1.66666667\t0.285714286\n"
+)
+COLUMNS = "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"
+
+
+@pytest.mark.parametrize(
+    ("format", "systems", "expected"),
+    [
+        ("text", ONE, "0\n0.333333333\n0.666666667\n1\nnan\n1.66666667\n"),
+        ("tsv", ONE, TABLE),
+        ("csv", ONE, TABLE.replace("\t", ",")),
+        ("text", TWO, COLUMNS),
+        ("tsv", TWO, COLUMNS),
+        ("csv", TWO, COLUMNS.replace("\t", ",")),
+    ],
+)
+def test_tables(tmp_path, format, systems, expected):
+    found = (scores(0), scores(1, skipped=True)) if systems == ONE else (scores(0, 2),)
+    path = tmp_path / "scores"
+    filled(tmp_path / "parts", *found, format=format, systems=systems).merge(
+        path, len(found), summary(systems, *(one.tally for one in found))
+    )
+    assert path.read_text() == expected
+    assert names_in(tmp_path) == sorted([path.name, receipt_path(path).name])
+
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-@pytest.mark.parametrize("format", [format for format in FORMATS if format != "parquet"])
-def test_files_of_every_format(tmp_path, format, suffix):
-    found = parts(tmp_path / "parts", format)
-    found.begin()
-    shards = [scores(0), scores(1, skipped=True)]
-    for index, one in enumerate(shards):
-        found.write(shard(index), one)
-    path = tmp_path / f"scores{suffix}"
-    found.merge(path, 2, summary(ONE, *(one.tally for one in shards)))
-    assert sorted(one.name for one in tmp_path.iterdir()) == sorted([path.name, receipt_path(path).name])
-    content = path.read_bytes()
-    if suffix:
-        content = (
-            gzip.decompress(content) if suffix == ".gz" else zstandard.ZstdDecompressor().stream_reader(content).read()
-        )
-    text = content.decode()
-    if format == "text":
-        assert text == "0\n0.333333333\n0.666666667\n1\nnan\n1.66666667\n"
-    elif format in ("tsv", "csv"):
-        between = "\t" if format == "tsv" else ","
-        rows = [line.split(between) for line in text.splitlines()]
-        assert rows[0] == ["score", "recall"]
-        assert rows[2] == ["0.333333333", "0.142857143"]
-        assert rows[5] == ["nan", "nan"]
-        assert len(rows) == 7
-    elif format == "jsonl":
-        rows = [json.loads(line) for line in text.splitlines()]
-        assert rows[1] == {"score": 1 / 3, "recall": 1 / 7}
-        assert rows[4] == {"score": None, "recall": None}
-    else:
-        told = json.loads(text)
-        assert told["scores"] == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
-        assert told["mean"] == pytest.approx(11 / 15)
-        assert (told["n"], told["skipped"], told["counts"]) == (5, 1, {"empty": 2})
-        assert told["signature"] == str(SIGNATURE)
+def test_json_compressed_and_plain(tmp_path, suffix):
+    found = scores(0), scores(1, skipped=True)
+    told = {}
+    for format in ("json", "jsonl"):
+        path = tmp_path / f"{format}{suffix}"
+        filled(tmp_path / "parts", *found, format=format).merge(path, 2, summary(ONE, *(one.tally for one in found)))
+        read = {".gz": gzip.decompress, ".zst": lambda raw: zstandard.ZstdDecompressor().stream_reader(raw).read()}
+        told[format] = read.get(suffix, bytes)(path.read_bytes())
+    rows = [json.loads(line) for line in told["jsonl"].splitlines()]
+    assert (rows[1], rows[4]) == ({"score": 1 / 3, "recall": 1 / 7}, {"score": None, "recall": None})
+    whole = json.loads(told["json"])
+    assert whole["scores"] == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
+    assert whole["mean"] == pytest.approx(11 / 15)
+    assert (whole["n"], whole["skipped"], whole["counts"]) == (5, 1, {"empty": 2})
+    assert whole["signature"] == str(SIGNATURE)
 
 
 def test_parquet_has_a_row_group_for_each_shard(tmp_path):
-    found = parts(tmp_path / "parts", "parquet")
-    found.begin()
-    for index in range(2):
-        found.write(shard(index), scores(index, skipped=index == 1))
-    found.merge(tmp_path / "scores.parquet", 2, summary(ONE, scores(0).tally, scores(1).tally))
-    with parquet.ParquetFile(tmp_path / "scores.parquet") as file:
+    filled(tmp_path / "parts", scores(0), scores(1, skipped=True), format="parquet").merge(tmp_path / "s", 2, BOTH)
+    with parquet.ParquetFile(tmp_path / "s") as file:
         assert file.metadata.num_row_groups == 2
         assert file.schema_arrow.field("score").type == pyarrow.float64()
         table = file.read()
     assert table.column("score").to_pylist() == [0, 1 / 3, 2 / 3, 1, None, 1 + 2 / 3]
     assert table.column_names == ["score", "recall"]
-
-
-@pytest.mark.parametrize(
-    ("format", "expected"),
-    [
-        ("text", "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"),
-        ("tsv", "a\tb\n0\t0.333333333\n0.666666667\t1\n1.33333333\t1.66666667\n"),
-        ("csv", "a,b\n0,0.333333333\n0.666666667,1\n1.33333333,1.66666667\n"),
-    ],
-)
-def test_several_systems_have_a_column_each(tmp_path, format, expected):
-    found = parts(tmp_path / "parts", format, TWO)
-    found.begin()
-    found.write(shard(0), scores(0, 2))
-    found.merge(tmp_path / "scores", 1, summary(TWO, scores(0, 2).tally))
-    assert (tmp_path / "scores").read_text() == expected
 
 
 def test_several_systems_in_json():
@@ -174,17 +162,14 @@ def test_several_systems_in_json():
     assert json.loads(layout.means(whole))["n"] == 3
 
 
-def test_names_and_formats_that_cannot_be_written():
+def test_names_and_formats_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"without tabs and line breaks, but got 'a\\tb'"):
         Layout("text", ("a\tb",))
     with pytest.raises(InputError, match="format to be text, json"):
         Layout("xml", ONE)
-
-
-def test_zstandard_is_an_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(InputError, match=r"zstandard to write .*: pip install 'textmover\[zstd\]'"):
-        filled(tmp_path / "parts").merge(tmp_path / "scores.zst", 2, summary(ONE, scores(0).tally, scores(1).tally))
+        filled(tmp_path / "parts").merge(tmp_path / "scores.zst", 2, BOTH)
 
 
 def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
@@ -196,10 +181,13 @@ def test_a_summary_of_nothing_but_left_out_rows_has_no_mean():
 # --- going on ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_finished_is_known_again(tmp_path):
-    filled(tmp_path / "parts")
-    again = parts(tmp_path / "parts")
+def test_what_is_finished_is_known_again_and_half_written_files_are_not(tmp_path):
+    folder = filled(tmp_path / "parts").folder
+    (folder / ".000002.txt.abc").write_text("0.1")
+    (folder / "000002.txt").write_text("0.1\n")
+    again = parts(folder)
     again.begin(resume=True)
+    assert not (folder / ".000002.txt.abc").exists()
     assert again.kept() == [0, 1]
     assert again.finished(shard(1)) == scores(1).tally
     assert again.finished(shard(2)) is None
@@ -207,49 +195,35 @@ def test_what_is_finished_is_known_again(tmp_path):
 
 
 def test_shards_of_an_earlier_run_are_neither_mixed_in_nor_thrown_away_unasked(tmp_path):
-    filled(tmp_path / "parts")
+    folder = filled(tmp_path / "parts").folder
     with pytest.raises(InputError, match=r"holds 2 finished shards of an earlier run: .* --resume, .* --overwrite"):
-        parts(tmp_path / "parts").begin()
-    assert parts(tmp_path / "parts").kept() == [0, 1]
-    parts(tmp_path / "parts", layer=4).begin(overwrite=True)
-    assert parts(tmp_path / "parts").kept() == []
-    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["_manifest.json"]
-
-
-def test_a_folder_without_finished_shards_holds_nothing_to_lose(tmp_path):
-    parts(tmp_path / "parts").begin()
-    (tmp_path / "parts" / "000000.txt").write_text("1\n")  # its record was never written
-    parts(tmp_path / "parts", layer=4).begin()
-    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["_manifest.json"]
+        parts(folder).begin()
+    assert parts(folder).kept() == [0, 1]
+    parts(folder, layer=4).begin(overwrite=True)
+    assert names_in(folder) == ["_manifest.json"]
+    (folder / "000000.txt").write_text("1\n")  # its record was never written, so there is nothing to lose
+    parts(folder, layer=5).begin()
+    assert names_in(folder) == ["_manifest.json"]
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "patched", "message"),
     [
-        ({"rows_per_shard": 4}, "their rows per shard is '3' and that of this run '4'"),
-        ({"format": "jsonl"}, "their format is 'text' and that of this run 'jsonl'"),
-        ({"systems": TWO}, "their systems is 'one' and that of this run 'a, b'"),
-        ({"batch_tokens": 7}, "their batch tokens is 'nothing' and that of this run '7'"),
+        ({"rows_per_shard": 4}, None, "their rows per shard is '3' and that of this run '4'"),
+        ({"format": "jsonl"}, None, "their format is 'text' and that of this run 'jsonl'"),
+        ({"systems": TWO}, None, "their systems is 'one' and that of this run 'a, b'"),
+        ({"batch_tokens": 7}, None, "their batch tokens is 'nothing' and that of this run '7'"),
+        ({"signature": SIGNATURE.extended(layer="4")}, None, "their signature entry layer is '3' and that of .* '4'"),
+        ({}, "torch.__version__", r"their torch is .* and that of this run '99'"),
+        ({}, "__version__", r"their textmover is .* and that of this run '99'"),
     ],
 )
-def test_shards_of_another_run_are_refused_with_the_entry_that_differs(tmp_path, change, message):
+def test_shards_of_another_run_are_refused_with_the_entry_that_differs(tmp_path, monkeypatch, change, patched, message):
     filled(tmp_path / "parts")
+    if patched:
+        monkeypatch.setattr(f"textmover.runs.shards.shards.{patched}", "99")
     with pytest.raises(InputError, match=message):
         parts(tmp_path / "parts", **change).begin(resume=True)
-
-
-def test_shards_of_another_metric_are_refused(tmp_path, monkeypatch):
-    filled(tmp_path / "parts")
-    layout = Layout("text", ONE)
-    manifest = describe(SIGNATURE.extended(layer="4"), layout, rows_per_shard=3)
-    with pytest.raises(InputError, match="their signature entry layer is '3' and that of this run '4'"):
-        Parts(tmp_path / "parts", layout, manifest).begin(resume=True)
-    monkeypatch.setattr("textmover.runs.shards.shards.torch.__version__", "98")
-    with pytest.raises(InputError, match=r"their torch is .* and that of this run '98'"):
-        parts(tmp_path / "parts").begin(resume=True)
-    monkeypatch.setattr("textmover.runs.shards.shards.__version__", "99")
-    with pytest.raises(InputError, match=r"their textmover is .* and that of this run '99'"):
-        parts(tmp_path / "parts").begin(resume=True)
 
 
 @pytest.mark.parametrize(
@@ -269,20 +243,17 @@ def test_other_texts_are_refused_with_the_first_row_that_differs(tmp_path, chang
         filled(tmp_path / "parts").finished(changed)
 
 
-def test_an_input_that_has_become_shorter_is_refused(tmp_path):
+def test_too_few_shards_or_rows(tmp_path):
+    found = filled(tmp_path / "parts")
     with pytest.raises(InputError, match=r"it ends before them \(from row 4 on\)"):
-        filled(tmp_path / "parts").tallies(1)
-
-
-def test_a_missing_shard_is_no_result(tmp_path):
-    found = filled(tmp_path / "parts", 1)
-    found.write(shard(2), scores(2))
-    with pytest.raises(InputError, match=r"Expected 3 shards in .*, but number 1 is missing"):
-        found.tallies(3)
+        found.tallies(1)
+    found.write(shard(3), scores(3))
+    with pytest.raises(InputError, match=r"Expected 4 shards in .*, but number 2 is missing"):
+        found.tallies(4)
 
 
 @pytest.mark.parametrize("damage", [None, b"0.5\n"])
-def test_a_file_that_the_disk_lost_or_damaged_is_made_anew(tmp_path, damage):
+def test_a_file_that_the_disk_lost_or_damaged_is_made_again(tmp_path, damage):
     found = filled(tmp_path / "parts")
     if damage is None:
         found.file(1).unlink()
@@ -297,7 +268,7 @@ def altered(record: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff\x00", b'{"first": 1}', None, altered])
-def test_a_shard_whose_record_is_damaged_is_made_anew(tmp_path, damage):
+def test_a_shard_whose_record_is_damaged_is_made_again(tmp_path, damage):
     found = filled(tmp_path / "parts")
     record = tmp_path / "parts" / "_000001.json"
     whole = record.read_bytes()
@@ -315,12 +286,12 @@ def test_a_shard_whose_record_is_damaged_is_made_anew(tmp_path, damage):
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b"\xff\x00"])
 def test_a_damaged_manifest_is_one_sentence(tmp_path, damage):
-    filled(tmp_path / "parts")
-    (tmp_path / "parts" / "_manifest.json").write_bytes(damage)
+    found = filled(tmp_path / "parts")
+    (found.folder / "_manifest.json").write_bytes(damage)
     with pytest.raises(InputError, match=r"_manifest\.json to say what .* it is damaged: start again with --overwrite"):
-        parts(tmp_path / "parts").begin(resume=True)
-    parts(tmp_path / "parts").begin(overwrite=True)
-    parts(tmp_path / "parts").begin(resume=True)
+        found.begin(resume=True)
+    found.begin(overwrite=True)
+    found.begin(resume=True)
 
 
 def test_a_shard_of_another_manifest_is_never_taken(tmp_path):
@@ -328,7 +299,7 @@ def test_a_shard_of_another_manifest_is_never_taken(tmp_path):
     theirs.write(shard(1), scores(0))  # by a run that nothing has kept out
     assert ours.finished(shard(1)) is None
     with pytest.raises(InputError, match="number 1 is missing"):
-        ours.merge(tmp_path / "scores", 2, summary(ONE, scores(0).tally, scores(1).tally))
+        ours.merge(tmp_path / "scores", 2, BOTH)
     assert not (tmp_path / "scores").exists()
     theirs.write(shard(2), scores(2))  # nor does it make the input too short
     ours.write(shard(1), scores(1))
@@ -341,36 +312,24 @@ def test_a_file_that_has_changed_since_does_not_get_into_the_result(tmp_path, ho
     found.file(1).write_bytes(found.file(0).read_bytes())
     place = (tmp_path / "scores",) if how == "merge" else ()
     with pytest.raises(InputError, match="one has changed since or is missing: continue with --resume"):
-        getattr(found, how)(*place, 2, summary(ONE, scores(0).tally, scores(1).tally))
+        getattr(found, how)(*place, 2, BOTH)
     assert not is_sealed(tmp_path / "parts")
 
 
 def test_shards_of_two_kinds_of_processor_are_told(tmp_path, caplog):
-    found = filled(tmp_path / "parts", 1)
+    filled(tmp_path / "parts", scores(0))
     other = parts(tmp_path / "parts", machine="AVX512")
     other.begin(resume=True)
     other.write(shard(1), scores(1))
     with caplog.at_level(logging.WARNING, "textmover"):
-        other.merge(tmp_path / "scores", 2, summary(ONE, scores(0).tally, scores(1).tally))
+        other.merge(tmp_path / "scores", 2, BOTH)
     assert "processors of several kinds (AVX2, AVX512)" in caplog.text
     assert machine_of(torch.device("cpu")).endswith(torch.backends.cpu.get_cpu_capability())
-    assert found.machine == "AVX2"
-
-
-def test_half_written_files_are_ignored_and_removed(tmp_path):
-    filled(tmp_path / "parts")
-    (tmp_path / "parts" / ".000002.txt.abc").write_text("0.1")
-    (tmp_path / "parts" / "000002.txt").write_text("0.1\n")
-    again = parts(tmp_path / "parts")
-    again.begin(resume=True)
-    assert not (tmp_path / "parts" / ".000002.txt.abc").exists()
-    assert again.kept() == [0, 1]
-    assert again.finished(shard(2)) is None
 
 
 def test_a_removal_that_was_interrupted_is_not_taken_for_a_run_to_continue(tmp_path, monkeypatch):
     found = filled(tmp_path / "parts")
-    monkeypatch.setattr("pathlib.Path.unlink", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("pathlib.Path.unlink", interrupt)
     with pytest.raises(KeyboardInterrupt):
         found.remove()
     monkeypatch.undo()
@@ -380,51 +339,42 @@ def test_a_removal_that_was_interrupted_is_not_taken_for_a_run_to_continue(tmp_p
     assert again.kept() == []
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
-    (tmp_path / "thesis.txt").write_text("keep")
-    for options in ({}, {"resume": True}, {"overwrite": True}):
-        with pytest.raises(InputError, match=r"to hold scores alone, but got 'thesis\.txt'"):
-            parts(tmp_path).begin(**options)
-    assert (tmp_path / "thesis.txt").read_text() == "keep"
-    (tmp_path / "thesis.txt").unlink()
+@pytest.mark.parametrize("name", ["thesis.txt", "1.txt"])  # the latter might be a shard's, where a manifest said so
+@pytest.mark.parametrize("options", [{}, {"resume": True}, {"overwrite": True}])
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name, options):
     check_folder(tmp_path, resume=False, overwrite=False)
-    (tmp_path / "1.txt").write_text("keep")  # which a shard might be called, in a folder that nothing describes
-    for options in ({}, {"resume": True}, {"overwrite": True}):
-        with pytest.raises(InputError, match=r"to hold scores alone, but got '1\.txt'"):
-            parts(tmp_path).begin(**options)
-    assert (tmp_path / "1.txt").read_text() == "keep"
+    (tmp_path / name).write_text("keep")
+    with pytest.raises(InputError, match=f"to hold scores alone, but got '{name}'"):
+        parts(tmp_path).begin(**options)
+    assert (tmp_path / name).read_text() == "keep"
 
 
 def test_a_sealed_folder_is_a_data_set(tmp_path):
     found = filled(tmp_path / "out", format="parquet")
-    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    found.seal(2, BOTH)
     assert is_sealed(tmp_path / "out")
     assert parquet.read_table(tmp_path / "out").column("score").to_pylist()[:2] == [0, 1 / 3]
     told = json.loads((tmp_path / "out" / "_summary.json").read_text())
     assert (told["n"], told["shards"]) == (6, 2)
     for options in ({}, {"resume": True}):
         with pytest.raises(InputError, match="the scores of a finished run"):
-            parts(tmp_path / "out", "parquet").begin(**options)
-    parts(tmp_path / "out", "parquet").begin(overwrite=True)
+            found.begin(**options)
+    found.begin(overwrite=True)
     assert not is_sealed(tmp_path / "out")
 
 
-@pytest.mark.parametrize("call", ["write", "fsync"])
+@pytest.mark.parametrize("call", ["textmover.files.os.fsync", "textmover.runs.shards.shards.Record.dump"])
 def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch, call):
-    found = filled(tmp_path / "parts")
-
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    if call == "fsync":
-        monkeypatch.setattr("textmover.files.os.fsync", full)
-    else:
-        monkeypatch.setattr("textmover.runs.shards.shards.Record.dump", full)
+    found = filled(tmp_path / "parts")
+    monkeypatch.setattr(call, full)
     with pytest.raises(InputError, match="No space left on device"):
         found.write(shard(2), scores(2))
     monkeypatch.undo()
     assert found.kept() == [0, 1]
-    assert not [path for path in found.folder.iterdir() if path.name.startswith(".")]
+    assert not [name for name in names_in(found.folder) if name.startswith(".")]
 
 
 # --- one run at a time ------------------------------------------------------------------------------------------------
@@ -449,8 +399,8 @@ def test_a_folder_is_for_one_run_at_a_time(tmp_path):
         check_folder(folder, resume=False, overwrite=False)  # the lock is no foreign file
         found = filled(folder)
         assert (folder / LOCK).is_file()  # which `begin` leaves
-        found.merge(output, 2, summary(ONE, scores(0).tally, scores(1).tally))
-    assert sorted(path.name for path in output.parent.iterdir()) == [".s.txt.textmover.json", "s.txt"]
+        found.merge(output, 2, BOTH)
+    assert names_in(output.parent) == [".s.txt.textmover.json", "s.txt"]
 
 
 def test_the_lock_of_a_killed_run_keeps_nobody_out(tmp_path):
@@ -474,6 +424,9 @@ def test_a_lock_leaves_only_what_others_have_made(tmp_path):
         with locked(folder, folder):
             pass
     assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="Expected to be able to write"), locked(tmp_path / "file" / "x", tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -490,19 +443,13 @@ def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog, erro
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_to_is_one_sentence(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="Expected to be able to write"), locked(tmp_path / "file" / "x", tmp_path):
-        pass
-
-
 # --- knowing a result again -------------------------------------------------------------------------------------------
 
 
 def test_a_file_is_known_by_its_receipt(tmp_path):
     path = tmp_path / "s.txt"
     found = filled(tmp_path / "parts")
-    found.merge(path, 2, summary(ONE, scores(0).tally, scores(1).tally))
+    found.merge(path, 2, BOTH)
     kept, now = read_receipt(path), texts_of([shard(0), shard(1)])
     check_same(path, kept, found.receipt(*now, digest_file(path)))
     for other, message in (
@@ -516,19 +463,14 @@ def test_a_file_is_known_by_its_receipt(tmp_path):
             check_same(path, kept, other)
     receipt_path(path).write_text("[]")
     assert read_receipt(path) is None
-    assert isinstance(kept, Receipt)
 
 
 @pytest.mark.parametrize("systems", [ONE, TWO])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_file_without_a_receipt_is_known_by_its_rows(tmp_path, format, systems):
     one = scores(0, len(systems))
-    path = tmp_path / ("s" if format == "parquet" else "s.gz")
-    found = parts(tmp_path / "parts", format, systems)
-    found.begin()
-    found.write(shard(0), one)
-    found.merge(path, 1, summary(systems, one.tally))
-    layout = Layout(format, systems)
+    path, layout = tmp_path / ("s" if format == "parquet" else "s.gz"), Layout(format, systems)
+    filled(tmp_path / "parts", one, format=format, systems=systems).merge(path, 1, summary(systems, one.tally))
     check_rows(path, layout, 3)
     with pytest.raises(InputError, match="it has 3 rows and the input 4: give another --output"):
         check_rows(path, layout, 4)
@@ -538,30 +480,25 @@ def test_a_file_without_a_receipt_is_known_by_its_rows(tmp_path, format, systems
 
 
 def test_a_sealing_that_was_interrupted_is_finished_later(tmp_path, monkeypatch):
-    for name in ("whole", "broken"):
-        found = filled(tmp_path / name, format="parquet")
-        if name == "broken":
-            monkeypatch.setattr(Parts, "tidy", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-            with pytest.raises(KeyboardInterrupt):
-                found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
-            monkeypatch.undo()
-            assert found.kept() == [0, 1]
-            assert found.untidy
-            found.tidy()
-        else:
-            found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
-        assert not found.untidy
-    whole, broken = (
-        {one.name: one.read_bytes() for one in (tmp_path / name).iterdir()} for name in ("whole", "broken")
-    )
-    assert broken == whole
+    whole, broken = (filled(tmp_path / name, format="parquet") for name in ("whole", "broken"))
+    whole.seal(2, BOTH)
+    monkeypatch.setattr(Parts, "tidy", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        broken.seal(2, BOTH)
+    monkeypatch.undo()
+    assert broken.kept() == [0, 1]
+    assert (whole.untidy, broken.untidy) == (False, True)
+    broken.tidy()
+    assert not broken.untidy
+    contents = [{one.name: one.read_bytes() for one in found.folder.iterdir()} for found in (whole, broken)]
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize("name", ["_manifest.json", "_summary.json"])
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff"])
 def test_a_sealed_folder_that_is_damaged(tmp_path, name, damage):
     found = filled(tmp_path / "out", format="parquet")
-    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
+    found.seal(2, BOTH)
     receipt, now = found.sealed_receipt()
     check_same(tmp_path, receipt, found.receipt(*texts_of([shard(0), shard(1)]), now))
     (tmp_path / "out" / name).write_bytes(damage)
@@ -575,8 +512,8 @@ def test_a_sealed_folder_that_is_damaged(tmp_path, name, damage):
 
 def test_overwriting_a_sealed_folder_first_makes_it_unfinished(tmp_path, monkeypatch):
     found = filled(tmp_path / "out", format="parquet")
-    found.seal(2, summary(ONE, scores(0).tally, scores(1).tally))
-    monkeypatch.setattr("textmover.runs.shards.shards.clear", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    found.seal(2, BOTH)
+    monkeypatch.setattr("textmover.runs.shards.shards.clear", interrupt)
     with pytest.raises(KeyboardInterrupt):
         found.begin(overwrite=True)
     assert not is_sealed(tmp_path / "out")

@@ -41,6 +41,29 @@ def load(tiny_encoder):
     )
 
 
+def close(found, expected) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+
+
+def refuse(number: int, text: str):
+    """A call that the system refuses."""
+
+    def refuse(*_, **__):
+        raise OSError(number, text)
+
+    return refuse
+
+
+@pytest.fixture
+def kept(load, tmp_path):
+    """Scores whose states are on disk, and the file that holds them."""
+    memory = EncoderMemory(folder=tmp_path)
+    expected = load("twmd", memory=memory).score(HYPOTHESES, REFERENCES).scores
+    memory.flush()
+    (path,) = tmp_path.rglob("*.safetensors")
+    return expected, path
+
+
 def encoded(scorer: Scorer, monkeypatch) -> list[str]:
     """Texts that an encoder reads from here on."""
     read: list[str] = []
@@ -58,7 +81,7 @@ def test_scores_are_those_of_each_metric_alone(load, order):
     for _ in range(2):
         for name, scorer in together.items():
             found = scorer.score(HYPOTHESES, REFERENCES).scores
-            np.testing.assert_allclose(found, load(name).score(HYPOTHESES, REFERENCES).scores, atol=1e-6, rtol=0)
+            close(found, load(name).score(HYPOTHESES, REFERENCES).scores)
             scorer.clear_cache()
 
 
@@ -97,9 +120,9 @@ def test_a_checkpoint_with_the_same_weights_shares(load, tmp_path):
     assert first.metric.encoder.model is second.metric.encoder.model
 
 
-def step(metric) -> None:
+def step(metric, optimizer=None) -> None:
     """One step of an optimiser that is far too large."""
-    optimizer = torch.optim.SGD(metric.parameters(), lr=5.0)
+    optimizer = optimizer or torch.optim.SGD(metric.parameters(), lr=5.0)
     metric(metric.tokenize(["tea"]), metric.tokenize(["go home"])).score.sum().backward()
     optimizer.step()
 
@@ -130,12 +153,12 @@ def test_whoever_changes_its_weights_leaves_and_changes_nobody_else(load, tmp_pa
     for scorer in (changed, kept, third):
         scorer.clear_cache()
     for pair, scores in zip(((HYPOTHESES, REFERENCES), new), expected, strict=True):
-        np.testing.assert_allclose(kept.score(*pair).scores, scores, atol=1e-6, rtol=0)
+        close(kept.score(*pair).scores, scores)
         assert abs(changed.score(*pair).scores - scores).max() > 1e-4
     assert kept.metric.encoder.model is third.metric.encoder.model is not changed.metric.encoder.model
     memory.flush()
     again = load("bertscore-f1", memory=EncoderMemory(folder=tmp_path))
-    np.testing.assert_allclose(again.score(*new).scores, expected[1], atol=1e-6, rtol=0)
+    close(again.score(*new).scores, expected[1])
 
 
 def test_an_optimiser_that_was_made_before_trains_the_metric_it_was_made_for(load):
@@ -144,12 +167,11 @@ def test_an_optimiser_that_was_made_before_trains_the_metric_it_was_made_for(loa
     expected = kept.score(HYPOTHESES, REFERENCES).scores
     optimizer = torch.optim.SGD(trained.metric.parameters(), lr=5.0)
     metric = trained.metric.train()
-    metric(metric.tokenize(["tea"]), metric.tokenize(["go home"])).score.sum().backward()
-    optimizer.step()
+    step(metric, optimizer)
     metric.eval()
     kept.clear_cache()
     memory.forget()
-    assert np.allclose(kept.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6)
+    close(kept.score(HYPOTHESES, REFERENCES).scores, expected)
     assert abs(Scorer(metric).score(HYPOTHESES, REFERENCES).scores - expected).max() > 1e-4
 
 
@@ -165,7 +187,7 @@ def test_shared_weights_that_somebody_changed_in_place_are_refused(load):
     gc.collect()
     expected = Scorer(copy.deepcopy(second.metric)).score(HYPOTHESES, REFERENCES).scores
     found = second.score(HYPOTHESES, REFERENCES).scores  # alone, it leaves with what it has
-    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    close(found, expected)
 
 
 def test_metrics_in_bfloat16_share(load):
@@ -241,17 +263,12 @@ def test_auto_and_negative_bounds_are_refused(load):
 # --- on disk ----------------------------------------------------------------------------------------------------------
 
 
-def test_states_outlive_the_process(load, tmp_path, monkeypatch):
-    first = EncoderMemory(folder=tmp_path)
-    before = load("twmd", memory=first).score(HYPOTHESES, REFERENCES).scores
-    first.flush()
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 1
-
+def test_states_outlive_the_process(load, kept, tmp_path, monkeypatch):
     scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
     read = encoded(scorer, monkeypatch)
     after = scorer.score([*HYPOTHESES, "a new text"], [*REFERENCES, "tea"]).scores
     assert read == ["a new text"]
-    np.testing.assert_allclose(after[:5], before, atol=1e-6, rtol=0)
+    close(after[:5], kept[0])
 
 
 def test_other_layers_and_weights_have_a_place_of_their_own(load, tmp_path, monkeypatch):
@@ -388,11 +405,8 @@ def test_what_is_kept_of_a_text_has_not_changed_unless_the_format_says_so(load, 
     assert found["layer.1"][[1, 10, -4], 5].tolist() == pytest.approx([0.1916, 0.18923, 0.19166], abs=1e-4)
 
 
-def test_damaged_files_are_removed_and_said_once(load, tmp_path, caplog, monkeypatch):
-    memory = EncoderMemory(folder=tmp_path)
-    load("twmd", memory=memory).score(HYPOTHESES, REFERENCES)
-    memory.flush()
-    (path,) = tmp_path.rglob("*.safetensors")
+def test_damaged_files_are_removed_and_said_once(load, kept, tmp_path, caplog, monkeypatch):
+    _, path = kept
     path.write_bytes(path.read_bytes()[:100])
     foreign = path.with_name("mine.safetensors")
     foreign.write_bytes(b"mine")
@@ -413,39 +427,26 @@ def test_damaged_files_are_removed_and_said_once(load, tmp_path, caplog, monkeyp
     assert said_by_us(caplog) == []
 
 
-def test_a_damaged_file_that_cannot_be_removed_is_ignored(load, tmp_path, caplog, monkeypatch):
-    memory = EncoderMemory(folder=tmp_path)
-    expected = load("twmd", memory=memory).score(HYPOTHESES, REFERENCES).scores
-    memory.flush()
-    (path,) = tmp_path.rglob("*.safetensors")
-    path.write_bytes(b"")
-
-    unlink = Path.unlink
-
-    def refuse(one, *args, **options):
-        if one == path:  # memories of other tests may be written meanwhile
-            raise PermissionError(1, "Operation not permitted")
-        unlink(one, *args, **options)
-
-    monkeypatch.setattr(Path, "unlink", refuse)
-    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
-    np.testing.assert_allclose(scorer.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6, rtol=0)
-    assert "and is ignored, since it cannot be removed (Operation not permitted)" in caplog.text
-
-
-def test_states_that_are_not_as_they_were_written_are_made_anew(load, tmp_path, caplog, monkeypatch):
-    memory = EncoderMemory(folder=tmp_path)
-    expected = load("twmd", memory=memory).score(HYPOTHESES, REFERENCES).scores
-    memory.flush()
-    (path,) = tmp_path.rglob("*.safetensors")
-    content = bytearray(path.read_bytes())
-    content[-600:-200] = bytes(400)
-    path.write_bytes(content)
-    scorer = load("twmd", memory=EncoderMemory(folder=tmp_path))
-    np.testing.assert_allclose(scorer.score(HYPOTHESES, REFERENCES).scores, expected, atol=1e-6, rtol=0)
-    told = f"{path} is damaged (its states are not those that were written) and has been removed: its texts are encoded"
-    assert told in caplog.text
-    assert not path.exists()
+@pytest.mark.parametrize(
+    ("damage", "removable", "said"),
+    [
+        (lambda content: b"", False, "and is ignored, since it cannot be removed (Operation not permitted)"),
+        (
+            lambda content: content[:-600] + bytes(400) + content[-200:],
+            True,
+            "is damaged (its states are not those that were written) and has been removed: its texts are encoded",
+        ),
+    ],
+)
+def test_damaged_states_are_made_again(load, kept, tmp_path, caplog, monkeypatch, damage, removable, said):
+    expected, path = kept
+    path.write_bytes(damage(path.read_bytes()))
+    unlink, forbidden = Path.unlink, refuse(1, "Operation not permitted")
+    if not removable:  # memories of other tests may be written meanwhile
+        monkeypatch.setattr(Path, "unlink", lambda one, **how: forbidden() if one == path else unlink(one, **how))
+    close(load("twmd", memory=EncoderMemory(folder=tmp_path)).score(HYPOTHESES, REFERENCES).scores, expected)
+    assert said in caplog.text
+    assert path.exists() != removable
 
 
 @pytest.mark.slow
@@ -473,24 +474,17 @@ def test_a_memory_that_goes_while_torch_follows_a_graph_is_written_later(load, t
     assert len(list(tmp_path.rglob("*.safetensors"))) == 1
 
 
-def test_a_folder_that_belongs_to_somebody_else_is_read_all_the_same(load, tmp_path, monkeypatch, caplog):
-    memory = EncoderMemory(folder=tmp_path)
-    load("twmd", memory=memory).score(HYPOTHESES, REFERENCES)
-    memory.flush()
-    (path,) = tmp_path.rglob("*.safetensors")
+def test_a_folder_that_belongs_to_somebody_else_is_read_all_the_same(load, kept, tmp_path, monkeypatch, caplog):
+    _, path = kept
     assert path.stat().st_mode & 0o777 == (path.parent / "identity.json").stat().st_mode & 0o777
-
-    def refuse(*_, **__):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr("os.utime", refuse)
+    forbidden = refuse(1, "Operation not permitted")
+    monkeypatch.setattr("os.utime", forbidden)
     scorer = load("twmd", memory=EncoderMemory(folder=tmp_path, folder_limit=1))
     read = encoded(scorer, monkeypatch)
     scorer.score(HYPOTHESES, REFERENCES)
     assert read == []
     unlink = Path.unlink
-    keep = {path}
-    monkeypatch.setattr(Path, "unlink", lambda self, **how: refuse() if self in keep else unlink(self, **how))
+    monkeypatch.setattr(Path, "unlink", lambda one, **how: forbidden() if one == path else unlink(one, **how))
     scorer.score(["one more text"], ["tea"])
     with caplog.at_level(logging.WARNING):
         scorer.metric.encoder._states.memory.flush()
@@ -505,18 +499,14 @@ def test_files_that_another_process_removed_are_read_anew(load, tmp_path, monkey
     for path in tmp_path.rglob("*.safetensors"):
         path.unlink()
     scorer.clear_cache()
-    np.testing.assert_allclose(scorer.score(HYPOTHESES, REFERENCES).scores, before, atol=1e-6, rtol=0)
+    close(scorer.score(HYPOTHESES, REFERENCES).scores, before)
 
 
 def test_a_full_disk_is_said_once_and_scoring_goes_on(load, tmp_path, monkeypatch, caplog):
     memory = EncoderMemory(folder=tmp_path)
     scorer = load("twmd", memory=memory)
     expected = scorer.score(HYPOTHESES, REFERENCES).scores
-
-    def refuse(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", refuse)
+    monkeypatch.setattr("os.replace", refuse(28, "No space left on device"))
     for _ in range(2):
         memory.flush()
         scorer.clear_cache()
@@ -531,16 +521,12 @@ def test_a_full_disk_is_said_once_and_scoring_goes_on(load, tmp_path, monkeypatc
 
 def test_a_disk_that_is_full_from_the_start_keeps_nothing_and_scores(load, tmp_path, monkeypatch, caplog):
     expected = load("twmd").score(HYPOTHESES, REFERENCES).scores
-
-    def refuse(*_, **__):
-        raise OSError(28, "No space left on device")
-
     scorer = load("twmd", memory=EncoderMemory(folder=tmp_path / "states"))
-    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse(28, "No space left on device"))
     with caplog.at_level(logging.WARNING):
         found = scorer.score(HYPOTHESES, REFERENCES).scores
         scorer.metric.encoder._states.memory.flush()
-    np.testing.assert_allclose(found, expected, atol=1e-6, rtol=0)
+    close(found, expected)
     assert caplog.text.count("no longer kept in") == 1
     assert "No space left on device" in caplog.text
 
