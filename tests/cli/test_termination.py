@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from textmover.runs import score_processes
+from textmover.runs import distributed
 from textmover.runs.shards import streaming
 from textmover.runs.termination import Terminated, heeding_termination
 from textmover.types import InputError
@@ -76,7 +76,7 @@ def test_several_processes_see_to_it_themselves(run, command, monkeypatch):
         found.append(signal.getsignal(signal.SIGTERM))
         raise InputError("Expected nothing.")
 
-    monkeypatch.setattr(score_processes, "score_in_processes", look)
+    monkeypatch.setattr(distributed, "score_in_processes", look)
     assert run(*command, "--devices", 2).code == 2
     assert found == [signal.SIG_DFL]
 

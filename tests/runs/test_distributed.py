@@ -111,7 +111,7 @@ BAR = """
 import contextlib, sys
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "textmover.runs.score_processes":
+        if name == "textmover.runs.distributed":
             sys.meta_path.remove(self)
             from textmover.runs import progress
             @contextlib.contextmanager

@@ -7,26 +7,35 @@ than another, or none.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 
+from textmover.readers.column_flags import flags_named
+from textmover.readers.lines import is_read_once, told_once
+from textmover.readers.streams import TableFile, TextFiles
 from textmover.runs.launched_processes import STARTED_BY, Launched, check_by_hand
-from textmover.runs.process_messages import FAREWELL, Meeting
-from textmover.runs.progress import Advance, PairCount
-from textmover.runs.score_files import Target
-from textmover.runs.shards.folder import is_parts
+from textmover.runs.process_messages import FAREWELL, UNUSABLE, Meeting
+from textmover.runs.progress import Advance, PairCount, progress_bar
+from textmover.runs.score_files import Target, choose_target, keeping, kept_words, open_sink
+from textmover.runs.score_inputs import confirm_complete, finish, lock_parts, parts_of, texts_and_scorer
+from textmover.runs.score_summary import Summary
+from textmover.runs.shards.folder import is_parts, locked
 from textmover.runs.shards.shards import Parts, Shard
 from textmover.runs.shards.streaming import score_shards
+from textmover.runs.termination import heeding_termination
 from textmover.scoring.cache.hidden_states import flush_all
 from textmover.scoring.scorer import Scorer
 from textmover.types import InputError
@@ -34,26 +43,44 @@ from textmover.types import InputError
 LIGHTNING = ("pytorch_lightning", "lightning_fabric")
 
 
-@dataclass(frozen=True)
-class Work:
-    """Objects that each process makes for itself, from the same texts and options."""
+HELD = 1.0
+"""Seconds for which one of the others holds the lock of the first one, so that no second one speaks."""
 
+
+class Work:
+    """Texts, scorer and folder of shards of a run, which each process makes for itself from the same options."""
+
+    target: Target
     scorer: Scorer
     shards: Iterable[Shard]
-    systems: tuple[str, ...]
-    target: Target
     parts: Parts
-    """Folder of finished shards, not yet begun."""
 
+    def __init__(self, options: argparse.Namespace, rows: TextFiles | TableFile, held: contextlib.ExitStack) -> None:
+        self.options, self.rows, self.held = options, rows, held
+        self.begun = False
 
-@dataclass(frozen=True)
-class Outcome:
-    """Result that the first process has when all shards are there."""
+    def load(self, device: str, *, first: bool) -> None:
+        """Load the scorer onto a device, and begin to read the texts."""
+        self.target = _target(self.options, self.rows)
+        lock_parts(self.target, self.options, self.held, first=first)
+        self.options.device = device
+        self.scorer, self.shards = texts_and_scorer(self.options, self.rows, self.held)
+        self.parts = parts_of(self.target, self.scorer, self.options, self.rows)
 
-    work: Work
-    shards: int
-    kept: int
-    """Shards that an earlier run had finished."""
+    def begin(self) -> int:
+        """Make the folder of shards ready, in the first process; the number of shards that an earlier run finished."""
+        self.parts.begin(resume=self.options.resume, overwrite=self.options.overwrite)
+        self.begun = True
+        return len(self.parts.kept())
+
+    def say_kept(self) -> None:
+        """Say what is kept in place of the first process; of several that can, the one that gets its lock does."""
+        folder = self.parts.folder
+        with contextlib.suppress(InputError), locked(folder, folder, HELD / 2):
+            time.sleep(HELD)  # in which a shard may be finished
+            kept = kept_words(self.parts)
+            if kept is not None:
+                sys.stderr.write(f"textmover: the first process has ended without a word: {kept}\n")
 
 
 class Processes:
@@ -86,19 +113,13 @@ class Processes:
         """Return whether this process speaks for all."""
         return bool(self._strategy.is_global_zero)
 
-    def score(
-        self,
-        prepare: Callable[[str], Work],
-        begin: Callable[[Work], None],
-        advance: Advance,
-        orphaned: Callable[[Parts], None] = lambda _: None,
-    ) -> Outcome:
-        """Score all shards; only the first process returns from it, the others end."""
+    def score(self, work: Work, advance: Advance) -> tuple[int, int]:
+        """Score all shards; the first process alone returns, with the numbers of shards and of those kept."""
         # Lost connections are what ends the other processes: not worth a word of theirs.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         if self.starts_others:
             os.environ[STARTED_BY] = str(os.getpid())
-        member = _Member(self._strategy)
+        member = _Member(self._strategy, work)
         # An interruption from the keyboard reaches all processes; the first one alone has to answer it.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -107,7 +128,7 @@ class Processes:
             wanted = f"all {self._devices * self._nodes} processes of {self._nodes} machines"
             member.join(wanted, noted=self._nodes > 1 and (self.first or self.starts_others))
             with member.kept_errors():
-                member.prepare(prepare, begin, advance, orphaned)
+                member.prepare(advance)
             self._strategy.barrier()
             with member.kept_errors():
                 member.score()
@@ -128,11 +149,10 @@ class _Member:
     """One of the processes; it keeps and tells errors, since the others would wait or be killed without a word."""
 
     meeting: Meeting
-    work: Work
     count: PairCount
 
-    def __init__(self, strategy: Any) -> None:
-        self.strategy, self.rank = strategy, int(strategy.global_rank)
+    def __init__(self, strategy: Any, work: Work) -> None:
+        self.strategy, self.rank, self.work = strategy, int(strategy.global_rank), work
         self.launched = Launched(None, 0)
         self.met = False
         self.failure: BaseException | None = None
@@ -148,32 +168,25 @@ class _Member:
         self.meeting = Meeting(self.rank, self.strategy.world_size, self.strategy.broadcast)
         self.met = True
 
-    def prepare(
-        self,
-        prepare: Callable[[str], Work],
-        begin: Callable[[Work], None],
-        advance: Advance,
-        orphaned: Callable[[Parts], None],
-    ) -> None:
+    def prepare(self, advance: Advance) -> None:
         """Load what this process needs; the first one makes the folder of the shards ready."""
-        work = self.work = prepare(str(self.strategy.root_device))
-        systems = len(work.systems)
+        self.work.load(str(self.strategy.root_device), first=self.rank == 0)
+        systems = len(self.work.rows.systems)
         if self.rank:
-            self.meeting.last_words = lambda: orphaned(work.parts)
+            self.meeting.last_words = self.work.say_kept
             self.count = PairCount(systems, lambda pairs, _share, scored: self.meeting.count(pairs, scored))
             return
         self.count = PairCount(systems, advance, self.meeting.counted)
-        begin(work)
-        self.kept = len(work.parts.kept())
-        self.meeting.post("manifest", json.dumps(work.parts.manifest))
+        self.kept = self.work.begin()
+        self.meeting.post("manifest", json.dumps(self.work.parts.manifest))
 
     def score(self) -> None:
         """Score the shards of this process and write them, unless an earlier run has."""
         if self.failure is None:
             if self.rank:
                 self._check_shared(self.work.parts)
-            for _ in score_shards(self.work.scorer, self._shards(), self.work.systems, self.work.parts, self.count):
-                pass
+            work = self.work
+            deque(score_shards(work.scorer, self._shards(), work.rows.systems, work.parts, self.count), maxlen=0)
 
     def _shards(self) -> Iterator[Shard]:
         for shard in self.work.shards:
@@ -217,8 +230,8 @@ class _Member:
             if self.rank:
                 self.meeting.fail(error)
 
-    def outcome(self) -> Outcome:
-        """Result when all other processes have ended; they end here."""
+    def outcome(self) -> tuple[int, int]:
+        """Numbers of shards, and of those kept, when all other processes have ended; they end here."""
         if self.rank:
             flush_all()  # this process ends without the interpreter's leave
             self.meeting.leave(well=self.failure is None)
@@ -228,7 +241,7 @@ class _Member:
             raise failure
         self.count.look(at_once=True)
         self.launched.end(FAREWELL)
-        return Outcome(self.work, self.shards, self.kept)
+        return self.shards, self.kept
 
     def _look(self) -> None:
         self.count.look()
@@ -261,6 +274,83 @@ def _accelerator(device: str | None, devices: int) -> str:
     return "gpu" if kind == "cuda" else "cpu"
 
 
-def is_first() -> bool:
-    """Return whether this process is the first, as far as what has started it says."""
-    return getattr(rank_zero_only, "rank", 0) == 0
+def score_in_processes(options: argparse.Namespace, rows: TextFiles | TableFile) -> tuple[Target, Summary | None, int]:
+    """Score the rows in several processes; returns in the first one alone."""
+    try:
+        _check_options(options, rows)
+        processes = Processes(options.devices, options.num_nodes, options.device)
+    except InputError:
+        if getattr(rank_zero_only, "rank", 0) == 0:
+            raise
+        raise SystemExit(UNUSABLE) from None  # all of them have these options: one says what is wrong
+    if not processes.first:
+        options.quiet = True
+        logging.getLogger("textmover").setLevel(logging.ERROR)  # the first process warns for all
+    complete = False
+    if processes.starts_others:
+        # What can be known beforehand is said before there are other processes.
+        target = _target(options, rows)
+        complete = options.resume and target.complete
+        if not complete:
+            with contextlib.ExitStack() as held:
+                lock_parts(target, options, held, first=processes.first)
+        with flags_named(), contextlib.closing(iter(rows)) as reading:
+            next(reading, None)
+    else:
+        with contextlib.suppress(InputError):  # it is met again where the other processes hear of it
+            target = choose_target(options, rows.systems, rows.paths)
+            complete = options.resume and target.complete
+    if complete:
+        if processes.first:
+            confirm_complete(options, rows, target)
+        return target, None, 0
+    with contextlib.ExitStack() as held:
+        return _scored(processes, Work(options, rows, held))
+
+
+def _check_options(options: argparse.Namespace, rows: TextFiles | TableFile) -> None:
+    if options.output is None:
+        raise InputError(
+            "Expected --output FILE or FOLDER/ where several processes score, but got none: name it, in a folder that "
+            "all of them see."
+        )
+    read = rows.paths if options.fit_on is None else (*rows.paths, options.fit_on)
+    once = next(filter(is_read_once, read), None)
+    if once is not None:
+        raise InputError(
+            f"Expected files where several processes score, each of which reads them, but got {told_once(once)}: write "
+            "it to a file first."
+        )
+    if options.precision == "auto":
+        raise InputError(
+            "Expected --precision to be named where several processes score, but got auto, which each of them might "
+            "answer differently: give exact, fast or int8."
+        )
+
+
+def _target(options: argparse.Namespace, rows: TextFiles | TableFile) -> Target:
+    target = choose_target(options, rows.systems, rows.paths)
+    if not target.in_parts:
+        raise InputError(
+            f"Expected a file or folder where several processes score, but got the device or pipe {target.path}: give "
+            "another."
+        )
+    return target
+
+
+def _scored(processes: Processes, work: Work) -> tuple[Target, Summary, int]:
+    options = work.options
+    total = options.devices * options.num_nodes
+    terminable = heeding_termination() if processes.first else contextlib.nullcontext()
+    try:
+        with terminable, progress_bar(f"scoring, {total} processes", shown=not options.quiet) as advance:
+            shards, kept = processes.score(work, advance)
+        with open_sink(work.target, work.parts) as sink:
+            summary = finish(sink, work.parts.tallies(shards), work.scorer, work.rows.systems, work.parts)
+    except (Exception, KeyboardInterrupt) as error:
+        if not work.begun:
+            raise
+        with keeping(work.target, work.parts):
+            raise error
+    work.scorer.warn(summary.counts)
+    return work.target, summary, kept

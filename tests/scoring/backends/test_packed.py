@@ -57,7 +57,7 @@ def inputs(padded: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def packed_maps(runner: PackedRunner) -> list[nn.Module]:
-    return [one for one in runner._packed.modules() if isinstance(one, packed._PackedLinear)]
+    return [one for one in runner._packed.modules() if isinstance(one, packed.PackedLinear)]
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -194,7 +194,7 @@ def test_an_encoder_whose_states_would_change_is_left_alone(tiny_metric, monkeyp
 
     def wrong(graph):
         found = honest(graph)
-        next(one for one in found.modules() if isinstance(one, packed._PackedLinear))._activation = "relu"
+        next(one for one in found.modules() if isinstance(one, packed.PackedLinear))._activation = "relu"
         return found
 
     monkeypatch.setattr(packed, "_packed", wrong)

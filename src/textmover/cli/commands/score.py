@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     take_default(options)
     rows = _rows(options)
     if (options.devices, options.num_nodes) != (1, 1):
-        from textmover.runs.score_processes import score_in_processes
+        from textmover.runs.distributed import score_in_processes
 
         _report(options, *score_in_processes(options, rows))
         return

@@ -209,22 +209,34 @@ def _binned(
     ratings = finite_scores(human, "human scores")
     columns = _columns(scores, len(values), statistic)
     _same_length(len(ratings), len(values))
-    labels = ["all"] * len(values) if groups is None else groups
-    among = len(group_positions(labels, len(values)))
+    labels = np.array(["all"] * len(values) if groups is None else list(groups), dtype=object)
+    clusters = None if intervals.clusters is None else np.array(list(intervals.clusters), dtype=object)
+    among = len(group_positions(labels.tolist(), len(values)))
     found = []
     for number in np.unique(numbers):
         rows = np.flatnonzero(numbers == number)
-        parts = [rows[one] for one in group_positions([labels[row] for row in rows.tolist()], len(rows)).values()]
+        parts = [rows[one] for one in group_positions(labels[rows].tolist(), len(rows)).values()]
         table = unit_correlations(columns, ratings, parts, statistic)
         active, common = _common(table)
         kept = [parts[one] for one in common.tolist()]
-        means = np.full(len(columns), np.nan)
+        means, ends = np.full(len(columns), np.nan), np.full((2, len(columns)), np.nan)
         if kept:
             means[active] = table[np.ix_(active, common)].mean(axis=1)
-        lower, upper = _intervals(columns, ratings, active, kept, labels, statistic, intervals)
+        if kept and intervals.samples:
+            drawn = np.concatenate(kept)
+            draws = bootstrap_draws(
+                list(columns[active][:, drawn]),
+                ratings[drawn],
+                labels[drawn].tolist(),
+                statistic=statistic,
+                samples=intervals.samples,
+                seed=intervals.seed,
+                clusters=None if clusters is None else clusters[drawn].tolist(),
+            )
+            ends[:, active] = np.array([percentiles(one, intervals.level) for one in draws.means]).T
         low, high = float(values[rows].min()), float(values[rows].max())
         counted = sum(map(len, kept))
-        found.append(BinAgreement(low, high, len(rows), means, len(kept), among, counted, lower, upper))
+        found.append(BinAgreement(low, high, len(rows), means, len(kept), among, counted, *ends))
     return found
 
 
@@ -253,29 +265,3 @@ def _common(table: Vector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     active = np.flatnonzero(known.any(axis=1))
     common = np.flatnonzero(known[active].all(axis=0)) if len(active) else active
     return active, common
-
-
-def _intervals(
-    columns: Vector,
-    ratings: Vector,
-    active: NDArray[np.int64],
-    kept: Sequence[NDArray[np.int64]],
-    labels: Sequence[str],
-    statistic: str,
-    options: IntervalOptions,
-) -> tuple[Vector, Vector]:
-    """Ends of the interval of each metric over the groups that count, ``[K]`` each."""
-    ends = np.full((2, len(columns)), np.nan)
-    if options.samples and kept:
-        rows = np.concatenate(kept)
-        draws = bootstrap_draws(
-            list(columns[active][:, rows]),
-            ratings[rows],
-            [labels[row] for row in rows.tolist()],
-            statistic=statistic,
-            samples=options.samples,
-            seed=options.seed,
-            clusters=None if options.clusters is None else [options.clusters[row] for row in rows.tolist()],
-        )
-        ends[:, active] = np.array([percentiles(one, options.level) for one in draws.means]).T
-    return ends[0], ends[1]

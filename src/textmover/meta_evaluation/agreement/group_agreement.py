@@ -13,11 +13,9 @@ from textmover.meta_evaluation.agreement.preferences import darr_outcomes
 from textmover.meta_evaluation.agreement.protocol import Protocol
 from textmover.meta_evaluation.agreement.systems import (
     STATISTICS,
-    item_table,
     largest_terms,
     levelled_means,
-    pairwise_p_values,
-    random_signs,
+    soft_accuracies,
 )
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts
@@ -253,20 +251,13 @@ class SoftSystemAgreement(Agreement):
         super().__init__(group)
         assert group.items is not None
         assert group.systems is not None
-        names, cells = item_table(group.items, group.systems, len(group))
-        signs = random_signs(permutations, cells.shape[1], seed)
-        human = pairwise_p_values(group.human, cells, signs)
-        known = ~np.isnan(human)
-        if not known.any():
+        self.values, pairs, undefined = soft_accuracies(
+            group.scores, group.human, group.items, group.systems, permutations, seed
+        )
+        if not pairs:
             self.reason = "no two systems have outputs for the same item"
             return
-        pairs = itertools.combinations(names, 2)
         self.excluded = tuple(
-            Exclusion(f"{group.name} / {first} and {second}", "no item in common", 0)
-            for (first, second), shared in zip(pairs, known, strict=True)
-            if not shared
+            Exclusion(f"{group.name} / {first} and {second}", "no item in common", 0) for first, second in undefined
         )
-        self.values = np.array(
-            [1 - np.abs(human - pairwise_p_values(one, cells, signs))[known].mean() for one in group.scores]
-        )
-        self.units = np.full(len(self.values), int(known.sum()))
+        self.units = np.full(len(self.values), pairs)

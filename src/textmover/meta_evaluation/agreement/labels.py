@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,19 +52,13 @@ def bootstrap_labels(
     level: float = 0.95,
 ) -> dict[str, Interval]:
     """Statistics of labels with confidence intervals, by a bootstrap that draws whole clusters."""
-    whole = confusion_matrix(labels, predicted, classes)
+    estimates = label_statistics(confusion_matrix(labels, predicted, classes))
     cells = np.asarray(labels, dtype=np.int64) * classes + np.asarray(predicted, dtype=np.int64)
-    statistics = label_statistics(whole)
-    sums = _cluster_sums(np.eye(classes**2)[cells], clusters)
-    number = len(sums)
-    if number < LEAST:
-        return {name: _without_ends(float(value), number) for name, value in statistics.items()}
-    drawn = draw_sums(sums, samples, np.random.default_rng(seed))
-    found = label_statistics(drawn.reshape(samples, classes, classes))
-    return {
-        name: Interval(float(value), *percentiles(found[name], level), clusters=(("all", number),))
-        for name, value in statistics.items()
-    }
+
+    def statistics(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+        return label_statistics(sums.reshape(len(sums), classes, classes))
+
+    return _intervals(estimates, np.eye(classes**2)[cells], clusters, statistics, samples, seed, level)
 
 
 def bootstrap_share(
@@ -72,23 +66,30 @@ def bootstrap_share(
 ) -> Interval:
     """Share of hits with its confidence interval, by a bootstrap that draws whole clusters."""
     values = np.asarray(hits, dtype=np.float64)
-    sums = _cluster_sums(np.stack([values, np.ones_like(values)], axis=1), clusters)
-    number = len(sums)
-    if number < LEAST:
-        return _without_ends(float(values.mean()) if len(values) else math.nan, number)
-    drawn = draw_sums(sums, samples, np.random.default_rng(seed))
-    share, ends = float(values.mean()), percentiles(drawn[:, 0] / drawn[:, 1], level)
-    return Interval(share, *ends, clusters=(("all", number),))
+    estimate = values.mean() if len(values) else np.float64(np.nan)
+    columns = np.stack([values, np.ones_like(values)], axis=1)
+    found = _intervals(
+        {"share": estimate}, columns, clusters, lambda sums: {"share": sums[:, 0] / sums[:, 1]}, samples, seed, level
+    )
+    return found["share"]
 
 
-def _without_ends(estimate: float, number: int) -> Interval:
-    """Value without an interval, for items of a single cluster: every draw would be the same."""
-    return Interval(estimate, math.nan, math.nan, clusters=(("all", number),))
-
-
-def _cluster_sums(columns: NDArray[np.float64], clusters: Sequence[str]) -> NDArray[np.float64]:
-    """Sums of the columns ``[n, K]`` within each cluster."""
+def _intervals(
+    estimates: Mapping[str, np.ndarray],
+    columns: NDArray[np.float64],
+    clusters: Sequence[str],
+    statistics: Callable[[NDArray[np.float64]], Mapping[str, np.ndarray]],
+    samples: int,
+    seed: int,
+    level: float,
+) -> dict[str, Interval]:
+    """Intervals of statistics of the sums of columns; none for items of a single cluster, which every draw takes."""
     names, owners = np.unique(np.asarray(clusters, dtype=object).astype(str), return_inverse=True)
     sums = np.zeros((len(names), columns.shape[1]))
     np.add.at(sums, owners, columns)
-    return sums
+    ends = dict.fromkeys(estimates, (math.nan, math.nan))
+    if len(names) >= LEAST:
+        drawn = statistics(draw_sums(sums, samples, np.random.default_rng(seed)))
+        ends = {name: percentiles(drawn[name], level) for name in estimates}
+    counted = (("all", len(names)),)
+    return {name: Interval(float(value), *ends[name], clusters=counted) for name, value in estimates.items()}

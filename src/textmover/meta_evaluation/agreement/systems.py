@@ -159,14 +159,23 @@ def soft_pairwise_accuracy(
         Pairwise Accuracy.
     """
     metric, human = paired_scores(metric_scores, human_scores)
-    names, cells = item_table(items, systems, len(metric))
+    (value,), pairs, undefined = soft_accuracies(metric[None], human, items, systems, permutations, seed)
+    return SoftPairwiseAccuracy(float(value), pairs, undefined)
+
+
+def soft_accuracies(
+    scores: Vector, human: Vector, items: Sequence[str], systems: Sequence[str], permutations: int, seed: int
+) -> tuple[Vector, int, tuple[tuple[str, str], ...]]:
+    """Soft accuracy of each metric ``[K]``, number of pairs of systems, and the pairs that share no item."""
+    names, cells = item_table(items, systems, len(human))
     signs = random_signs(permutations, cells.shape[1], seed)
-    human_p, metric_p = (pairwise_p_values(one, cells, signs) for one in (human, metric))
-    known = ~np.isnan(human_p)
-    pairs = list(itertools.combinations(names, 2))
-    value = float(1 - np.abs(human_p - metric_p)[known].mean()) if known.any() else float("nan")
-    undefined = tuple(pair for pair, defined in zip(pairs, known, strict=True) if not defined)
-    return SoftPairwiseAccuracy(value, int(known.sum()), undefined)
+    wanted = pairwise_p_values(human, cells, signs)
+    known = ~np.isnan(wanted)
+    undefined = tuple(pair for pair, shared in zip(itertools.combinations(names, 2), known, strict=True) if not shared)
+    values = np.full(len(scores), np.nan)
+    if known.any():
+        values = np.array([1 - np.abs(wanted - pairwise_p_values(one, cells, signs))[known].mean() for one in scores])
+    return values, int(known.sum()), undefined
 
 
 def item_table(items: Sequence[str], systems: Sequence[str], n: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
