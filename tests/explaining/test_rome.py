@@ -113,10 +113,7 @@ def test_words_stand_where_they_say_with_a_parser_and_without(scorer_of):
     ("fields", "said"),
     [
         ({}, "mean of semantic, syntactic, acceptability"),
-        (
-            {"scorer": "new-monotone"},
-            "network new-monotone (3-8-8-1) of semantic, syntactic, acceptability, in which",
-        ),
+        ({"scorer": "new-monotone"}, "network new-monotone (3-8-8-1) of semantic, syntactic, acceptability, in which"),
         ({"features": ("semantic",)}, "semantic"),
         ({"calibrate": True}, "on the human scale: 1 * s + 0"),
     ],

@@ -52,8 +52,7 @@ def test_several_references_in_columns_and_in_cells(frame, tiny_scorer):
 
 
 @pytest.mark.parametrize(
-    ("column", "missing"),
-    [*product(["output", "gold"], [None, float("nan"), pd.NA]), ("gold", ["a", None])],
+    ("column", "missing"), [*product(["output", "gold"], [None, float("nan"), pd.NA]), ("gold", ["a", None])]
 )
 def test_what_is_no_text_is_named(tiny_scorer, column, missing):
     frame = pd.DataFrame({"output": OUTPUTS, "gold": GOLDS}, index=["a", "b", "c"], dtype=object)

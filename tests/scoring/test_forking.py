@@ -57,10 +57,7 @@ def scorer(request, tiny_encoder, real_backends):
 
 @pytest.mark.parametrize(
     ("scorer", "method"),
-    [
-        ("torch", "fork"),
-        *(pytest.param("torch", method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")),
-    ],
+    [("torch", "fork"), *(pytest.param("torch", method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))],
     indirect=["scorer"],
 )
 def test_a_loaded_scorer_scores_in_a_child(scorer, method):

@@ -136,13 +136,7 @@ class Scorer(ScorerStatistics):
             metric = metric if waits else run_with(metric)
             if memory is not None and memory.join(metric, f"{precision} {backend}"):
                 metric = run_with(metric)  # it left when its weights were cast, and came back with others
-        scorer = cls(
-            metric,
-            batch_tokens=batch_tokens,
-            cache=cache,
-            cache_bytes=cache_bytes,
-            progress=progress,
-        )
+        scorer = cls(metric, batch_tokens=batch_tokens, cache=cache, cache_bytes=cache_bytes, progress=progress)
         scorer._waits_for_fit = run_with if waits else None
         return scorer
 

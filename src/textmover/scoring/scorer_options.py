@@ -48,11 +48,7 @@ def build_scorer(options: argparse.Namespace, memory: EncoderMemory | None = Non
 
 
 def load_scorer(
-    options: argparse.Namespace,
-    memory: EncoderMemory | None = None,
-    *,
-    one_of_several: bool = False,
-    **changes: Any,
+    options: argparse.Namespace, memory: EncoderMemory | None = None, *, one_of_several: bool = False, **changes: Any
 ) -> Scorer:
     """The scorer that the options describe, ready to score."""
     fitting = None if options.fit_on is None else read_lines(options.fit_on)

@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from textmover.meta_evaluation.agreement.preferences import darr_outcomes
 from textmover.meta_evaluation.agreement.protocol import Protocol
-from textmover.meta_evaluation.agreement.systems import (
-    STATISTICS,
-    largest_terms,
-    levelled_means,
-    soft_accuracies,
-)
+from textmover.meta_evaluation.agreement.systems import STATISTICS, largest_terms, levelled_means, soft_accuracies
 from textmover.meta_evaluation.significance.bootstrap import draw_sums, draw_values
 from textmover.meta_evaluation.statistics.kernel import MIN_SEGMENTS, Counts
 from textmover.meta_evaluation.statistics.scores import (
