@@ -46,13 +46,6 @@ def test_what_one_cannot_do_is_heard_by_the_first(both, error, heard, said):
     assert str(first.failure()) == said
 
 
-def test_the_first_waits_for_the_end_of_the_others(both):
-    first, second = both
-    second.post("end 1", "")
-    second._over.set()
-    assert first.wait() is None
-
-
 def test_the_first_hears_what_the_others_have_counted(both):
     first, second = both
     assert first.counted() == (0, 0)

@@ -13,40 +13,36 @@ class Terminal(io.StringIO):
         return True
 
 
-def paced(*seconds: float) -> Pace:
+@pytest.mark.parametrize(
+    ("seconds", "steps", "said"),
+    [
+        (
+            (0, 2, 4),
+            [(1000, 0.25, True), (1000, 0.5, True)],
+            ["1,000 pairs, 500 a second, 0:00:06 left", "2,000 pairs, 500 a second, 0:00:04 left"],
+        ),
+        ((0, 2), [(1000, None, True)], ["1,000 pairs, 500 a second"]),  # of an input of unknown length
+        # Kept shards do not count as fast, nor do those between others.
+        (
+            (0, 1, 3),
+            [(5000, 0.5, False), (1000, 0.6, True)],
+            ["5,000 pairs", "6,000 pairs, 500 a second, 0:00:08 left"],
+        ),
+        (
+            (0, 2, 2, 4),
+            [(1000, 0.1, True), (7000, 0.8, False), (1000, 0.9, True)],
+            [..., ..., "9,000 pairs, 500 a second, 0:00:02 left"],
+        ),
+    ],
+)
+def test_rate_and_time_left(seconds, steps, said):
     clock = iter(seconds)
-    return Pace(clock=lambda: next(clock))
-
-
-def test_rate_and_time_left():
-    pace = paced(0, 2, 4)
+    pace = Pace(clock=lambda: next(clock))
     assert pace.text() == "0 pairs"
-    pace.advance(1000, 0.25, scored=True)
-    assert pace.text() == "1,000 pairs, 500 a second, 0:00:06 left"
-    pace.advance(1000, 0.5, scored=True)
-    assert pace.text() == "2,000 pairs, 500 a second, 0:00:04 left"
-
-
-def test_no_time_left_where_the_length_is_unknown():
-    pace = paced(0, 2)
-    pace.advance(1000, None, scored=True)
-    assert (pace.text(), pace.share) == ("1,000 pairs, 500 a second", None)
-
-
-def test_kept_shards_do_not_count_as_fast():
-    pace = paced(0, 1, 3)
-    pace.advance(5000, 0.5, scored=False)
-    assert pace.text() == "5,000 pairs"
-    pace.advance(1000, 0.6, scored=True)
-    assert pace.text() == "6,000 pairs, 500 a second, 0:00:08 left"
-
-
-def test_kept_shards_between_others_do_not_count_as_fast_either():
-    pace = paced(0, 2, 2, 4)
-    pace.advance(1000, 0.1, scored=True)
-    pace.advance(7000, 0.8, scored=False)
-    pace.advance(1000, 0.9, scored=True)
-    assert pace.text() == "9,000 pairs, 500 a second, 0:00:02 left"
+    for (pairs, share, scored), text in zip(steps, said, strict=True):
+        pace.advance(pairs, share, scored=scored)
+        assert text is ... or pace.text() == text
+        assert pace.share == share
 
 
 @pytest.mark.parametrize(

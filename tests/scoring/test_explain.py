@@ -70,43 +70,35 @@ def test_plans_give_the_score_of_every_preset(tiny_metric, name):
     parts_give_the_score(found)
 
 
+OBJECTIVE = {"value": "objective", "temperature": 0.1}
+
+
 @pytest.mark.parametrize(
     ("fields", "extra"),
     [
-        ({"matching": "twmd", "value": "objective", "temperature": 0.1}, "entropy"),
-        ({"matching": "twmd", "value": "objective", "temperature": 0.1, "learn_temperature": True}, "entropy"),
-        ({"matching": "trwmd", "value": "objective", "temperature": 0.1}, "entropy"),
+        ({"matching": "twmd", **OBJECTIVE}, "entropy"),
+        ({"matching": "twmd", **OBJECTIVE, "learn_temperature": True}, "entropy"),
+        ({"matching": "trwmd", **OBJECTIVE}, "entropy"),
         ({"matching": "trwmd", "value": "objective", "hypothesis_special_tokens": "targets"}, "entropy"),
         ({"matching": "emd", "order_penalty": 0.2, "normalize": False}, "order"),
         ({"matching": "sinkhorn-divergence", "temperature": 0.1, "tolerance": 1e-7, "normalize": False}, "entropy"),
-    ],
-)
-def test_what_a_value_has_beside_its_plan_is_counted(tiny_metric, fields, extra):
-    scorer = scorer_of(tiny_metric, **fields)
-    found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
-    assert all(abs(one.extras[extra]) > 1e-4 for one in found.matches)
-    assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
-    assert extra in [one.name for one in found.remainders]
-    parts_give_the_score(found)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"tolerance": 1e-7, "temperature": 0.1},
-        {"matching": "bertscore", "alpha": 0.7, "score": "f"},
-        {"matching": "lazy-emd", "hypothesis_penalty": 0.3, "reference_penalty": math.inf, "temperature": 0.05,
-         "tolerance": 1e-7, "normalize": False},
-        {"subwords": "mean"},
-        {"subwords": "first", "punctuation": "drop"},
-        {"ngram": 2},
-        {"ngram": "sentence"},
-        {"matching": "emd", "cost": "euclidean", "output": "inverse", "normalize": False},
+        ({"tolerance": 1e-7, "temperature": 0.1}, None),
+        ({"matching": "bertscore", "alpha": 0.7, "score": "f"}, None),
+        ({"matching": "lazy-emd", "hypothesis_penalty": 0.3, "reference_penalty": math.inf, "temperature": 0.05,
+          "tolerance": 1e-7, "normalize": False}, None),
+        ({"subwords": "mean"}, None),
+        ({"subwords": "first", "punctuation": "drop"}, None),
+        ({"ngram": 2}, None),
+        ({"ngram": "sentence"}, None),
+        ({"matching": "emd", "cost": "euclidean", "output": "inverse", "normalize": False}, None),
     ],
 )  # fmt: skip
-def test_so_do_those_of_other_settings(tiny_metric, fields):
+def test_plans_of_other_settings_and_what_a_value_has_beside_them(tiny_metric, fields, extra):
     scorer = scorer_of(tiny_metric, **fields)
     found = explain_fitted(scorer, HYPOTHESIS, REFERENCE)
+    if extra is not None:
+        assert all(abs(one.extras[extra]) > 1e-4 for one in found.matches)
+        assert extra in [one.name for one in found.remainders]
     assert by_hand(found, scorer) == pytest.approx(found.score, abs=1e-6)
     parts_give_the_score(found)
 

@@ -13,25 +13,7 @@ from textmover.scoring import Scorer
 from textmover.scoring.metric_set import score_together
 from textmover.types import InputError
 
-WORDS = [
-    "a",
-    "the",
-    "cat",
-    "dog",
-    "street",
-    "people",
-    "rain",
-    "walk",
-    "sing",
-    "song",
-    "red",
-    "never",
-    "go",
-    "home",
-    "small",
-    "book",
-    "river",
-]
+WORDS = "a the cat dog street people rain walk sing song red never go home small book river".split()  # noqa: SIM905
 THREADS, CALLS, TIMES = 8, 4, 3
 
 
@@ -97,34 +79,31 @@ def made(tiny_encoder):
     return make
 
 
-def one_after_another_and_at_once(scorer, door):
-    calls = [call(number) for number in range(CALLS)]
-    alone = [door(scorer, *texts) for texts in calls]
-    with ThreadPoolExecutor(THREADS) as pool:
-        at_once = list(pool.map(lambda texts: door(scorer, *texts), calls * TIMES))
-    return alone * TIMES, at_once
-
-
 def fits_on_call(name):
     return name == "rome" or PRESETS[name].config.weights == "idf"
 
 
-@pytest.mark.parametrize("door", [scored, chosen], ids=["score", "mbr"])
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=() if fits_on_call(one) else pytest.mark.slow) for one in PRESETS]
+    ("name", "door"),
+    [
+        *(
+            pytest.param(name, door, marks=() if fits_on_call(name) else pytest.mark.slow)
+            for name in PRESETS
+            for door in ("scored", "chosen")
+        ),
+        *(
+            (name, door)
+            for name in ("bertscore-f1-idf", "moverscore-wmd1", "rome")
+            for door in ("compared", "explained", "evaluated", "together")
+        ),
+    ],
 )
 def test_threads_that_share_a_scorer_have_the_values_and_signatures_of_their_own_calls(made, name, door):
-    alone, at_once = one_after_another_and_at_once(made(name), door)
-    for (values, signature), (found, signed) in zip(alone, at_once, strict=True):
-        np.testing.assert_allclose(found, values, rtol=0, atol=1e-6)
-        assert signed == signature
-
-
-@pytest.mark.parametrize("door", ["compared", "explained", "evaluated", "together"])
-@pytest.mark.parametrize("name", ["bertscore-f1-idf", "moverscore-wmd1", "rome"])
-def test_every_door_hands_on_the_weights_of_its_call(made, name, door):
-    alone, at_once = one_after_another_and_at_once(made(name), DOORS[door])
-    for (values, signature), (found, signed) in zip(alone, at_once, strict=True):
+    calls, scorer = [call(number) for number in range(CALLS)], made(name)
+    alone = [DOORS[door](scorer, *texts) for texts in calls]
+    with ThreadPoolExecutor(THREADS) as pool:
+        at_once = list(pool.map(lambda texts: DOORS[door](scorer, *texts), calls * TIMES))
+    for (values, signature), (found, signed) in zip(alone * TIMES, at_once, strict=True):
         np.testing.assert_allclose(found, values, rtol=0, atol=1e-6)
         assert signed == signature
 

@@ -102,24 +102,6 @@ def test_it_is_made_once(made, caplog):
     assert said(caplog) == []
 
 
-@pytest.mark.parametrize(
-    ("entries", "message", "kind"),
-    [
-        ({"version": "2019.1"}, r"it is of another version \(2019.1\)", "outdated"),
-        ({"format": 1}, r"it is of another format \(1\)", "outdated"),
-        ({"encoder": "0" * 64}, "it is of another encoder", "other"),
-        ({"layers": [1]}, "it is of another layers", "other"),
-    ],
-)
-def test_one_of_another_kind_is_ignored(made, caplog, entries, message, kind):
-    folder, metric = made
-    assert isinstance(artefacts.find(folder, wanted(metric)), Artefact)
-    change(folder, **entries)
-    refused = artefacts.find(folder, wanted(metric))
-    assert re.search(message, refused.reason)
-    assert refused.kind == kind
-
-
 def test_one_of_another_format_is_made_anew(made, caplog):
     folder, metric = made
     change(folder, format=1)
@@ -148,38 +130,39 @@ def test_versions_do_not_overwrite_one_another(made, monkeypatch):
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 
+UNUSABLE = "its backend.json cannot be used"
+
+
 def flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
     path.write_bytes(content)
 
 
-def zero(path):
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-DAMAGE = {
-    "flipped": (lambda folder: flip(folder / "model.bin"), "its file model.bin does not hold what was written"),
-    "short": (lambda folder: os.truncate(folder / "model.bin", 100), "its file model.bin has 100 bytes instead of"),
-    "gone": (lambda folder: (folder / "model.xml").unlink(), "its file model.xml is missing"),
-    "record": (lambda folder: (folder / RECORD).write_text("{"), "its backend.json cannot be used (NotJsonError"),
-    "list": (lambda folder: (folder / RECORD).write_text("[]"), "its backend.json cannot be used (TypeError"),
-    "no record": (
-        lambda folder: (folder / RECORD).unlink(),
-        "its backend.json cannot be used (InputError: Expected a file",
-    ),
-    "no files": (lambda folder: change(folder, files={}), "its backend.json names no files"),
-    "no hash": (lambda folder: change(folder, files={"model.xml": 3}), "its backend.json cannot be used (TypeError"),
+SPOILT = {
+    "version": (lambda folder: change(folder, version="2019.1"), "outdated", "it is of another version (2019.1)"),
+    "format": (lambda folder: change(folder, format=1), "outdated", "it is of another format (1)"),
+    "encoder": (lambda folder: change(folder, encoder="0" * 64), "other", "it is of another encoder"),
+    "layers": (lambda folder: change(folder, layers=[1]), "other", "it is of another layers"),
+    "flipped": (lambda folder: flip(folder / "model.bin"), "damaged", "its file model.bin does not hold what was"),
+    "short": (lambda folder: os.truncate(folder / "model.bin", 100), "damaged", "its file model.bin has 100 bytes"),
+    "gone": (lambda folder: (folder / "model.xml").unlink(), "damaged", "its file model.xml is missing"),
+    "record": (lambda folder: (folder / RECORD).write_text("{"), "damaged", f"{UNUSABLE} (NotJsonError"),
+    "list": (lambda folder: (folder / RECORD).write_text("[]"), "damaged", f"{UNUSABLE} (TypeError"),
+    "no record": (lambda folder: (folder / RECORD).unlink(), "damaged", f"{UNUSABLE} (InputError: Expected a file"),
+    "no files": (lambda folder: change(folder, files={}), "damaged", "its backend.json names no files"),
+    "no hash": (lambda folder: change(folder, files={"model.xml": 3}), "damaged", f"{UNUSABLE} (TypeError"),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_found(made, damage):
+@pytest.mark.parametrize("how", SPOILT)
+def test_one_that_is_damaged_or_of_another_kind_is_refused(made, how):
     folder, metric = made
-    spoil, reason = DAMAGE[damage]
+    assert isinstance(artefacts.find(folder, wanted(metric)), Artefact)
+    spoil, kind, reason = SPOILT[how]
     spoil(folder)
     refused = artefacts.find(folder, wanted(metric))
-    assert refused.kind == "damaged"
+    assert refused.kind == kind
     assert refused.reason.startswith(reason)
 
 
