@@ -1,6 +1,6 @@
 import pytest
 
-from textmover.perturbations.entities import kind_of_name, names_in, names_of_kind, titles
+from textmover.perturbations.entities import KIND_OF, NAMES, TITLES, names_in
 from textmover.perturbations.kinds import all_perturbations
 from textmover.perturbations.perturbations import perturb
 from textmover.perturbations.phrases import Phrase, WordPool
@@ -55,8 +55,8 @@ def test_the_other_texts_tell_a_name_at_the_start():
 def test_names_are_replaced_by_names_of_their_kind(seed):
     words = replaced("We met Petra in Oslo.", 2, seed).rstrip(".").split()
     assert words[:2] + words[3:4] == ["We", "met", "in"]
-    assert kind_of_name(words[2]) == "first_names"
-    assert kind_of_name(words[4]) == "cities"
+    assert KIND_OF[words[2]] == "first_names"
+    assert KIND_OF[words[4]] == "cities"
     assert words[2] != "Petra"
     assert words[4] != "Oslo"
 
@@ -64,7 +64,7 @@ def test_names_are_replaced_by_names_of_their_kind(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_people_stay_people_and_endings_and_marks_stay(seed):
     first, last, dog = replaced("Petra Novak's (big) dog, a setter, slept!", seed=seed).split()[:3]
-    assert (kind_of_name(first), kind_of_name(last.removesuffix("'s")), dog) == ("first_names", "surnames", "(big)")
+    assert (KIND_OF[first], KIND_OF[last.removesuffix("'s")], dog) == ("first_names", "surnames", "(big)")
 
 
 def test_a_name_is_replaced_wherever_it_stands():
@@ -96,10 +96,9 @@ def test_articles_go_with_the_new_name():
 
 
 def test_no_name_is_in_two_lists():
-    kinds = ("first_names", "surnames", "cities", "countries", "peoples", "days", "months")
-    names = [name for kind in kinds for name in names_of_kind(kind)]
+    names = [name for kind in NAMES.values() for name in kind]
     assert len(names) == len(set(names))
-    assert titles().isdisjoint(names)
+    assert TITLES.isdisjoint(names)
 
 
 @pytest.mark.parametrize(

@@ -105,23 +105,6 @@ def adapter_report(folder: Path | str) -> AdapterReport | None:
     return AdapterReport(base=base["name"], sha256=base["sha256"], size=size, **told)
 
 
-def low_rank_factors(difference: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    r"""The factors ``[m, r]`` and ``[r, n]`` of the nearest matrix of at most a rank, float64 (Eckart and Young 1936).
-
-    .. math:: D \approx U_r \Sigma_r V_r^\top = (U_r \Sigma_r^{1/2}) (\Sigma_r^{1/2} V_r^\top)
-
-    The singular vectors of the shorter side come from :math:`D^\top D`, which is small where ``D`` is an embedding.
-    Balanced by the roots of the singular values, both factors stay within float16.
-
-    Example:
-        >>> left, right = low_rank_factors(torch.tensor([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]]), 2)
-        >>> left.shape, (left @ right).round(decimals=6).tolist()
-        (torch.Size([3, 1]), [[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]])
-    """
-    matrix = difference.double()
-    return _factors(matrix, _singular(matrix, rank)[1])
-
-
 def spread_ranks(values: Mapping[str, Tensor], sizes: Mapping[str, int], rank: int) -> dict[str, int]:
     """Ranks of matrices that keep the most of their squares in the space that an equal rank would take.
 
@@ -145,7 +128,10 @@ def _singular(matrix: Tensor, most: int) -> tuple[Tensor, Tensor]:
 
 
 def _factors(matrix: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """The balanced factors of a matrix's projection on singular vectors of its shorter side."""
+    r"""The factors ``[m, r]`` and ``[r, n]`` of the nearest matrix of a rank (Eckart and Young 1936).
+
+    Balanced by the roots of the singular values, both stay within float16.
+    """
     if matrix.shape[0] < matrix.shape[1]:
         left, right = _factors(matrix.T, vectors)
         return right.T, left.T

@@ -35,15 +35,10 @@ SOURCES, MATCHINGS, SOLVERS, ENCODERS, TRAINED_ON = (
 
 
 class Cited(NamedTuple):
-    """A cited source, in the order of the list.
+    """A cited source, in the order of the list."""
 
-    Attributes:
-        keys: Keys of entries, by what they are cited for; an entry stands where it is needed first.
-        lacking: Parts that have no entry here, in words.
-    """
-
-    keys: Mapping[str, tuple[str, ...]]
-    lacking: tuple[str, ...]
+    keys: Mapping[str, tuple[str, ...]]  # by what they are cited for; an entry stands where it is needed first
+    lacking: tuple[str, ...]  # parts that have no entry here, in words
 
 
 @lru_cache(maxsize=1)
@@ -82,14 +77,14 @@ def cited(name: str | Path, *, revision: str | None = None, used_for: Iterable[s
             groups.setdefault(part, []).append(key)
     groups["what was done with the scores"] = list(used_for)
     groups["the software"] = [SOFTWARE]
-    taken: set[str] = set()
-    keys: dict[str, tuple[str, ...]] = {}
-    for part, found in groups.items():
-        fresh = tuple(key for key in dict.fromkeys(found) if key not in taken)
-        taken.update(fresh)
-        if fresh:
-            keys[part] = fresh
-    return Cited(keys, tuple(dict.fromkeys(lacking)))
+    return Cited(_each_once(groups), tuple(dict.fromkeys(lacking)))
+
+
+def _each_once(groups: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """Keys by their reasons, each where it is needed first."""
+    first = {key: part for part, keys in reversed(list(groups.items())) for key in keys}
+    each = {part: tuple(key for key in dict.fromkeys(keys) if first[key] == part) for part, keys in groups.items()}
+    return {part: keys for part, keys in each.items() if keys}
 
 
 def bibtex(several: Iterable[Cited]) -> str:
@@ -101,13 +96,10 @@ def bibtex(several: Iterable[Cited]) -> str:
             groups.setdefault(part, {}).update(dict.fromkeys(keys))
         lacking.update(dict.fromkeys(one.lacking))
     groups["the software"] = groups.pop("the software", {SOFTWARE: None})  # stays last
-    taken: set[str] = set()
-    blocks = []
-    for part, found in groups.items():
-        fresh = [key for key in found if key not in taken]
-        taken.update(fresh)
-        if fresh:
-            blocks.append("\n\n".join([f"% {part}", *(bibliography()[key] for key in fresh)]))
+    entries = bibliography()
+    blocks = [
+        "\n\n".join([f"% {part}", *(entries[key] for key in found)]) for part, found in _each_once(groups).items()
+    ]
     blocks += [f"% No entry is known for {part}: cite what its authors ask for." for part in lacking]
     return "\n\n".join(blocks) + "\n"
 

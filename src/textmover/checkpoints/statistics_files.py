@@ -29,12 +29,8 @@ FORMAT = 1
 FIT_COMMANDS = {"mean": "fit-mean", "idf": "fit-idf", "idf_hypothesis": "fit-idf", "baseline": "fit-baseline"}
 """The command that fits each statistic."""
 
-ROOM = {
-    "mean": "centering='corpus'",
-    "idf": "weights='idf'",
-    "idf_hypothesis": "weights='idf' and idf_from='sides'",
-    "baseline": "rescale=True",
-}
+SETTINGS = {"mean": "centering='corpus'", "idf": "weights='idf'", "baseline": "rescale=True"}
+SETTINGS["idf_hypothesis"] = "weights='idf' and idf_from='sides'"
 """Settings by which a metric takes each statistic."""
 
 UNITS = {"mean": "tokens", "idf": "texts", "idf_hypothesis": "texts", "baseline": "pairs"}
@@ -122,7 +118,7 @@ def load_statistics(metric: SegmentMetric, *paths: Path | str) -> None:
     room = metric.statistics
     for name, one in found.items():
         if name not in room:
-            way = f"choose {ROOM[name]}" if name in ROOM else "install a newer textmover"
+            way = f"choose {SETTINGS[name]}" if name in SETTINGS else "install a newer textmover"
             raise InputError(
                 f"Expected {one.path} to hold statistics that the metric has room for, but got {name}: {way}, or leave "
                 "the file out."

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -16,36 +16,19 @@ from textmover.reading import read_yaml
 MONTHS_THAT_ARE_WORDS = ("March", "May")
 
 
-@cache
-def _lists() -> Mapping[str, tuple[str, ...]]:
-    raw = read_yaml(Path(__file__).with_name("names.yaml"))
-    return {kind: listed(names) for kind, names in raw.items()}
+NAMES = {kind: listed(names) for kind, names in read_yaml(Path(__file__).with_name("names.yaml")).items()}
+"""Names by their kind, such as ``"cities"``."""
 
+TITLES = frozenset(NAMES.pop("titles"))
+"""Capitalised words that name nobody and no place."""
 
-@cache
-def _kinds() -> Mapping[str, str]:
-    return {name: kind for kind, names in _lists().items() if kind != "titles" for name in names}
-
-
-def kind_of_name(name: str) -> str:
-    """Kind of a name that the lists hold, such as ``"cities"``; empty for any other word."""
-    return _kinds().get(name, "")
-
-
-def names_of_kind(kind: str) -> tuple[str, ...]:
-    """The listed names of a kind."""
-    return _lists()[kind]
-
-
-@cache
-def titles() -> frozenset[str]:
-    """Capitalised words that name nobody and no place."""
-    return frozenset(_lists()["titles"])
+KIND_OF = {name: kind for kind, names in NAMES.items() for name in names}
+"""Kind of each listed name."""
 
 
 def always_capitalised(word: str) -> bool:
     """Return whether a word has its capital inside a sentence too, as far as the lists show."""
-    return word in _kinds() or word in MONTHS_THAT_ARE_WORDS
+    return word in KIND_OF or word in MONTHS_THAT_ARE_WORDS
 
 
 DETERMINERS = frozenset(listed("the a an this that these those my your his her our their"))
@@ -160,7 +143,7 @@ def roles(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: W
 def _marked_by_parse(phrase: Phrase, parse: Parse) -> list[bool]:
     tags = word_tags(phrase, parse)
     return [
-        tag == "PROPN" and word.core[:1].isalpha() and word.core.rstrip(".") not in titles() and "@" not in word.core
+        tag == "PROPN" and word.core[:1].isalpha() and word.core.rstrip(".") not in TITLES and "@" not in word.core
         for tag, word in zip(tags, _written(phrase), strict=True)
     ]
 
@@ -173,10 +156,10 @@ def _marked_by_capital(phrase: Phrase, pool: WordPool) -> list[bool]:
     marked = []
     for place, (word, written) in enumerate(zip(phrase.words, _written(phrase), strict=True)):
         core = written.core.removesuffix("'s").removesuffix("’s")
-        listed_name = bool(kind_of_name(core)) and phrase.capital
+        listed_name = core in KIND_OF and phrase.capital
         looks = word.core[:1].isupper() or (place == 0 and listed_name)
         starts = place > 0 and phrase.words[place - 1].after[-1:] in (".", "!", "?", ":", "…")
-        name = core.isalpha() and len(core) > 1 and core not in titles() and not written.function
+        name = core.isalpha() and len(core) > 1 and core not in TITLES and not written.function
         marked.append(looks and name and (not starts or listed_name or pool.is_name(core)))
     return marked
 
@@ -195,7 +178,7 @@ def _bare(phrase: Phrase, place: int) -> str:
 
 
 def _kind(phrase: Phrase, place: int) -> str:
-    return kind_of_name(_bare(phrase, place))
+    return KIND_OF.get(_bare(phrase, place), "")
 
 
 def _other(
@@ -215,9 +198,9 @@ def _other(
     lists = LISTS.get(name.kind, (name.kind,))
     fitting = len(lists) == len(name.words) or name.kind == "places"
     if name.kind not in LISTS:
-        alike = sorted({*alike, *((word,) for word in names_of_kind(name.kind) if word not in taken)})
+        alike = sorted({*alike, *((word,) for word in NAMES[name.kind] if word not in taken)})
     elif not alike and fitting and not name.determined:
-        free = [[word for word in names_of_kind(kind) if word not in taken] for kind in lists]
+        free = [[word for word in NAMES[kind] if word not in taken] for kind in lists]
         return tuple(one_by_chance(words, rng) for words in free)
     return one_by_chance(alike, rng) if alike else None
 

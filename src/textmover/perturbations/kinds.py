@@ -14,7 +14,7 @@ from textmover.perturbations.passive_voice import to_active, to_passive, turned
 from textmover.perturbations.perturbations import PERTURBATIONS, Perturbation, check_length, perturb
 from textmover.perturbations.phrases import Function, Phrase, WordPool
 from textmover.perturbations.severity import shipped_table
-from textmover.perturbations.words import Neighbours, antonym, random_word, substitute, synonym
+from textmover.perturbations.words import Neighbours, adjective, random_word, substitute
 from textmover.types import InputError
 
 NEIGHBOURS = 128
@@ -95,8 +95,8 @@ def all_perturbations(parse: Parse | None = None, neighbours: Neighbours | None 
         "entity": partial(entity, parse),
         "roles": partial(roles, parse),
         "notation": notation,
-        "synonym": partial(synonym, parse),
-        "antonym": partial(antonym, parse),
+        "synonym": partial(adjective, "synonyms", parse),
+        "antonym": partial(adjective, "antonyms", parse),
         "random-word": random_word,
     }
     if neighbours is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from textmover.perturbations.phrases import LEXICON, word_set
 
@@ -14,15 +13,11 @@ OBJECT_CASE = {subject.lower(): object_ for object_, subject in SUBJECT_CASE.ite
 """Pronouns as the object, by what they are as the subject in lower case."""
 
 
-class _Irregular(NamedTuple):
-    past: str
-    participle: str
-
-
 IRREGULAR = {
-    verb: _Irregular(forms[0], forms[-1])
-    for verb, *forms in (entry.split() for entry in LEXICON["irregular_verbs"].split(";"))
+    verb: (forms[0], forms[-1]) for verb, *forms in (entry.split() for entry in LEXICON["irregular_verbs"].split(";"))
 }
+"""Past and participle of each irregular verb."""
+
 DOUBLING = word_set("doubling")
 
 IRREGULAR_DOUBLING = word_set("irregular_doubling")
@@ -39,12 +34,12 @@ def third_person(verb: str) -> str:
 
 def past(verb: str) -> str:
     """The simple past."""
-    return IRREGULAR[verb].past if verb in IRREGULAR else _regular(verb)
+    return IRREGULAR[verb][0] if verb in IRREGULAR else _regular(verb)
 
 
 def participle(verb: str) -> str:
     """The past participle."""
-    return IRREGULAR[verb].participle if verb in IRREGULAR else _regular(verb)
+    return IRREGULAR[verb][1] if verb in IRREGULAR else _regular(verb)
 
 
 def present(verb: str) -> str:

@@ -147,28 +147,12 @@ def inflected(adjective: str, degree: int) -> str | None:
     return adjective + ending
 
 
-def synonym(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """``degree`` adjectives by synonyms, as a perturbation once ``parse`` (or ``None``) is bound."""
-    return _by_others(adjective_table().synonyms, parse, phrase, degree, rng)
+def adjective(kind: str, parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
+    """``degree`` adjectives by ``"synonyms"`` or ``"antonyms"``, as a perturbation once they and ``parse`` are bound.
 
-
-def antonym(parse: Parse | None, phrase: Phrase, degree: int, rng: Random, pool: WordPool) -> Edit | None:
-    """``degree`` adjectives by antonyms, as a perturbation once ``parse`` (or ``None``) is bound.
-
-    One that is denied stays: *not unhappy* is hardly the opposite of *not happy*.
+    One that is denied has no antonym: *not unhappy* is hardly the opposite of *not happy*.
     """
-    return _by_others(adjective_table().antonyms, parse, phrase, degree, rng, denied=False)
-
-
-def _by_others(
-    table: Mapping[str, tuple[str, ...]],
-    parse: Parse | None,
-    phrase: Phrase,
-    degree: int,
-    rng: Random,
-    *,
-    denied: bool = True,
-) -> Edit | None:
+    table = getattr(adjective_table(), kind)
     tags = word_tags(phrase, parse) if parse is not None else None
     present = {word.core.lower() for word in phrase.words}
     new: dict[int, str] = {}
@@ -176,7 +160,7 @@ def _by_others(
         if len(new) == degree:
             break
         options = [one for one in _others(table, phrase, place, tags) if one not in present]
-        if options and (denied or not _is_denied(phrase, place)):
+        if options and (kind == "synonyms" or not _is_denied(phrase, place)):
             new[place] = one_by_chance(options, rng)
             present.add(new[place])
     return with_words(phrase, new) if len(new) == degree else None
