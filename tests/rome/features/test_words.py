@@ -12,7 +12,6 @@ from textmover.rome.features.words import (
     is_word,
     token_offsets,
     word_spans,
-    word_vectors,
     word_vectors_of_spans,
 )
 from textmover.types import InputError, TokenBatch
@@ -78,23 +77,14 @@ def test_a_tokenizer_that_does_not_know_is_refused():
 
 
 def test_a_word_is_the_mean_of_its_pieces(tokenizer):
-    batch = tokenizer(TEXTS)
+    batch, offsets = tokenizer(TEXTS), token_offsets(tokenizer, TEXTS)
     vectors = random_vectors(batch)
-    found, mask = word_vectors(vectors, batch)
+    found, mask = word_vectors_of_spans(vectors, batch, offsets, word_spans(batch, offsets))
     assert mask.sum(dim=1).tolist() == [5, 0, 3, 2, 1]
     torch.testing.assert_close(found[0, 0], vectors[0, 1])
     torch.testing.assert_close(found[0, 1], (vectors[0, 2] + vectors[0, 3]) / 2)
     torch.testing.assert_close(found[0, 3], (vectors[0, 5] + vectors[0, 6]) / 2)
     assert (found[~mask] == 0).all()
-
-
-def test_both_ways_give_the_same_words(tokenizer):
-    batch, offsets = tokenizer(TEXTS), token_offsets(tokenizer, TEXTS)
-    vectors = random_vectors(batch)
-    expected = word_vectors(vectors, batch)
-    found = word_vectors_of_spans(vectors, batch, offsets, word_spans(batch, offsets))
-    assert torch.equal(found[1], expected[1])
-    torch.testing.assert_close(found[0], expected[0], rtol=0, atol=1e-6)
 
 
 def test_the_words_of_another_segmentation(tokenizer):
@@ -163,8 +153,6 @@ def test_tokens_without_traits_are_refused(tiny_encoder):
     plain = Tokenizer(tiny_encoder, "bert", 12)
     batch = plain(["tea"])
     with pytest.raises(InputError, match="tokens with traits, but got none: set `traits`"):
-        word_vectors(random_vectors(batch), batch)
-    with pytest.raises(InputError, match="tokens with traits"):
         word_spans(batch, plain.offsets(["tea"]))
 
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from textmover.functional.ngrams import Units, compact, words
 from textmover.modules.tokens.statistics import IdfTable
 from textmover.types import InputError, SpecialToken, TokenBatch, TokenTrait
 
@@ -28,16 +27,8 @@ def is_word(written: str) -> bool:
 # --- vectors ----------------------------------------------------------------------------------------------------------
 
 
-def word_vectors(vectors: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-    """Vectors ``[B, W, D]`` of the words of a tokenizer with traits, means over their pieces, and which there are."""
-    mask = _ordinary(batch)
-    units = Units(vectors, mask, mask.to(vectors.dtype))
-    found = compact(words(units, (_traits(batch) & TokenTrait.CONTINUATION) == 0))
-    return found.vectors, found.mask
-
-
 def word_spans(batch: TokenBatch, offsets: Tensor) -> list[tuple[Span, ...]]:
-    """Character spans of the words of :func:`word_vectors`."""
+    """Character spans of the words of a tokenizer with traits."""
     ordinary, continuing = _ordinary(batch).tolist(), (_traits(batch) & TokenTrait.CONTINUATION).tolist()
     found = []
     for row, places in enumerate(offsets.tolist()):
