@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from textmover.explaining.shares import rome_shares
+from textmover.explaining.words import word_spans
 from textmover.functional import pairwise_similarity, unit_vectors
 from textmover.modules.tokens.unknown_tokens import apart
 from textmover.report.explanation.values import ExplainedMatch, ExplainedText, ExplainedTrees, NodeEdit, Step, WordPair
@@ -68,18 +69,8 @@ def _text(metric: RomeMetric, side: RomeFeatures) -> ExplainedText:
     weights, _ = word_weights(
         [read.words], mask, metric.idf, weighting=metric.config.weights, normalize=metric.config.balanced
     )
-    spans = read.parsed.spans if read.parsed is not None else _spans(read.text, read.words)
+    spans = read.parsed.spans if read.parsed is not None else word_spans(read.text, read.words)
     return ExplainedText(read.text, read.words, tuple(spans), weights[0].double().cpu().numpy())
-
-
-def _spans(text: str, words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Character spans of a tokenizer's words, which follow the text's order."""
-    spans, place = [], 0
-    for word in words:
-        start = text.index(word, place)
-        place = start + len(word)
-        spans.append((start, place))
-    return spans
 
 
 def _match(

@@ -93,10 +93,10 @@ def _static_words(metric: MetricModel, text: str, length: int) -> TokenWords:
     written = split_words(text)
     counts = [int(one) for one in metric.tokenizer(written).lengths] if written else []
     of_token = np.repeat(np.arange(len(written)), counts)[:length]
-    return TokenWords(tuple(written), tuple(_found(text, written)), of_token)
+    return TokenWords(tuple(written), tuple(word_spans(text, written)), of_token)
 
 
-def _found(text: str, words: Sequence[str]) -> Iterator[Span | None]:
+def word_spans(text: str, words: Sequence[str]) -> Iterator[Span | None]:
     """Spans of words in the order of the text; ``None`` for a word that the text spells differently."""
     place = 0
     for word in words:

@@ -66,9 +66,8 @@ class Target:
 
     @property
     def named(self) -> Path:
-        """The file or folder, where it is known that there is one."""
-        if self.path is None:
-            raise RuntimeError("Expected a file or folder, but got standard output.")
+        """The file or folder, where there is one."""
+        assert self.path is not None
         return self.path
 
     @property
@@ -142,8 +141,7 @@ class Sink:
         """Write a shard, unless it is kept in its folder, or all of them are needed first."""
         if self._parts is not None or self._target.only_mean:
             return
-        if done.scores is None:
-            raise RuntimeError("Expected scores of a run without parts, but got none.")
+        assert done.scores is not None
         layout = self._target.layout
         encoded = layout.encode(done.scores.values)
         if layout.format == "json":

@@ -95,14 +95,11 @@ class Settings:
         self.grid = grid
         model = options.model
         self.is_preset = not Path(model).expanduser().is_dir() and "/" not in model and "\\" not in model
-        self.configs = self._preset_configs() if self.is_preset else self._checkpoint_configs()
-
-    def _preset_configs(self) -> list[Any]:
-        return [described_config(self.options, self.options.model, one) for one in self.grid]
-
-    def _checkpoint_configs(self) -> list[Any]:
-        first = build_scorer(self.options, **self.grid[0]).metric.config
-        return [first.override(**one) for one in self.grid]
+        if self.is_preset:
+            self.configs = [described_config(self.options, model, one) for one in grid]
+        else:
+            first = build_scorer(self.options, **grid[0]).metric.config
+            self.configs = [first.override(**one) for one in grid]
 
     def groups(self) -> list[list[int]]:
         """Settings that read texts alike, in the order in which they appear."""

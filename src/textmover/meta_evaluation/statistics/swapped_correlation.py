@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -62,33 +61,29 @@ def _swapped_pearson(scores: Vector, human: Vector, units: Sequence[Positions], 
     return divided(totals, counts)
 
 
-class _Sums(NamedTuple):
-    """Sums within each of ``U`` units over its segments, for each metric; unsigned ``[U, K]``, signed ``[U, k, K]``."""
+def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> tuple[Vector, Vector]:
+    """Sums within each unit of scores, of squares and of products with people's: ``[3, U, 1, K]`` and ``[3, U, k, K]``.
 
-    plain: tuple[Vector, Vector, Vector]  # of the scores, of their squares, and of their products with people's
-    signed: tuple[Vector, Vector, Vector]  # the same with every segment's sign as a factor
-
-
-def _sums(scores: Vector, human: Vector, members: Positions, signs: Vector) -> _Sums:
+    The second have the sign of every segment as a factor.
+    """
     inside = np.moveaxis(scores[:, members], 0, -1)  # [U, m, K]
     unit = unit_rows(human[members])
     columns = np.concatenate([inside, inside**2, inside * unit[:, :, None]], axis=-1)  # [U, m, 3 K]
     here = np.ascontiguousarray(np.moveaxis(signs[:, members], 0, 1), dtype=np.float64)  # [U, k, m]
-    first, second, third = np.split(columns.sum(axis=1), 3, axis=-1)
-    one, two, three = np.split(here @ columns, 3, axis=-1)
-    return _Sums((first, second, third), (one, two, three))
+    plain, signed = columns.sum(axis=1, keepdims=True), here @ columns
+    return np.stack(np.split(plain, 3, axis=-1)), np.stack(np.split(signed, 3, axis=-1))
 
 
 def _pearson_difference(
-    pair: tuple[int, int], sums: _Sums, scores: Vector, human: Vector, members: Positions, signs: Vector
+    pair: tuple[int, int], sums: tuple[Vector, Vector], scores: Vector, human: Vector, members: Positions, signs: Vector
 ) -> Vector:
     """``r(a*, h) - r(b*, h)`` in each unit, ``[U, permutations]``."""
     a, b = pair
-    halves = [(plain[:, a] + plain[:, b]) / 2 for plain in sums.plain]  # [U] each
-    shifts = [(signed[:, :, a] - signed[:, :, b]) / 2 for signed in sums.signed]  # [U, k] each
+    plain, signed = sums
+    half, shift = (plain[..., a] + plain[..., b]) / 2, (signed[..., a] - signed[..., b]) / 2
     values = []
     for sign in (1, -1):
-        total, square, product = (half[:, None] + sign * shift for half, shift in zip(halves, shifts, strict=True))
+        total, square, product = half + sign * shift
         variance = square - total**2 / members.shape[1]
         unsure = variance <= CANCELLATION * square
         with np.errstate(invalid="ignore", divide="ignore"):
